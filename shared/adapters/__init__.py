@@ -1,0 +1,1 @@
+"""The ports' implementations over Azure's SDKs, and in memory."""

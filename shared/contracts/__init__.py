@@ -1,0 +1,1 @@
+"""The messages and HTTP bodies that others see (pydantic only, no Azure)."""

@@ -1,0 +1,1 @@
+"""The rules of LUCIUS as pure functions: no I/O, no clock, no Azure."""

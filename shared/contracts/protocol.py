@@ -1,0 +1,65 @@
+"""A protocol file: the ordered steps of a request type, as data (FEATURES B2, B3; CONTRACT "Protocol files")."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+#: DESIGN 3: a transaction carries JOB, every STEP and the EVENT rows in at most 60 rows
+MAX_STEPS = 50
+
+#: safe in row keys, event names, message ids and URLs; no colon, which separates parts there
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,47}$")]
+#: Durable timers stay under the 3 days after which the extension splits them
+_Seconds = Annotated[float, Field(gt=0, le=30 * 86400)]
+
+
+class Backoffs(BaseModel):
+    """Seconds to wait before the next try, per cause; the last entry repeats."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dispatch: Annotated[tuple[_Seconds, ...], Field(min_length=1)] | None = None
+    ack: Annotated[tuple[_Seconds, ...], Field(min_length=1)] | None = None
+    execution: Annotated[tuple[_Seconds, ...], Field(min_length=1)] | None = None
+
+
+class StepDefinition(BaseModel):
+    """One step: who does it and with what parameters. A timing that is not named comes from the settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    step_id: _Name
+    #: value of the application property that the service's subscription filters on, for example OCR
+    step_type: _Name
+    #: the platform service's subscription, for example `ocr`
+    service: _Name
+    #: path of a JSON Schema, relative to the protocols folder; None: any object
+    payload_schema: str | None = None
+    ack_timeout_s: _Seconds | None = None
+    lease_s: _Seconds | None = None
+    #: None: the service declares no cadence and its lease is `lease_s`
+    heartbeat_cadence_s: _Seconds | None = None
+    max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
+    backoffs: Backoffs = Backoffs()
+
+
+class ProtocolDefinition(BaseModel):
+    """A versioned list of steps, done one after another."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    protocol_id: _Name
+    version: Annotated[int, Field(ge=1)]
+    request_type: _Name
+    description: str = ""
+    steps: Annotated[tuple[StepDefinition, ...], Field(min_length=1, max_length=MAX_STEPS)]
+
+    @model_validator(mode="after")
+    def _step_ids_differ(self) -> ProtocolDefinition:
+        ids = [step.step_id.lower() for step in self.steps]
+        twice = sorted({name for name in ids if ids.count(name) > 1})
+        if twice:
+            raise ValueError(f"step_id stands twice: {', '.join(twice)}")
+        return self

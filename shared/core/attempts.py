@@ -1,0 +1,228 @@
+"""Attempts: recording one, renewing its lease, and how it ends without a reply (LIFECYCLE "Dispatch", "Replies")."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.core.history import Cause
+from shared.core.job import Record, Ref, Step
+from shared.core.outcome import NoSuchMove, Outcome, ignored, move_job, move_step, moved, refused
+from shared.core.retry import backoff_s
+from shared.core.states import FailureCause, JobStatus, StepStatus
+from shared.core.transitions import JobEvent, StepEvent
+
+#: namespace of lease ids, so that whoever records the same attempt again gives it the same lease
+LEASE_NAMESPACE = uuid.UUID("6f0f1c5e-6a57-4b8c-9a1e-0d3c1f6a7b52")
+
+ATTEMPTS_EXHAUSTED = "ATTEMPTS_EXHAUSTED"
+DISPATCH_FAILED = "DISPATCH_FAILED"
+
+
+def lease_id(job_id: str, step_id: str, attempt_no: int) -> str:
+    """LIFECYCLE: `uuid5(job_id, step_id, attempt_no)`."""
+    return str(uuid.uuid5(LEASE_NAMESPACE, f"{job_id}:{step_id}:{attempt_no}"))
+
+
+def record(record: Record, step_id: str, cause: Cause) -> Outcome:
+    """INITIATED with a new attempt and lease: the durable intent to publish."""
+    step = _step(record, step_id)
+    job = record.job
+    if not all(earlier.status is StepStatus.SUCCEEDED for earlier in record.steps[: step.step_index]):
+        return refused(record, "EARLIER_STEP_UNSETTLED")
+    if step.due_at is not None and step.due_at > cause.at:
+        return refused(record, "IN_BACKOFF")
+    attempt_no = step.attempt_no + 1
+    try:
+        initiated = move_step(
+            step,
+            StepEvent.RECORD,
+            cause,
+            attempt_no=attempt_no,
+            lease_id=lease_id(job.job_id, step_id, attempt_no),
+            lease_expires_at=cause.at + timedelta(seconds=step.timings.ack_timeout_s),
+            due_at=None,
+            retry_cause=None,
+            publish_failures=0,
+            progress=None,
+            input_ref=_input_ref(record, step),
+            workspace_ref=_workspace_ref(record, step, attempt_no),
+            output_ref=job.output_ref,
+        )
+        after = move_job(
+            record.with_step(initiated),
+            JobEvent.ATTEMPT_RECORDED,
+            cause,
+            current_step_id=step_id,
+            current_step_index=step.step_index,
+            attempts_total=job.attempts_total + 1,
+        )
+    except NoSuchMove as no:
+        return refused(record, f"{no.event}_IN_{no.state}")
+    return moved(record, after, "ATTEMPT_RECORDED", cause, step=initiated)
+
+
+def renew(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcome:
+    """The same attempt, about to be published again, gets its ACK timeout anew."""
+    step = _step(record, step_id)
+    if step.status is not StepStatus.INITIATED or step.attempt_no != attempt_no:
+        return ignored(record, "ATTEMPT_MOVED_ON")
+    deadline = cause.at + timedelta(seconds=step.timings.ack_timeout_s)
+    try:
+        renewed = move_step(step, StepEvent.RENEW, cause, lease_expires_at=deadline, due_at=None)
+    except NoSuchMove as no:
+        return refused(record, f"{no.event}_IN_{no.state}")
+    return moved(record, record.with_step(renewed), "LEASE_RENEWED", cause, step=renewed)
+
+
+def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, cause: Cause) -> Outcome:
+    """The dispatch backoff, with the same attempt; used up, the step fails for good."""
+    step = _step(record, step_id)
+    if step.status is not StepStatus.INITIATED or step.attempt_no != attempt_no:
+        return ignored(record, "ATTEMPT_MOVED_ON")
+    failures = step.publish_failures + 1
+    if failures > len(step.timings.dispatch_backoffs):
+        return fail_final(
+            record,
+            step,
+            cause,
+            before=record,
+            type_="PUBLISH_FAILED",
+            job_code=DISPATCH_FAILED,
+            step_code=DISPATCH_FAILED,
+            message=message,
+        )
+    wait_s = backoff_s(
+        step.timings.dispatch_backoffs, failures, job_id=record.job.job_id, step_id=step_id, attempt_no=attempt_no
+    )
+    due_at = cause.at + timedelta(seconds=wait_s)
+    # the lease outlives the wait, or a sweep would take the attempt for lost before it was sent
+    waiting = move_step(
+        step,
+        StepEvent.RENEW,
+        cause,
+        publish_failures=failures,
+        due_at=due_at,
+        lease_expires_at=due_at + timedelta(seconds=step.timings.ack_timeout_s),
+        last_error_code="PUBLISH_FAILED",
+        last_error_message=message,
+    )
+    return moved(record, record.with_step(waiting), "PUBLISH_FAILED", cause, step=waiting)
+
+
+def deadline_passed(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcome:
+    """A timer fired. Moves only if the lease is over by the ledger; else IGNORED and the verdict tells the rest."""
+    step = _step(record, step_id)
+    if not step.status.in_flight or step.attempt_no != attempt_no:
+        return ignored(record, "ATTEMPT_MOVED_ON")
+    if step.lease_expires_at is None or step.lease_expires_at > cause.at:
+        return ignored(record, "LEASE_STILL_RUNS")
+    if step.status is StepStatus.INITIATED:
+        why, message = FailureCause.ACK_TIMEOUT, f"no ACK within {step.timings.ack_timeout_s:g} s"
+        columns = {"ack_failures": step.ack_failures + 1}
+        backoffs, failures = step.timings.ack_backoffs, step.ack_failures + 1
+    else:
+        why, message = FailureCause.LEASE_EXPIRED, f"no RESULT or heartbeat for {step.timings.running_lease_s:g} s"
+        columns = {"execution_failures": step.execution_failures + 1}
+        backoffs, failures = step.timings.execution_backoffs, step.execution_failures + 1
+    if attempt_no >= step.timings.max_attempts:
+        return fail_final(
+            record,
+            step,
+            cause,
+            before=record,
+            type_=why.value,
+            job_code=ATTEMPTS_EXHAUSTED,
+            step_code=why.value,
+            message=message,
+            **columns,
+        )
+    wait_s = backoff_s(
+        backoffs, failures, job_id=record.job.job_id, step_id=step_id, attempt_no=attempt_no
+    )
+    return fail_retry(
+        record, step, why, cause, before=record, type_=why.value, code=why.value, message=message, wait_s=wait_s, **columns
+    )
+
+
+def fail_retry(
+    record: Record,
+    step: Step,
+    why: FailureCause,
+    cause: Cause,
+    *,
+    before: Record,
+    type_: str,
+    code: str | None,
+    message: str | None,
+    wait_s: float,
+    **columns: Any,
+) -> Outcome:
+    """FAILED_RETRY; the next attempt may be recorded after `wait_s`. Raises NoSuchMove."""
+    told = columns.pop("data", {})
+    failed = move_step(
+        step,
+        StepEvent.FAIL_RETRY,
+        cause,
+        due_at=cause.at + timedelta(seconds=wait_s),
+        retry_cause=why,
+        last_error_code=code,
+        last_error_message=message,
+        **columns,
+    )
+    after = move_job(record.with_step(failed), JobEvent.STEP_FAILED_RETRY, cause)
+    return moved(before, after, type_, cause, step=failed, data=told)
+
+
+def fail_final(
+    record: Record,
+    step: Step,
+    cause: Cause,
+    *,
+    before: Record,
+    type_: str,
+    job_code: str,
+    step_code: str | None,
+    message: str | None,
+    **columns: Any,
+) -> Outcome:
+    """FAILED_FINAL, and the job with it in the same move. Raises NoSuchMove."""
+    told = columns.pop("data", {})
+    failed = move_step(
+        step, StepEvent.FAIL_FINAL, cause, due_at=None, last_error_code=step_code, last_error_message=message, **columns
+    )
+    after = move_job(record.with_step(failed), JobEvent.STEP_FAILED_FINAL, cause)
+    if after.job.status is JobStatus.FAILED_FINAL:
+        after = after.with_job(error_code=job_code, error_message=message)
+    return moved(before, after, type_, cause, step=failed, data=told)
+
+
+def lease_until(step: Step, now: datetime) -> datetime:
+    """The lease of an attempt that a service has taken up, from now on."""
+    return now + timedelta(seconds=step.timings.running_lease_s)
+
+
+def _step(record: Record, step_id: str) -> Step:
+    step = record.step(step_id)
+    if step is None:
+        raise LookupError(f"job {record.job.job_id} has no step {step_id}")
+    return step
+
+
+def _input_ref(record: Record, step: Step) -> Ref:
+    """CONTRACT: the job's for the first step, then the result of the step before; its workspace if it named none."""
+    if step.step_index == 0:
+        return record.job.input_ref
+    before = record.steps[step.step_index - 1]
+    found = before.result_ref or before.workspace_ref
+    if found is None:
+        raise LookupError(f"step {before.step_id} succeeded without a workspace")
+    return found
+
+
+def _workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:
+    """FEATURES B7: `/{system}/{tenant}/{jobId}/{stepType}/{attempt}/`; the step id where a type stands twice."""
+    twice = sum(other.step_type == step.step_type for other in record.steps) > 1
+    folder = step.step_id if twice else step.step_type
+    return {"uri": f"{record.job.workspace_base}/{record.job.job_id}/{folder}/{attempt_no}/"}

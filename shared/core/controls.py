@@ -1,0 +1,62 @@
+"""Cancel, pause and resume (LIFECYCLE "Controls")."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from shared.core.history import Cause
+from shared.core.job import Record
+from shared.core.occurrences import ControlKind
+from shared.core.outcome import NoSuchMove, Outcome, ignored, move_job, moved, refused
+from shared.core.states import JobStatus
+from shared.core.transitions import JobEvent
+
+#: why a control on an ended job is refused (HTTP 409)
+JOB_TERMINAL = "JOB_TERMINAL"
+
+
+def apply_control(record: Record, kind: ControlKind, cause: Cause) -> Outcome:
+    """Moves the job, or is accepted without effect (IGNORED), or is not possible (REFUSED)."""
+    job = record.job
+    if job.status.terminal:
+        if kind is ControlKind.CANCEL and job.status is JobStatus.CANCELLED:
+            return ignored(record, "ALREADY")
+        return refused(record, JOB_TERMINAL)
+    if kind is ControlKind.RESUME and job.status not in (JobStatus.PAUSING, JobStatus.PAUSED):
+        return ignored(record, "NOT_PAUSED")
+    try:
+        after = move_job(record, _event(record, kind), cause)
+    except NoSuchMove as no:
+        return refused(record, f"{kind}_IN_{no.state}")
+    if after.job.status is job.status:
+        return ignored(record, "ALREADY")
+    if kind is ControlKind.RESUME:
+        after = _clocks_go_on(after, cause.at)
+    cancelled = [
+        new.step_id for old, new in zip(record.steps, after.steps, strict=True) if old.status is not new.status
+    ]
+    data = {"steps_cancelled": cancelled} if cancelled else {}
+    return moved(record, after, f"{kind}_REQUESTED", cause, data=data)
+
+
+def _event(record: Record, kind: ControlKind) -> JobEvent:
+    match kind:
+        case ControlKind.CANCEL:
+            return JobEvent.CANCEL if record.in_flight else JobEvent.CANCEL_IDLE
+        case ControlKind.PAUSE:
+            return JobEvent.PAUSE if record.in_flight else JobEvent.PAUSE_IDLE
+        case ControlKind.RESUME:
+            return JobEvent.RESUME_ACKED if record.job.first_ack_at else JobEvent.RESUME_UNACKED
+
+
+def _clocks_go_on(record: Record, now: datetime) -> Record:
+    """The job's own clocks stood still while it was PAUSED: what was left of a backoff is left still."""
+    paused_at = record.job.paused_at
+    if paused_at is None:
+        return record
+    steps = tuple(
+        replace(step, due_at=step.due_at + (now - paused_at)) if step.due_at is not None else step
+        for step in record.steps
+    )
+    return Record(replace(record.job, paused_at=None, drained_at=None), steps)

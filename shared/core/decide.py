@@ -1,0 +1,39 @@
+"""`apply(record, occurrence, cause)`: the one way a job moves (DESIGN truth 2).
+
+Pure: the caller commits what comes back in one transaction and tells the orchestration after. What the tables in
+`transitions` do not allow is IGNORED when a platform service sent it (recorded, nothing else changes) and REFUSED
+when it was asked of us.
+"""
+
+from __future__ import annotations
+
+from shared.core import attempts, controls, replies
+from shared.core.history import Cause
+from shared.core.job import Record
+from shared.core.occurrences import (
+    Control,
+    DeadlinePassed,
+    Occurrence,
+    PublishFailed,
+    RecordAttempt,
+    RenewLease,
+    ReplyArrived,
+)
+from shared.core.outcome import Outcome
+
+
+def apply(record: Record, occurrence: Occurrence, cause: Cause) -> Outcome:
+    """What `occurrence` does to the job, decided from its rows alone."""
+    match occurrence:
+        case ReplyArrived(reply):
+            return replies.apply_reply(record, reply, cause)
+        case RecordAttempt(step_id):
+            return attempts.record(record, step_id, cause)
+        case RenewLease(step_id, attempt_no):
+            return attempts.renew(record, step_id, attempt_no, cause)
+        case PublishFailed(step_id, attempt_no, message):
+            return attempts.publish_failed(record, step_id, attempt_no, message, cause)
+        case DeadlinePassed(step_id, attempt_no):
+            return attempts.deadline_passed(record, step_id, attempt_no, cause)
+        case Control(kind):
+            return controls.apply_control(record, kind, cause)

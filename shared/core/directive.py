@@ -1,0 +1,51 @@
+"""The directive of an attempt, as its STEP row records it (S0 11.1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.contracts.messages import Directive
+from shared.contracts.reference import Reference
+from shared.core.job import Record, Step
+
+#: LIFECYCLE "Creation": Service Bus Standard carries 256 KB a message; this leaves room for its properties
+MAX_DIRECTIVE_BYTES = 192 * 1024
+
+#: stands in for references that are not known before the attempt, when sizes are checked at POST
+_UNKNOWN = {"uri": "https://unknown.invalid/" + "x" * 480}
+
+
+def directive_of(record: Record, step: Step) -> Directive:
+    """The message for the step's current attempt; the same attempt gives the same message."""
+    job = record.job
+    return Directive(
+        jobId=job.job_id,
+        tenant_id=job.tenant_id,
+        stepId=step.step_id,
+        protocol_id=job.protocol_id,
+        step_type=step.step_type,
+        attempt_no=step.attempt_no,
+        lease_id=step.lease_id or "",
+        input_ref=_reference(step.input_ref),
+        workspace_ref=_reference(step.workspace_ref),
+        output_ref=_reference(step.output_ref or job.output_ref),
+        payload=step.payload,
+        mode=step.resolved_mode,
+        lane=step.lane,
+        routing_key_used=step.routing_key_used,
+        correlation_id=job.correlation_id,
+        traceparent=job.traceparent,
+    )
+
+
+def message_id(directive: Directive) -> str:
+    """CONTRACT: `{job_id}:{step_id}:{attempt_no}`, so that duplicate detection drops a second publish."""
+    return f"{directive.jobId}:{directive.stepId}:{directive.attempt_no}"
+
+
+def encode(directive: Directive) -> bytes:
+    return directive.model_dump_json().encode("utf-8")
+
+
+def _reference(ref: Any) -> Reference:
+    return Reference.model_validate(ref or _UNKNOWN)

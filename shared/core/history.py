@@ -1,0 +1,92 @@
+"""EVENT rows: gapless, hash-chained, in the order of the moves (LIFECYCLE "EVENT rows"; FEATURES E5, N1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from shared.core.canonical import canonical_json, digest
+from shared.core.job import Event, Record, Step
+
+#: prev_hash of the first event
+GENESIS = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """Who made a move happen, by what, and when."""
+
+    #: identifies this occurrence, the same when it is delivered or tried again
+    cause_id: str
+    actor: str
+    source: str
+    at: datetime
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.at.tzinfo is None:
+            raise ValueError("a cause needs an aware instant")
+
+
+def append(
+    before: Record | None,
+    after: Record,
+    type_: str,
+    cause: Cause,
+    *,
+    step: Step | None = None,
+    from_status: str | None = None,
+    attempt_no: int | None = None,
+    lease_id: str | None = None,
+    step_id: str | None = None,
+    reason: str | None = None,
+    data: Any = None,
+) -> tuple[Record, Event]:
+    """Adds one event to `after` and moves the head on its JOB; gives both.
+
+    `step` is the step as it is after the move; `attempt_no`, `lease_id` and `step_id` say otherwise where a
+    reply spoke of something else.
+    """
+    head = after.job
+    values: dict[str, Any] = {
+        "job_id": head.job_id,
+        "seq": head.event_seq + 1,
+        "type": type_,
+        "step_id": step_id if step is None else step.step_id,
+        "attempt_no": attempt_no if attempt_no is not None else (step.attempt_no if step else None),
+        "lease_id": lease_id if lease_id is not None else (step.lease_id if step else None),
+        "from_status": from_status,
+        "to_status": step.status.value if step else None,
+        "job_from": before.job.status.value if before else None,
+        "job_to": head.status.value,
+        "actor": cause.actor,
+        "source": cause.source,
+        "reason": reason if reason is not None else cause.reason,
+        "at": cause.at.astimezone(UTC),
+        "data": data,
+        "cause_id": cause.cause_id,
+        "prev_hash": head.event_hash,
+    }
+    event = Event(**values, hash=event_hash(values))
+    moved = after.with_job(event_seq=event.seq, event_hash=event.hash, updated_at=cause.at)
+    return moved, event
+
+
+def event_hash(values: dict[str, Any]) -> str:
+    """The chain link: SHA-256 over the canonical JSON of every field but `hash` itself."""
+    plain = {name: value for name, value in values.items() if name != "hash"}
+    plain["at"] = values["at"].astimezone(UTC).isoformat(timespec="microseconds")
+    return digest(canonical_json(plain))
+
+
+def verify(events: list[Event]) -> None:
+    """Raises ValueError at the first event that breaks the sequence or the chain."""
+    previous = GENESIS
+    for expected, event in enumerate(events, start=1):
+        values = {field.name: getattr(event, field.name) for field in fields(Event)}
+        if event.seq != expected:
+            raise ValueError(f"event {expected} is missing")
+        if event.prev_hash != previous or event.hash != event_hash(values):
+            raise ValueError(f"event {event.seq} breaks the hash chain")
+        previous = event.hash

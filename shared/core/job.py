@@ -1,0 +1,225 @@
+"""JOB and STEP as values: what the ledger's rows mean (S0 12.2-12.3, S2; DESIGN 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from shared.core.states import FailureCause, JobStatus, StepStatus
+
+Json = Any
+Ref = Mapping[str, Json]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timings:
+    """A step's frozen timings, in seconds (DESIGN truth 7: no setting is read for a running job)."""
+
+    ack_timeout_s: float
+    #: the lease from the ACK on, restarted by each heartbeat
+    lease_s: float
+    #: None: the service declared none
+    heartbeat_cadence_s: float | None
+    max_attempts: int
+    dispatch_backoffs: tuple[float, ...]
+    ack_backoffs: tuple[float, ...]
+    execution_backoffs: tuple[float, ...]
+
+    @property
+    def running_lease_s(self) -> float:
+        """S4 5.2: two missed heartbeats end the lease where a cadence is declared."""
+        return self.lease_s if self.heartbeat_cadence_s is None else 2 * self.heartbeat_cadence_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One STEP row."""
+
+    step_id: str
+    step_index: int
+    step_type: str
+    service: str
+    status: StepStatus
+    timings: Timings
+    payload: Json
+
+    #: routing, pinned at POST and never recomputed (S3 7.3)
+    lane: int
+    routing_key_used: str
+    resolved_mode: str
+    decision_source: str
+    decision_reason: str
+
+    #: 0: never dispatched
+    attempt_no: int = 0
+    lease_id: str | None = None
+    lease_expires_at: datetime | None = None
+    #: FAILED_RETRY only: when the next attempt may be recorded
+    due_at: datetime | None = None
+    #: FAILED_RETRY only: what ended the attempt
+    retry_cause: FailureCause | None = None
+    #: how often each cause has failed this step; picks the backoff
+    ack_failures: int = 0
+    execution_failures: int = 0
+    #: publish faults of the current attempt; they use up no attempt
+    publish_failures: int = 0
+
+    input_ref: Ref | None = None
+    workspace_ref: Ref | None = None
+    output_ref: Ref | None = None
+    result_ref: Ref | None = None
+    last_error_code: str | None = None
+    last_error_message: str | None = None
+    progress: Json = None
+
+    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """The JOB row."""
+
+    job_id: str
+    #: as the caller wrote it
+    tenant_id: str
+    #: trimmed and lower-cased: for keys, routing, claims and comparison
+    tenant: str
+    protocol_id: str
+    protocol_version: int
+    #: SHA-256 of the protocol's canonical JSON
+    protocol_digest: str
+    request_type: str
+    schema_version: str
+    mode: str
+    status: JobStatus
+    #: the orchestration that may move this job; any other is fenced off
+    instance_id: str
+
+    idempotency_key: str | None
+    #: RowKey of the claim, without its prefix
+    idempotency_hash: str
+    body_hash: str
+    payload_digest: str
+    input_ref: Ref
+    output_ref: Ref
+    #: URI under which each attempt gets a folder of its own
+    workspace_base: str
+
+    doc_id: str | None = None
+    correlation_id: str
+    traceparent: str | None = None
+    priority: str = "normal"
+    labels: Mapping[str, str]
+    callback_urls: Mapping[str, str]
+    requested_by: str | None = None
+    requested_at: datetime
+    source: str | None = None
+
+    current_step_id: str
+    current_step_index: int = 0
+    attempts_total: int = 0
+    error_code: str | None = None
+    error_message: str | None = None
+    final_output: Ref | None = None
+
+    first_ack_at: datetime | None = None
+    #: counts the times the job was parked; names the event that wakes its orchestration
+    park_no: int = 0
+    paused_at: datetime | None = None
+    #: PAUSED only: since when nothing has been in flight
+    drained_at: datetime | None = None
+
+    #: the head of the EVENT rows
+    event_seq: int = 0
+    event_hash: str = ""
+    #: ignored replies per `step_id:attempt_no`; past the limit they are counted here only
+    suppressed: Mapping[str, int]
+
+    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """A job with its steps, as read in one query and moved in one transaction."""
+
+    job: Job
+    steps: tuple[Step, ...]
+
+    def step(self, step_id: str) -> Step | None:
+        return next((step for step in self.steps if step.step_id == step_id), None)
+
+    def with_step(self, changed: Step) -> Record:
+        steps = tuple(changed if step.step_id == changed.step_id else step for step in self.steps)
+        return Record(self.job, steps)
+
+    def with_job(self, **changes: Any) -> Record:
+        return Record(replace(self.job, **changes), self.steps)
+
+    @property
+    def in_flight(self) -> bool:
+        return any(step.status.in_flight for step in self.steps)
+
+
+#: columns that every move touches; an EVENT's own fields tell them
+_ALWAYS_TOUCHED = frozenset({"updated_at", "event_seq", "event_hash"})
+
+
+def changes(before: Record, after: Record) -> Json:
+    """What a move changed: `{"job": {column: value}, "steps": {step_id: {column: value}}}`, empty parts left out.
+
+    Folding these over a job as it was created gives its rows at any event (FEATURES N3).
+    """
+    told: dict[str, Json] = {}
+    if job := _changed(before.job, after.job):
+        told["job"] = job
+    pairs = zip(before.steps, after.steps, strict=True)
+    if steps := {new.step_id: diff for old, new in pairs if (diff := _changed(old, new))}:
+        told["steps"] = steps
+    return told
+
+
+def _changed(before: Job | Step, after: Job | Step) -> dict[str, Json]:
+    if before is after:
+        return {}
+    names = (field.name for field in fields(after) if field.name not in _ALWAYS_TOUCHED)
+    return {name: _plain(getattr(after, name)) for name in names if getattr(after, name) != getattr(before, name)}
+
+
+def _plain(value: Any) -> Json:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds")
+    return value.value if isinstance(value, StrEnum) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One EVENT row: what happened, gapless and hash-chained (LIFECYCLE "EVENT rows")."""
+
+    job_id: str
+    seq: int
+    type: str
+    step_id: str | None
+    attempt_no: int | None
+    lease_id: str | None
+    from_status: str | None
+    to_status: str | None
+    job_from: str | None
+    job_to: str
+    #: `system`, `service:<step type>` or who pressed the button
+    actor: str
+    #: http, bus, dispatch, settle, sweeper
+    source: str
+    reason: str | None
+    at: datetime
+    data: Json
+    #: what made it happen: a message id and sequence number, an activity key, a request id
+    cause_id: str
+    prev_hash: str
+    hash: str

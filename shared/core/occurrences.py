@@ -1,0 +1,65 @@
+"""What can happen to a job after its creation: the inputs of `shared.core.decide.apply`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from shared.contracts.messages import Reply
+
+
+@dataclass(frozen=True)
+class RecordAttempt:
+    """`dispatch` is about to send a directive: the next attempt of a step."""
+
+    step_id: str
+
+
+@dataclass(frozen=True)
+class RenewLease:
+    """`dispatch` runs again for an attempt whose lease ran out before the directive was surely sent."""
+
+    step_id: str
+    attempt_no: int
+
+
+@dataclass(frozen=True)
+class PublishFailed:
+    """The bus did not take the directive, after the SDK's own retries."""
+
+    step_id: str
+    attempt_no: int
+    message: str
+
+
+@dataclass(frozen=True)
+class ReplyArrived:
+    """A platform service spoke."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True)
+class DeadlinePassed:
+    """A timer of the orchestration fired: is the lease over?"""
+
+    step_id: str
+    attempt_no: int
+
+
+class ControlKind(StrEnum):
+    """What an operator can ask for."""
+
+    CANCEL = "CANCEL"
+    PAUSE = "PAUSE"
+    RESUME = "RESUME"
+
+
+@dataclass(frozen=True)
+class Control:
+    """An operator asked."""
+
+    kind: ControlKind
+
+
+Occurrence = RecordAttempt | RenewLease | PublishFailed | ReplyArrived | DeadlinePassed | Control

@@ -1,0 +1,150 @@
+"""A job's rows as they are created: the frozen plan (DESIGN truth 7, LIFECYCLE "Creation").
+
+Everything here derives from the request, the protocol, the settings and the claim's `created_at`, so that
+whoever finishes a creation that another began writes the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote
+
+from shared.contracts.envelope import Envelope
+from shared.contracts.protocol import StepDefinition
+from shared.core.canonical import canonical_json, digest
+from shared.core.history import Cause, append
+from shared.core.job import Event, Job, Record, Step, Timings
+from shared.core.registry import Protocol
+from shared.core.routing import Route, normalise
+from shared.core.states import JobStatus, StepStatus
+
+#: the first folder of every workspace path (FEATURES B7)
+SYSTEM = "lucius"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defaults:
+    """Timings of a step whose protocol names none; seconds."""
+
+    ack_timeout_s: float
+    lease_s: float
+    max_attempts: int
+    dispatch_backoffs: tuple[float, ...]
+    ack_backoffs: tuple[float, ...]
+    execution_backoffs: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Digests:
+    """The identity of a request (DESIGN 5)."""
+
+    #: RowKey of the claim, without its prefix
+    claim: str
+    #: what the claim's key stands for: the same key with another body is a conflict
+    body: str
+    payload: str
+
+
+def digests(envelope: Envelope) -> Digests:
+    """Hashes over the canonical JSON of what makes two requests the same."""
+    body = canonical_json(
+        {
+            "tenant_id": normalise(envelope.tenant_id),
+            "request_type": envelope.request_type,
+            "input_ref": envelope.input_ref.model_dump(),
+            "output_ref": envelope.output_ref.model_dump(),
+            "payload": envelope.payload,
+            "schema_version": envelope.schema_version,
+            "doc_id": envelope.doc_id,
+        }
+    )
+    key = f"key:{envelope.idempotency_key}" if envelope.idempotency_key is not None else f"body:{body}"
+    return Digests(digest(key), digest(body), "sha256:" + digest(canonical_json(envelope.payload)))
+
+
+def plan_job(
+    envelope: Envelope,
+    protocol: Protocol,
+    route: Route,
+    defaults: Defaults,
+    *,
+    job_id: str,
+    created_at: datetime,
+    correlation_id: str,
+    workspace_uri: str,
+) -> tuple[Record, Event]:
+    """JOB (QUEUED), its STEPs (PENDING) and the first EVENT."""
+    identity = digests(envelope)
+    tenant = normalise(envelope.tenant_id)
+    parts = protocol.split(envelope.payload)
+    definition = protocol.definition
+    steps = tuple(
+        Step(
+            step_id=step.step_id,
+            step_index=index,
+            step_type=step.step_type,
+            service=step.service,
+            status=StepStatus.PENDING,
+            timings=_timings(step, defaults),
+            payload=parts.get(step.step_id, {}),
+            lane=route.lane,
+            routing_key_used=route.routing_key_used,
+            resolved_mode=route.resolved_mode,
+            decision_source=route.decision_source,
+            decision_reason=route.decision_reason,
+            created_at=created_at,
+            updated_at=created_at,
+        )
+        for index, step in enumerate(definition.steps)
+    )
+    job = Job(
+        job_id=job_id,
+        tenant_id=envelope.tenant_id,
+        tenant=tenant,
+        protocol_id=definition.protocol_id,
+        protocol_version=definition.version,
+        protocol_digest=protocol.digest,
+        request_type=envelope.request_type,
+        schema_version=envelope.schema_version,
+        mode=route.resolved_mode,
+        status=JobStatus.QUEUED,
+        instance_id=job_id,
+        idempotency_key=envelope.idempotency_key,
+        idempotency_hash=identity.claim,
+        body_hash=identity.body,
+        payload_digest=identity.payload,
+        input_ref=envelope.input_ref.model_dump(),
+        output_ref=envelope.output_ref.model_dump(),
+        workspace_base=f"{workspace_uri.rstrip('/')}/{SYSTEM}/{quote(tenant, safe='')}",
+        doc_id=envelope.doc_id,
+        correlation_id=correlation_id,
+        traceparent=envelope.traceparent,
+        priority=envelope.priority,
+        labels=dict(envelope.labels),
+        callback_urls=envelope.callback_urls.model_dump() if envelope.callback_urls else {},
+        requested_by=envelope.requested_by,
+        requested_at=envelope.requested_at or created_at,
+        source=envelope.source,
+        current_step_id=definition.steps[0].step_id,
+        suppressed={},
+        created_at=created_at,
+        updated_at=created_at,
+    )
+    cause = Cause(
+        cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at
+    )
+    data = {"request_type": job.request_type, "steps": [step.step_id for step in steps]}
+    return append(None, Record(job, steps), "JOB_CREATED", cause, data=data)
+
+
+def _timings(step: StepDefinition, defaults: Defaults) -> Timings:
+    return Timings(
+        ack_timeout_s=step.ack_timeout_s or defaults.ack_timeout_s,
+        lease_s=step.lease_s or defaults.lease_s,
+        heartbeat_cadence_s=step.heartbeat_cadence_s,
+        max_attempts=step.max_attempts or defaults.max_attempts,
+        dispatch_backoffs=step.backoffs.dispatch or defaults.dispatch_backoffs,
+        ack_backoffs=step.backoffs.ack or defaults.ack_backoffs,
+        execution_backoffs=step.backoffs.execution or defaults.execution_backoffs,
+    )

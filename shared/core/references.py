@@ -1,0 +1,37 @@
+"""Which references a job may name (FEATURES A6): policy only, nothing is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True)
+class ReferencePolicy:
+    """Allow lists, matched exactly and without case; no hosts means any host."""
+
+    schemes: frozenset[str]
+    hosts: frozenset[str] = frozenset()
+
+    def refuse(self, uri: str) -> str | None:
+        """Why `uri` is not allowed; None if it is."""
+        if "\\" in uri or any(ord(char) <= 0x20 or ord(char) == 0x7F for char in uri):
+            return "must not contain spaces, control characters or backslashes"
+        try:
+            parts = urlsplit(uri)
+            host = parts.hostname
+            parts.port  # noqa: B018 - raises where the port is no number
+        except ValueError as wrong:
+            return f"is not a URI: {wrong}"
+        if not parts.scheme:
+            return "must be an absolute URI, for example https://account.blob.core.windows.net/documents/a.pdf"
+        if parts.scheme.lower() not in self.schemes:
+            return f"has scheme {parts.scheme!r}; allowed: {', '.join(sorted(self.schemes))}"
+        if not host:
+            return "names no host"
+        # abfss://container@account is that scheme's own form; elsewhere an @ hides the real host
+        if "@" in parts.netloc and parts.scheme.lower() != "abfss":
+            return "must not contain user information"
+        if self.hosts and host.lower() not in self.hosts:
+            return f"has host {host!r}, which is not among the allowed hosts"
+        return None

@@ -1,0 +1,242 @@
+"""What a reply does to a job (the table in LIFECYCLE "Replies")."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from shared.contracts.messages import Reply
+from shared.core.attempts import ATTEMPTS_EXHAUSTED, fail_final, fail_retry, lease_until
+from shared.core.history import Cause, append
+from shared.core.job import Record, Step
+from shared.core.outcome import (
+    NoSuchMove,
+    Outcome,
+    OutcomeKind,
+    final_output,
+    ignored,
+    move_job,
+    move_step,
+    moved,
+)
+from shared.core.retry import backoff_s
+from shared.core.routing import normalise
+from shared.core.states import FailureCause, JobStatus, StepStatus
+from shared.core.transitions import JOB_TABLE, JobEvent, StepEvent
+
+#: DESIGN truth 4: after this many ignored replies for one attempt, further ones are only counted
+MAX_IGNORED_EVENTS = 20
+
+#: LIFECYCLE: a heartbeat is written once this share of the lease has gone by
+HEARTBEAT_SHARE_OF_LEASE = 0.25
+#: the same where the service declares a cadence, of which the lease is two
+HEARTBEAT_SHARE_OF_CADENCE = 0.5
+
+_TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
+
+
+def apply_reply(record: Record, reply: Reply, cause: Cause) -> Outcome:
+    """ACK, HEARTBEAT or RESULT, for whatever attempt, in whatever order."""
+    step = record.step(reply.stepId)
+    why = _not_taken(record, step, reply)
+    if why is not None or step is None:
+        return _record_ignored(record, reply, why or "UNKNOWN_STEP", cause)
+    step = _unfail(step)
+    try:
+        match reply.type:
+            case "ACK":
+                return _picked_up(record, step, reply, StepEvent.ACK, cause)
+            case "HEARTBEAT":
+                return _heartbeat(record, step, reply, cause)
+            case "RESULT":
+                return _result(record, step, reply, cause)
+    except NoSuchMove:
+        return _record_ignored(record, reply, _late_or_repeated(step, reply), cause)
+
+
+def _not_taken(record: Record, step: Step | None, reply: Reply) -> str | None:
+    """The stable code for why a reply changes nothing; None where the tables decide."""
+    job = record.job
+    if normalise(reply.tenant_id) != job.tenant:
+        return "TENANT_MISMATCH"
+    if step is None:
+        return "UNKNOWN_STEP"
+    if (reply.attempt_no, reply.lease_id) != (step.attempt_no, step.lease_id):
+        return "STALE_ATTEMPT"
+    if job.status.terminal:
+        return "JOB_TERMINAL"
+    if step.status is StepStatus.FAILED_RETRY:
+        if step.retry_cause not in _TIMED_OUT:
+            return "LATE"  # the first RESULT of an attempt stands
+        if job.status is JobStatus.PAUSED and reply.type != "RESULT":
+            return "LATE"  # PAUSED means drained: only finished work is still taken
+    return None
+
+
+def _unfail(step: Step) -> Step:
+    """A revived attempt had not failed after all: its time-out no longer counts towards the backoff."""
+    if step.retry_cause is FailureCause.ACK_TIMEOUT:
+        return replace(step, ack_failures=step.ack_failures - 1)
+    if step.retry_cause is FailureCause.LEASE_EXPIRED:
+        return replace(step, execution_failures=step.execution_failures - 1)
+    return step
+
+
+def _late_or_repeated(step: Step, reply: Reply) -> str:
+    repeated = reply.type == "ACK" and step.status is StepStatus.PROCESSING
+    return "DUPLICATE" if repeated or (reply.type == "RESULT" and step.status.terminal) else "LATE"
+
+
+def _picked_up(record: Record, step: Step, reply: Reply, event: StepEvent, cause: Cause) -> Outcome:
+    columns: dict[str, Any] = {"due_at": None, "retry_cause": None, "lease_expires_at": lease_until(step, cause.at)}
+    if reply.progress is not None:
+        columns["progress"] = reply.progress
+    taken = move_step(step, event, cause, **columns)
+    after = _acked(record.with_step(taken), cause)
+    return moved(record, after, reply.type, cause, step=taken, data=_told(reply))
+
+
+def _heartbeat(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcome:
+    if step.status is not StepStatus.PROCESSING:
+        return _picked_up(record, step, reply, StepEvent.HEARTBEAT, cause)
+    if record.job.status is JobStatus.CANCELLING:
+        return _record_ignored(record, reply, "CANCELLING", cause)
+    if not _heartbeat_due(step, cause):
+        return ignored(record, "HEARTBEAT_NOT_DUE")
+    columns: dict[str, Any] = {"lease_expires_at": lease_until(step, cause.at)}
+    if reply.progress is not None:
+        columns["progress"] = reply.progress
+    beating = move_step(step, StepEvent.HEARTBEAT, cause, **columns)
+    return moved(record, record.with_step(beating), "HEARTBEAT", cause, step=beating, data=_told(reply))
+
+
+def _heartbeat_due(step: Step, cause: Cause) -> bool:
+    """A write only when it moves the lease by a set share, so that chatty services cost little."""
+    timings = step.timings
+    if timings.heartbeat_cadence_s is not None:
+        share_s = HEARTBEAT_SHARE_OF_CADENCE * timings.heartbeat_cadence_s
+    else:
+        share_s = HEARTBEAT_SHARE_OF_LEASE * timings.running_lease_s
+    if step.lease_expires_at is None:
+        return True
+    started = step.lease_expires_at - timedelta(seconds=timings.running_lease_s)
+    return (cause.at - started).total_seconds() >= share_s
+
+
+def _result(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcome:
+    told = _told(reply)
+    if step.status is StepStatus.INITIATED:
+        told["overtook_ack"] = True
+    acked = _acked(record, cause)
+    code = reply.error.code if reply.error else None
+    message = reply.error.message if reply.error else None
+    if reply.status == "SUCCEEDED":
+        return _succeeded(record, acked, step, reply, cause, told)
+    if reply.status == "FAILED_FINAL":
+        return fail_final(
+            acked,
+            step,
+            cause,
+            before=record,
+            type_="RESULT",
+            job_code=code or "FAILED_FINAL",
+            step_code=code,
+            message=message,
+            retry_cause=None,
+            data=told,
+        )
+    if step.attempt_no >= step.timings.max_attempts:
+        return fail_final(
+            acked,
+            step,
+            cause,
+            before=record,
+            type_="RESULT",
+            job_code=ATTEMPTS_EXHAUSTED,
+            step_code=code,
+            message=message,
+            retry_cause=None,
+            data=told,
+        )
+    failures = step.execution_failures + 1
+    wait_s = backoff_s(
+        step.timings.execution_backoffs,
+        failures,
+        job_id=record.job.job_id,
+        step_id=step.step_id,
+        attempt_no=step.attempt_no,
+    )
+    return fail_retry(
+        acked,
+        step,
+        FailureCause.RESULT,
+        cause,
+        before=record,
+        type_="RESULT",
+        code=code,
+        message=message,
+        wait_s=wait_s,
+        execution_failures=failures,
+        data=told,
+    )
+
+
+def _succeeded(
+    before: Record, record: Record, step: Step, reply: Reply, cause: Cause, told: dict[str, Any]
+) -> Outcome:
+    done = move_step(
+        step,
+        StepEvent.SUCCEED,
+        cause,
+        due_at=None,
+        retry_cause=None,
+        result_ref=reply.result_ref.model_dump() if reply.result_ref else None,
+    )
+    after = record.with_step(done)
+    last = all(other.status is StepStatus.SUCCEEDED for other in after.steps)
+    after = move_job(after, JobEvent.LAST_STEP_SUCCEEDED if last else JobEvent.STEP_SUCCEEDED, cause)
+    if after.job.status is JobStatus.SUCCEEDED:
+        after = after.with_job(final_output=final_output(after.job, done))
+    return moved(before, after, "RESULT", cause, step=done, data=told)
+
+
+def _acked(record: Record, cause: Cause) -> Record:
+    """A service has taken the job up: by an ACK, or by something that overtook it."""
+    job = record.job
+    if JobEvent.ACKED not in JOB_TABLE[job.status]:
+        return record
+    return move_job(record, JobEvent.ACKED, cause, first_ack_at=job.first_ack_at or cause.at)
+
+
+def _told(reply: Reply) -> dict[str, Any]:
+    """What of the reply goes into the EVENT row beside the columns that it changed."""
+    told = {
+        "result": reply.status,
+        "error": reply.error.model_dump() if reply.error else None,
+        "metrics": reply.metrics,
+        "note": reply.note,
+        "sent_at": reply.timestamp.isoformat() if reply.timestamp else None,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _record_ignored(record: Record, reply: Reply, why: str, cause: Cause) -> Outcome:
+    """An EVENT row and nothing else; past the limit, only a count."""
+    key = f"{reply.stepId}:{reply.attempt_no}"
+    count = record.job.suppressed.get(key, 0) + 1
+    after = record.with_job(suppressed={**record.job.suppressed, key: count}, updated_at=cause.at)
+    if count > MAX_IGNORED_EVENTS:
+        return Outcome(OutcomeKind.IGNORED, after, why=why)
+    after, event = append(
+        record,
+        after,
+        "REPLY_IGNORED",
+        cause,
+        step_id=reply.stepId,
+        attempt_no=reply.attempt_no,
+        lease_id=reply.lease_id,
+        reason=why,
+        data={"reply": reply.type, **_told(reply)},
+    )
+    return Outcome(OutcomeKind.IGNORED, after, (event,), why)

@@ -1,0 +1,21 @@
+"""How long to wait before the next try (LIFECYCLE "Replies": per cause, jitter by a hash)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+#: up to a tenth longer, never shorter, so that a fleet of failed jobs does not return in one second
+JITTER = 0.1
+
+
+def backoff_s(backoffs: Sequence[float], failures: int, *, job_id: str, step_id: str, attempt_no: int) -> float:
+    """Entry number `failures` (from 1) of the cause's list, the last entry repeating, plus a fixed jitter.
+
+    The jitter is a hash of (job, step, attempt), so that whoever computes it again gets the same instant.
+    """
+    if failures < 1:
+        raise ValueError("the first failure is number 1")
+    base = backoffs[min(failures, len(backoffs)) - 1]
+    share = zlib.crc32(f"{job_id}:{step_id}:{attempt_no}".encode()) / 0xFFFFFFFF
+    return base * (1 + JITTER * share)

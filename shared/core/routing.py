@@ -1,0 +1,45 @@
+"""Where a step's directives go (S0 7, S3 6.3; DESIGN 5): computed once, at POST."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+from shared.contracts.envelope import Envelope
+
+
+@dataclass(frozen=True)
+class Route:
+    """The pinned decision; `lane` numbers the directive topic and the reply topic alike."""
+
+    lane: int
+    routing_key_used: str
+    resolved_mode: str
+    decision_source: str
+    decision_reason: str
+
+
+def normalise(text: str) -> str:
+    """S3 6.3: `lower(trim(...))`, the same for tenants and documents."""
+    return text.strip().lower()
+
+
+def lane_of(routing_key: str, lanes: int) -> int:
+    """CRC32 of the key's UTF-8 bytes, modulo the number of lanes."""
+    return zlib.crc32(routing_key.encode("utf-8")) % lanes
+
+
+def route(envelope: Envelope, *, default_mode: str, lanes: int) -> Route:
+    """The lane of every step of a job. Raises ValueError where BURST lacks its `doc_id` (FEATURES C1)."""
+    if envelope.mode is not None:
+        mode, source, reason = envelope.mode, "REQUEST", "mode named in the request"
+    else:
+        mode, source, reason = default_mode, "GLOBAL_CONFIG", "no mode in the request: the configured default"
+    tenant = normalise(envelope.tenant_id)
+    if mode == "BURST":
+        if envelope.doc_id is None:
+            raise ValueError("mode BURST needs doc_id, which spreads one tenant's documents over the lanes")
+        key = tenant + normalise(envelope.doc_id)
+    else:
+        key = tenant
+    return Route(lane_of(key, lanes), key, mode, source, reason)

@@ -1,0 +1,51 @@
+"""The states of a job and of a step (DESIGN 4)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class JobStatus(StrEnum):
+    """A job's state; the terminal ones are past participles and never change."""
+
+    QUEUED = "QUEUED"
+    IN_PROGRESS = "IN_PROGRESS"
+    PAUSING = "PAUSING"
+    PAUSED = "PAUSED"
+    CANCELLING = "CANCELLING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED_FINAL = "FAILED_FINAL"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def terminal(self) -> bool:
+        return self in (JobStatus.SUCCEEDED, JobStatus.FAILED_FINAL, JobStatus.CANCELLED)
+
+
+class StepStatus(StrEnum):
+    """A step's state within its job."""
+
+    PENDING = "PENDING"
+    INITIATED = "INITIATED"
+    PROCESSING = "PROCESSING"
+    FAILED_RETRY = "FAILED_RETRY"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED_FINAL = "FAILED_FINAL"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def terminal(self) -> bool:
+        return self in (StepStatus.SUCCEEDED, StepStatus.FAILED_FINAL, StepStatus.CANCELLED)
+
+    @property
+    def in_flight(self) -> bool:
+        """A service may be working on it, so it owes us a reply or a lease that runs out."""
+        return self in (StepStatus.INITIATED, StepStatus.PROCESSING)
+
+
+class FailureCause(StrEnum):
+    """Why an attempt came to nothing; each cause has a backoff list of its own (LIFECYCLE "Replies")."""
+
+    ACK_TIMEOUT = "ACK_TIMEOUT"
+    LEASE_EXPIRED = "LEASE_EXPIRED"
+    RESULT = "RESULT"

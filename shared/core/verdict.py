@@ -1,0 +1,78 @@
+"""What an orchestration is to do next, by the ledger alone (LIFECYCLE "Dispatch").
+
+A verdict is a small JSON object: the answer of the activities `dispatch` and `settle`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from shared.core.job import Record
+from shared.core.states import JobStatus, StepStatus
+
+
+class VerdictKind(StrEnum):
+    """Every answer an orchestration can get."""
+
+    #: the directive of `attempt_no` is on the bus; wait for its ACK until `until`
+    SENT = "SENT"
+    AWAIT_ACK = "AWAIT_ACK"
+    AWAIT_RESULT = "AWAIT_RESULT"
+    #: wait until `until`, then dispatch
+    BACKOFF = "BACKOFF"
+    PUBLISH_FAILED = "PUBLISH_FAILED"
+    #: the step is settled: go to the next
+    SKIP = "SKIP"
+    #: wait for `resume:{park_no}`, then dispatch
+    PARK = "PARK"
+    #: nothing more for this orchestration
+    END = "END"
+    #: never leaves the activity: record the next attempt, then publish it
+    RECORD = "RECORD"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A kind and what goes with it."""
+
+    kind: VerdictKind
+    attempt_no: int = 0
+    until: datetime | None = None
+    park_no: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"verdict": self.kind.value}
+        if self.attempt_no:
+            told["attempt_no"] = self.attempt_no
+        if self.until is not None:
+            told["until"] = self.until.isoformat()
+        if self.kind is VerdictKind.PARK:
+            told["park_no"] = self.park_no
+        return told
+
+
+def verdict_for(record: Record | None, step_id: str, instance_id: str, now: datetime) -> Verdict:
+    """The ledger's word on one step, for the orchestration `instance_id`."""
+    if record is None or record.job.status.terminal or record.job.instance_id != instance_id:
+        return Verdict(VerdictKind.END)
+    step = record.step(step_id)
+    if step is None:
+        return Verdict(VerdictKind.END)
+    match step.status:
+        case StepStatus.SUCCEEDED:
+            return Verdict(VerdictKind.SKIP, step.attempt_no)
+        case StepStatus.INITIATED if step.due_at is not None and step.due_at > now:
+            return Verdict(VerdictKind.PUBLISH_FAILED, step.attempt_no, step.due_at)
+        case StepStatus.INITIATED:
+            return Verdict(VerdictKind.AWAIT_ACK, step.attempt_no, step.lease_expires_at)
+        case StepStatus.PROCESSING:
+            return Verdict(VerdictKind.AWAIT_RESULT, step.attempt_no, step.lease_expires_at)
+        case _ if record.job.status is JobStatus.PAUSED:
+            return Verdict(VerdictKind.PARK, park_no=record.job.park_no)
+        case StepStatus.FAILED_RETRY if step.due_at is not None and step.due_at > now:
+            return Verdict(VerdictKind.BACKOFF, step.attempt_no, step.due_at)
+        case _:
+            return Verdict(VerdictKind.RECORD, step.attempt_no + 1)
