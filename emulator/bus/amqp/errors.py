@@ -1,0 +1,39 @@
+"""What a peer can do wrong, each with the AMQP error condition it is told (AMQP 1.0 part 2, 2.8.15 to 2.8.17)."""
+
+from __future__ import annotations
+
+
+class AmqpError(Exception):
+    """The peer broke the protocol; the connection is closed with `condition`."""
+
+    condition = "amqp:internal-error"
+
+
+class DecodeError(AmqpError):
+    """Bytes that are no AMQP value, or fields of the wrong type."""
+
+    condition = "amqp:decode-error"
+
+
+class FramingError(AmqpError):
+    """Bytes that are no frame, or a frame larger than agreed."""
+
+    condition = "amqp:connection:framing-error"
+
+
+class NotAllowedError(AmqpError):
+    """A frame that its sender may not send in this state."""
+
+    condition = "amqp:not-allowed"
+
+
+class SessionError(AmqpError):
+    """A frame that breaks a session's rules (unknown handle, window overrun)."""
+
+    condition = "amqp:session:unattached-handle"
+
+
+class WindowViolation(AmqpError):
+    """More transfers than the session's incoming window allows."""
+
+    condition = "amqp:session:window-violation"

@@ -1,0 +1,87 @@
+"""Python values that keep their AMQP type (AMQP 1.0 part 1, section 1.6), so that what is decoded encodes to the same.
+
+A plain `int` is an AMQP long, `float` a double, `str` a string, `bytes` binary; `bool`, `None`, `uuid.UUID`, `list` and
+`dict` stand for themselves. Everything else has a class here. Each compares equal to the plain value it carries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+class Ubyte(int):
+    """8 bits, unsigned."""
+
+
+class Ushort(int):
+    """16 bits, unsigned."""
+
+
+class Uint(int):
+    """32 bits, unsigned."""
+
+
+class Ulong(int):
+    """64 bits, unsigned."""
+
+
+class Byte(int):
+    """8 bits, signed."""
+
+
+class Short(int):
+    """16 bits, signed."""
+
+
+class Int(int):
+    """32 bits, signed."""
+
+
+class Timestamp(int):
+    """Milliseconds since 1970-01-01 UTC, signed 64 bits."""
+
+
+class Float(float):
+    """IEEE 754 binary32."""
+
+
+class Char(str):
+    """One Unicode character."""
+
+    __slots__ = ()
+
+
+class Symbol(str):
+    """ASCII text from a constrained domain."""
+
+    __slots__ = ()
+
+
+class Decimal32(bytes):
+    """IEEE 754 decimal32, its 4 bytes untouched."""
+
+
+class Decimal64(bytes):
+    """IEEE 754 decimal64, its 8 bytes untouched."""
+
+
+class Decimal128(bytes):
+    """IEEE 754 decimal128, its 16 bytes untouched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A value with a descriptor (a symbol or ulong) that says what it means."""
+
+    descriptor: Any
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Values of one type. `code` is the elements' format code; `descriptor` is set if they are described."""
+
+    code: int
+    items: tuple[Any, ...]
+    descriptor: Any = None

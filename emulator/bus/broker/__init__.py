@@ -1,0 +1,1 @@
+"""The broker: entities, messages, locks and rules. No sockets, no AMQP; time comes from a clock."""

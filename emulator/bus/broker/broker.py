@@ -1,0 +1,144 @@
+"""All entities of a namespace, found by address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from emulator.bus.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
+from emulator.bus.broker.duplicates import DuplicateHistory
+from emulator.bus.broker.errors import EntityExists, EntityNotFound, InvalidRequest
+from emulator.bus.broker.message import Content, Message, MessageState
+from emulator.bus.broker.queue import MessageQueue
+from emulator.bus.broker.schedule import Counter, Environment
+from emulator.bus.broker.store import Memory, Store, StoredMessage
+from emulator.bus.broker.timers import Timers
+from emulator.bus.broker.topic import Destination, Subscription, Topic
+from emulator.bus.clock import Clock
+
+DEAD_LETTER_SUFFIX = "/$deadletterqueue"
+SUBSCRIPTIONS = "/subscriptions/"
+
+
+class Broker:
+    """A namespace. Addresses are matched whatever their case, as in Azure."""
+
+    def __init__(self, clock: Clock, store: Store | None = None) -> None:
+        self.clock = clock
+        self.timers = Timers()
+        self.store = store or Memory()
+        self._env = Environment(clock, self.timers, self.store)
+        self._last_numbers = self.store.counters()
+        self.destinations: dict[str, Destination] = {}
+        self._queues: dict[str, MessageQueue] = {}
+
+    # Entities
+
+    def add_queue(self, description: QueueDescription) -> MessageQueue:
+        path = self._new_path(description.name)
+        queue = self._make_queue(path, description)
+        history = self._history(description.requires_duplicate_detection, description.duplicate_window_ms)
+        self.destinations[path.lower()] = Destination(queue, self._env, history)
+        return queue
+
+    def add_topic(self, description: TopicDescription) -> Topic:
+        path = self._new_path(description.name)
+        topic = Topic(path, description, self._env, self._counter(path))
+        history = self._history(description.requires_duplicate_detection, description.duplicate_window_ms)
+        self.destinations[path.lower()] = Destination(topic, self._env, history)
+        return topic
+
+    def add_subscription(self, topic_name: str, description: SubscriptionDescription) -> Subscription:
+        topic = self.topic(topic_name)
+        name = description.queue.name
+        if name.lower() in topic.subscriptions:
+            raise EntityExists(f"The subscription '{name}' of the topic '{topic.path}' exists.")
+        queue = self._make_queue(f"{topic.path}/Subscriptions/{name}", description.queue)
+        subscription = Subscription(description, queue)
+        topic.subscriptions[name.lower()] = subscription
+        return subscription
+
+    def topic(self, name: str) -> Topic:
+        destination = self.destinations.get(name.lower())
+        if destination is None or not isinstance(destination.entity, Topic):
+            raise EntityNotFound(name)
+        return destination.entity
+
+    def _new_path(self, name: str) -> str:
+        if not name or name.lower() in self.destinations:
+            raise EntityExists(f"A queue or topic named '{name}' exists.")
+        return name
+
+    def _make_queue(self, path: str, description: QueueDescription) -> MessageQueue:
+        counter = self._counter(path)
+        dead_path = f"{path}/$DeadLetterQueue"
+        dead = MessageQueue(dead_path, description, self._env, counter, None)
+        queue = MessageQueue(path, description, self._env, counter, dead)
+        self._queues[path.lower()] = queue
+        self._queues[dead_path.lower()] = dead
+        return queue
+
+    def _counter(self, path: str) -> Counter:
+        return Counter(path, self.store, self._last_numbers.get(path, 0))
+
+    def _history(self, wanted: bool, window_ms: int) -> DuplicateHistory | None:
+        return DuplicateHistory(window_ms) if wanted else None
+
+    # Addresses
+
+    def queue(self, address: str) -> MessageQueue:
+        """What a receiver may read: a queue, a subscription or a dead-letter queue."""
+        queue = self._queues.get(address.lower())
+        if queue is None:
+            if address.lower() in self.destinations:
+                raise InvalidRequest(f"'{address}' is a topic: receive from one of its subscriptions.")
+            raise EntityNotFound(address)
+        return queue
+
+    def destination(self, address: str) -> Destination:
+        """What a sender may write to: a queue or topic."""
+        destination = self.destinations.get(address.lower())
+        if destination is None:
+            if address.lower() in self._queues:
+                raise InvalidRequest(f"'{address}' cannot be sent to: send to its topic or queue.")
+            raise EntityNotFound(address)
+        return destination
+
+    def knows(self, address: str) -> bool:
+        key = address.lower()
+        return key in self._queues or key in self.destinations
+
+    # Restart
+
+    def restore(self, decode: Callable[[bytes], Content]) -> int:
+        """Takes over what the store holds for the entities known; gives the number of messages."""
+        count = 0
+        for row in self.store.messages():
+            message = _message(row, decode)
+            queue = self._queues.get(row.entity.lower())
+            if queue is not None:
+                queue.restore(message)
+            elif (destination := self.destinations.get(row.entity.lower())) is not None:
+                destination.entity.schedule.restore(message)
+            else:
+                continue  # of an entity that the configuration no longer has; kept in the store
+            count += 1
+        for entity, message_id, until_ms in self.store.history(self.clock.now_ms()):
+            found = self.destinations.get(entity.lower())
+            if found is not None and found.history is not None:
+                found.history.restore(message_id, until_ms)
+        return count
+
+
+def _message(row: StoredMessage, decode: Callable[[bytes], Content]) -> Message:
+    return Message(
+        decode(row.encoded),
+        row.sequence_number,
+        row.enqueued_at_ms,
+        row.enqueued_sequence_number,
+        row.expires_at_ms,
+        MessageState(row.state),
+        row.delivery_count,
+        row.scheduled_at_ms,
+        row.dead_letter_source,
+        row.forwarded,
+    )

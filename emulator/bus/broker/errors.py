@@ -1,0 +1,105 @@
+"""What the broker refuses, each with the AMQP condition and the status code that Azure gives for it."""
+
+from __future__ import annotations
+
+
+class BusError(Exception):
+    """The request cannot be met."""
+
+    condition = "amqp:internal-error"
+    status = 500
+
+    def __init__(self, description: str = "") -> None:
+        super().__init__(description or (self.__doc__ or "").strip())
+
+    @property
+    def description(self) -> str:
+        return str(self)
+
+
+class EntityNotFound(BusError):
+    """The messaging entity could not be found."""
+
+    condition = "amqp:not-found"
+    status = 404
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"The messaging entity '{address}' could not be found.")
+        self.address = address
+
+
+class MessageNotFound(BusError):
+    """No message with this sequence number, in the state asked for."""
+
+    condition = "com.microsoft:message-not-found"
+    status = 404
+
+
+class MessageLockLost(BusError):
+    """The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue."""
+
+    condition = "com.microsoft:message-lock-lost"
+    status = 410
+
+
+class SessionLockLost(BusError):
+    """The session lock has expired. Accept the session again."""
+
+    condition = "com.microsoft:session-lock-lost"
+    status = 410
+
+
+class SessionCannotBeLocked(BusError):
+    """The requested session cannot be accepted: another receiver has it."""
+
+    condition = "com.microsoft:session-cannot-be-locked"
+    status = 410
+
+
+class QuotaExceeded(BusError):
+    """The entity is full: receive messages from it, or delete some."""
+
+    condition = "amqp:resource-limit-exceeded"
+    status = 403
+
+
+class MessageTooLarge(BusError):
+    """The message exceeds the maximum size."""
+
+    condition = "amqp:link:message-size-exceeded"
+    status = 413
+
+
+class InvalidRequest(BusError):
+    """The request breaks a rule of the entity or is incomplete."""
+
+    condition = "amqp:not-allowed"
+    status = 400
+
+
+class NotImplementedHere(BusError):
+    """Azure may offer this; the emulator does not."""
+
+    condition = "amqp:not-implemented"
+    status = 501
+
+
+class Unauthorized(BusError):
+    """The token is missing, wrong or expired."""
+
+    condition = "amqp:unauthorized-access"
+    status = 401
+
+
+class EntityDisabled(BusError):
+    """The messaging entity is disabled for this operation."""
+
+    condition = "com.microsoft:entity-disabled"
+    status = 403
+
+
+class EntityExists(BusError):
+    """An entity of this name exists."""
+
+    condition = "com.microsoft:entity-already-exists"
+    status = 409

@@ -1,0 +1,324 @@
+"""A queue: what a queue entity, a subscription and each one's dead-letter queue have in common.
+
+A message is active, locked (active with a lock token), deferred or scheduled. Active messages leave in order of
+sequence number; one that comes back (abandoned, or its lock ran out) takes its old place.
+"""
+
+from __future__ import annotations
+
+import heapq
+import uuid
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from emulator.bus.broker.descriptions import QueueDescription
+from emulator.bus.broker.errors import MessageLockLost, MessageNotFound, QuotaExceeded
+from emulator.bus.broker.message import Content, Message, MessageState
+from emulator.bus.broker.schedule import Counter, Environment, Schedule
+
+TTL_EXPIRED = ("TTLExpiredException", "The message expired and was dead lettered.")
+MAX_DELIVERY = "MaxDeliveryCountExceeded"
+REASON, DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
+
+
+class Consumer(Protocol):
+    """A receiver as the queue sees it."""
+
+    @property
+    def credit(self) -> int:
+        """How many messages it would take now."""
+
+    @property
+    def settles_on_send(self) -> bool:
+        """Receive-and-delete: what it is given is gone from the queue."""
+
+    def deliver(self, message: Message) -> None:
+        """Takes one message, locked for it (by `message.lock_token`) unless it settles on send."""
+
+
+class MessageQueue:
+    """The messages of one entity. `dead_letters` is None for a dead-letter queue itself."""
+
+    def __init__(
+        self,
+        path: str,
+        description: QueueDescription,
+        environment: Environment,
+        counter: Counter,
+        dead_letters: MessageQueue | None,
+    ) -> None:
+        self.path = path
+        self.description = description
+        self.dead_letters = dead_letters
+        self._env = environment
+        self._counter = counter
+        self._messages: dict[int, Message] = {}
+        self._ready: list[int] = []
+        self._locked: dict[uuid.UUID, Message] = {}
+        self._consumers: deque[Consumer] = deque()
+        self._pumping = False
+        self.schedule = Schedule(path, environment, counter, self.enqueue)
+        self.size_bytes = 0
+        self.accessed_at_ms = environment.clock.now_ms()
+
+    # In
+
+    def enqueue(self, content: Content, enqueued_sequence_number: int | None = None) -> Message:
+        """Adds a message. QuotaExceeded when the entity is full."""
+        if self.size_bytes + content.size > self.description.max_size_bytes:
+            raise QuotaExceeded(
+                f"The maximum entity size of {self.description.max_size_bytes} bytes has been reached or exceeded "
+                f"for '{self.path}'. Receive messages from the entity or delete some."
+            )
+        number = self._counter.next()
+        now = self._env.clock.now_ms()
+        message = Message(content, number, now, enqueued_sequence_number or number)
+        lives_ms = [
+            ms
+            for ms in (content.time_to_live_ms, self.description.default_time_to_live_ms)
+            if ms is not None and self.dead_letters is not None
+        ]
+        if lives_ms:
+            message.expires_at_ms = now + min(lives_ms)
+        self._env.store.put(self.path, message)
+        self._admit(message)
+        self.pump()
+        return message
+
+    def restore(self, message: Message) -> None:
+        """Takes over a stored message after a restart, unlocked."""
+        if message.state is MessageState.SCHEDULED:
+            self.schedule.restore(message)
+        else:
+            self._admit(message)
+
+    def _admit(self, message: Message) -> None:
+        self._messages[message.sequence_number] = message
+        self.size_bytes += message.content.size
+        if message.expires_at_ms is not None:
+            message.expiry_timer = self._env.timers.at(message.expires_at_ms, partial(self._expire, message))
+        if message.state is MessageState.ACTIVE:
+            heapq.heappush(self._ready, message.sequence_number)
+
+    # Out
+
+    def want(self, consumer: Consumer) -> None:
+        """A consumer has new credit. The one that asked last is served first: an SDK's old credit may be of a call
+        that has given up, and the message would wait there until the client notices."""
+        self.forget(consumer)
+        if consumer.credit > 0:
+            self._consumers.appendleft(consumer)
+            self.pump()
+
+    def forget(self, consumer: Consumer) -> None:
+        """A consumer is gone. What it holds stays locked until settled or run out, as in Azure."""
+        if consumer in self._consumers:
+            self._consumers.remove(consumer)
+
+    def pump(self) -> None:
+        """Hands out messages while there are both messages and credit, to the consumers in turn."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self._ready and self._consumers:
+                consumer = self._consumers[0]
+                if consumer.credit <= 0:
+                    self._consumers.popleft()
+                    continue
+                message = self._messages.get(heapq.heappop(self._ready))
+                if message is None or message.lock_token is not None or message.state is not MessageState.ACTIVE:
+                    continue
+                self._hand_out(message, consumer)
+                self._consumers.rotate(-1)
+        finally:
+            self._pumping = False
+
+    def _hand_out(self, message: Message, consumer: Consumer) -> None:
+        self.accessed_at_ms = self._env.clock.now_ms()
+        if consumer.settles_on_send:
+            self._remove(message)
+        else:
+            self._lock(message)
+        consumer.deliver(message)
+
+    def _lock(self, message: Message) -> None:
+        message.lock_token = uuid.uuid4()
+        self._locked[message.lock_token] = message
+        self._start_lock(message)
+
+    def _start_lock(self, message: Message) -> None:
+        if message.lock_timer is not None:
+            message.lock_timer.cancel()
+        message.locked_until_ms = self._env.clock.now_ms() + self.description.lock_duration_ms
+        message.lock_timer = self._env.timers.at(message.locked_until_ms, partial(self._lock_ran_out, message))
+
+    def _lock_ran_out(self, message: Message) -> None:
+        self._unlock(message)
+        self._fail_delivery(message, None)
+
+    # Settlement
+
+    def holds(self, token: uuid.UUID) -> bool:
+        return token in self._locked
+
+    def complete(self, token: uuid.UUID) -> None:
+        """The message is done. MessageLockLost, here and below, when the token is not (or no longer) good."""
+        message = self._take_lock(token)
+        self._remove(message)
+
+    def abandon(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
+        """The message comes back at once, one delivery counted."""
+        message = self._take_lock(token)
+        self._fail_delivery(message, changes)
+
+    def release(self, token: uuid.UUID) -> None:
+        """The message comes back as if it had never been handed out."""
+        message = self._take_lock(token)
+        self._back(message)
+
+    def defer(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
+        """The message stays, to be had by its sequence number only."""
+        message = self._take_lock(token)
+        self._change(message, changes)
+        if message.state is not MessageState.DEFERRED:
+            message.state = MessageState.DEFERRED
+            self._env.store.update(self.path, message)
+        if self._is_expired(message):
+            self._expire(message)
+
+    def dead_letter(
+        self, token: uuid.UUID, reason: str | None, description: str | None, changes: Mapping[str, Any] | None = None
+    ) -> None:
+        """The message moves to the dead-letter queue."""
+        message = self._take_lock(token)
+        self._bury(message, {**(changes or {}), REASON: reason, DESCRIPTION: description})
+
+    def renew(self, token: uuid.UUID) -> int:
+        """Prolongs the lock by its whole duration from now; when it then ends."""
+        message = self._locked.get(token)
+        if message is None:
+            raise MessageLockLost
+        self._start_lock(message)
+        return message.locked_until_ms
+
+    def _take_lock(self, token: uuid.UUID) -> Message:
+        message = self._locked.get(token)
+        if message is None:
+            raise MessageLockLost
+        self._unlock(message)
+        return message
+
+    def _unlock(self, message: Message) -> None:
+        if message.lock_token is not None:
+            del self._locked[message.lock_token]
+        if message.lock_timer is not None:
+            message.lock_timer.cancel()
+        message.lock_token = message.lock_timer = None
+        message.locked_until_ms = 0
+
+    def _fail_delivery(self, message: Message, changes: Mapping[str, Any] | None) -> None:
+        message.delivery_count += 1
+        self._change(message, changes)
+        limit = self.description.max_delivery_count
+        if message.delivery_count >= limit and self.dead_letters is not None:
+            text = f"Message could not be consumed after {limit} delivery attempts."
+            self._bury(message, {REASON: MAX_DELIVERY, DESCRIPTION: text})
+            return
+        self._env.store.update(self.path, message)
+        self._back(message)
+
+    def _back(self, message: Message) -> None:
+        if self._is_expired(message):
+            self._expire(message)
+        elif message.state is MessageState.ACTIVE:
+            heapq.heappush(self._ready, message.sequence_number)
+            self.pump()
+
+    def _change(self, message: Message, changes: Mapping[str, Any] | None) -> None:
+        if changes:
+            before = message.content.size
+            message.content = message.content.with_changes(changes)
+            self.size_bytes += message.content.size - before
+            self._env.store.put(self.path, message)
+
+    def _remove(self, message: Message) -> None:
+        message.removed = True
+        del self._messages[message.sequence_number]
+        self.size_bytes -= message.content.size
+        if message.expiry_timer is not None:
+            message.expiry_timer.cancel()
+            message.expiry_timer = None
+        self._env.store.delete(self.path, message.sequence_number)
+
+    # Dead letters
+
+    def _is_expired(self, message: Message) -> bool:
+        return message.expires_at_ms is not None and message.expires_at_ms <= self._env.clock.now_ms()
+
+    def _expire(self, message: Message) -> None:
+        if message.lock_token is not None or message.removed:
+            return  # looked at again when the lock ends
+        if self.description.dead_lettering_on_expiration:
+            self._bury(message, {REASON: TTL_EXPIRED[0], DESCRIPTION: TTL_EXPIRED[1]})
+        else:
+            self._remove(message)
+
+    def _bury(self, message: Message, properties: Mapping[str, Any]) -> None:
+        """Moves to the dead-letter queue, where it lives for ever; there, dead-lettering again only changes it."""
+        known = {name: value for name, value in properties.items() if value is not None}
+        if self.dead_letters is None:
+            self._change(message, known)
+            self._back(message)
+            return
+        self._remove(message)
+        self.dead_letters.take_dead(message, known)
+
+    def take_dead(self, message: Message, properties: Mapping[str, Any]) -> None:
+        """Admits a message dead-lettered in the entity this is the dead-letter queue of; it keeps its number."""
+        dead = Message(
+            message.content.with_changes(properties) if properties else message.content,
+            message.sequence_number,
+            message.enqueued_at_ms,
+            message.enqueued_sequence_number,
+            delivery_count=message.delivery_count,
+        )
+        self._env.store.put(self.path, dead)
+        self._admit(dead)
+        self.pump()
+
+    # Looking and fetching
+
+    def peek(self, from_sequence_number: int, count: int) -> list[Message]:
+        """Messages in any state, in order of sequence number, untouched."""
+        everything = {**self._messages, **self.schedule.messages} if self.schedule.messages else self._messages
+        numbers = heapq.nsmallest(count, (number for number in everything if number >= from_sequence_number))
+        return [everything[number] for number in numbers]
+
+    def receive_deferred(self, sequence_numbers: list[int], *, delete: bool) -> list[Message]:
+        """Deferred messages by number, all or none; locked, or gone if `delete`."""
+        messages = []
+        for number in sequence_numbers:
+            message = self._messages.get(number)
+            if message is None or message.state is not MessageState.DEFERRED or message.lock_token is not None:
+                raise MessageNotFound(f"No deferred message has the sequence number {number}.")
+            messages.append(message)
+        for message in messages:
+            if delete:
+                self._remove(message)
+            else:
+                self._lock(message)
+        return messages
+
+    def counts(self) -> dict[str, int]:
+        """How many messages are active (locked ones included), locked, deferred, scheduled and dead-lettered."""
+        deferred = sum(message.state is MessageState.DEFERRED for message in self._messages.values())
+        return {
+            "active": len(self._messages) - deferred,
+            "locked": len(self._locked),
+            "deferred": deferred,
+            "scheduled": len(self.schedule.messages),
+            "dead_letter": len(self.dead_letters._messages) if self.dead_letters is not None else 0,
+        }

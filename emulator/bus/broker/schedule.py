@@ -1,0 +1,80 @@
+"""Messages that are to come later: held until their time, then enqueued as if they came in at that moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from emulator.bus.broker.errors import MessageNotFound
+from emulator.bus.broker.message import Content, Message, MessageState
+from emulator.bus.broker.store import Store
+from emulator.bus.broker.timers import Timers
+from emulator.bus.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What every entity works with."""
+
+    clock: Clock
+    timers: Timers
+    store: Store
+
+
+@dataclass(slots=True)
+class Counter:
+    """The last sequence number given in an entity; its dead-letter queue counts along."""
+
+    entity: str
+    store: Store
+    last: int = field(default=0)
+
+    def next(self) -> int:
+        self.last += 1
+        self.store.put_counter(self.entity, self.last)
+        return self.last
+
+
+class Schedule:
+    """The scheduled messages of one queue or topic. `deliver` takes a message's content when its time has come."""
+
+    def __init__(
+        self, path: str, environment: Environment, counter: Counter, deliver: Callable[[Content], object]
+    ) -> None:
+        self._path = path
+        self._env = environment
+        self._counter = counter
+        self._deliver = deliver
+        self.messages: dict[int, Message] = {}
+
+    def add(self, content: Content, due_ms: int) -> int:
+        """Holds a message; its sequence number is good for cancelling until it is due."""
+        number = self._counter.next()
+        now = self._env.clock.now_ms()
+        message = Message(content, number, now, number, state=MessageState.SCHEDULED, scheduled_at_ms=due_ms)
+        self._env.store.put(self._path, message)
+        self.restore(message)
+        return number
+
+    def restore(self, message: Message) -> None:
+        """Takes over a message that was scheduled before a restart."""
+        number = message.sequence_number
+        self.messages[number] = message
+        message.lock_timer = self._env.timers.at(message.scheduled_at_ms or 0, lambda: self._activate(number))
+
+    def cancel(self, sequence_number: int) -> None:
+        message = self.messages.pop(sequence_number, None)
+        if message is None:
+            raise MessageNotFound(f"No scheduled message has the sequence number {sequence_number}.")
+        if message.lock_timer is not None:
+            message.lock_timer.cancel()
+        self._env.store.delete(self._path, sequence_number)
+
+    def clear(self) -> None:
+        for number in list(self.messages):
+            self.cancel(number)
+
+    def _activate(self, sequence_number: int) -> None:
+        message = self.messages.pop(sequence_number)
+        self._env.store.delete(self._path, sequence_number)
+        self._deliver(message.content)

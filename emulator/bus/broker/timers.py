@@ -1,0 +1,64 @@
+"""Things to do at a time: a heap that is asked, never one that sleeps."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+#: Below this many entries, cancelled ones are not worth sweeping out.
+_SWEEP_AT = 1024
+
+
+class Timer:
+    """A call due at a time; `cancel` takes it back."""
+
+    __slots__ = ("_timers", "call", "due_ms")
+
+    def __init__(self, timers: Timers, due_ms: int, call: Callable[[], None]) -> None:
+        self._timers = timers
+        self.due_ms = due_ms
+        self.call: Callable[[], None] | None = call
+
+    def cancel(self) -> None:
+        if self.call is not None:
+            self.call = None
+            self._timers.count_cancelled()
+
+
+class Timers:
+    """Calls in order of their time, those of the same time in the order they were made."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Timer]] = []
+        self._serial = 0
+        self._cancelled = 0
+
+    def at(self, due_ms: int, call: Callable[[], None]) -> Timer:
+        timer = Timer(self, due_ms, call)
+        self._serial += 1
+        heapq.heappush(self._heap, (due_ms, self._serial, timer))
+        return timer
+
+    def count_cancelled(self) -> None:
+        """Most locks are settled long before they run out: sweep when more than half of the heap is dead."""
+        self._cancelled += 1
+        if self._cancelled > _SWEEP_AT and self._cancelled * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[2].call is not None]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
+
+    def next_due_ms(self) -> int | None:
+        """When the next call is due; None when there is none."""
+        heap = self._heap
+        while heap and heap[0][2].call is None:
+            heapq.heappop(heap)
+            self._cancelled -= 1
+        return heap[0][0] if heap else None
+
+    def run_due(self, now_ms: int) -> None:
+        """Makes every call that is due, in order, those that become due meanwhile included."""
+        while (due := self.next_due_ms()) is not None and due <= now_ms:
+            timer = heapq.heappop(self._heap)[2]
+            call, timer.call = timer.call, None
+            if call is not None:
+                call()

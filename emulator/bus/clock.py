@@ -1,0 +1,27 @@
+"""Where the broker gets the time from: milliseconds since 1970-01-01 UTC, as AMQP counts them."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now_ms(self) -> int:
+        """Unix time in milliseconds."""
+
+
+class SystemClock:
+    """The machine's time, plus what a test has advanced it by."""
+
+    def __init__(self) -> None:
+        self._ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000 + self._ahead_ms
+
+    def advance(self, ms: int) -> None:
+        """Moves the time forward; locks, lives and schedules follow."""
+        if ms < 0:
+            raise ValueError("time goes forward only")
+        self._ahead_ms += ms

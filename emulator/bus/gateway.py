@@ -1,0 +1,237 @@
+"""One client's connection joined to the broker: what its links mean, and what its messages and outcomes do.
+
+Nodes a link can go to: `$cbs`, `<entity>/$management`, a queue, topic, subscription or dead-letter queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+from emulator.bus import claims
+from emulator.bus.amqp.connection import Connection
+from emulator.bus.amqp.errors import AmqpError
+from emulator.bus.amqp.events import (
+    ConnectionClosed,
+    CreditGranted,
+    DeliverySettling,
+    LinkAttaching,
+    LinkDetached,
+    MessageReceived,
+    Opened,
+)
+from emulator.bus.amqp.link import IncomingLink, OutgoingLink, address_of
+from emulator.bus.amqp.message import BATCH_FORMAT, AmqpMessage, Request, split_batch
+from emulator.bus.amqp.performatives import Accepted, Body, Coordinator, Error, Rejected
+from emulator.bus.amqp.values import Symbol, Ulong
+from emulator.bus.broker.broker import Broker
+from emulator.bus.broker.errors import BusError, EntityNotFound, InvalidRequest, MessageTooLarge, NotImplementedHere
+from emulator.bus.broker.topic import Destination
+from emulator.bus.management import Management
+from emulator.bus.outgoing import LinkConsumer
+from emulator.bus.settlement import settle
+
+log = logging.getLogger(__name__)
+
+MANAGEMENT_SUFFIX = "/$management"
+#: Service Bus Standard.
+MAX_MESSAGE_BYTES = 256 * 1024
+#: Requests may wait for the credit of their reply link; more than this many are a client's mistake.
+_MAX_WAITING_REPLIES = 1000
+
+
+def entity_path(address: str) -> str:
+    """The entity's path in an address, which the Python SDK gives as a whole URL."""
+    if "://" in address:
+        address = urlsplit(address).path
+    return unquote(address).strip("/")
+
+
+@dataclass(eq=False, slots=True)
+class ReplyLink:
+    """The half of a request-response pair on which the broker answers."""
+
+    link: OutgoingLink
+    node: str
+    waiting: deque[bytes] = field(default_factory=deque)
+
+    def send(self, message: bytes) -> None:
+        if len(self.waiting) < _MAX_WAITING_REPLIES:
+            self.waiting.append(message)
+        self.flush()
+
+    def flush(self) -> None:
+        while self.waiting and self.link.credit > 0:
+            self.link.transfer(uuid.uuid4().bytes, self.waiting.popleft(), settled=True)
+
+
+@dataclass(eq=False, slots=True)
+class RequestLink:
+    """The half on which requests come."""
+
+    node: str
+    answer: Callable[[Request], bytes]
+
+
+class Gateway:
+    """Serves one connection."""
+
+    def __init__(self, broker: Broker, connection: Connection, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._broker = broker
+        self.connection = connection
+        self._max_message_bytes = max_message_bytes
+        self.paused = False
+        self._claims = claims.Claims()
+        self._senders: dict[IncomingLink, Destination] = {}
+        self._requests: dict[IncomingLink, RequestLink] = {}
+        self._consumers: dict[OutgoingLink, LinkConsumer] = {}
+        self._replies: dict[OutgoingLink, ReplyLink] = {}
+
+    def handle_events(self) -> None:
+        """Does what the bytes received so far ask for."""
+        while (event := self.connection.next_event()) is not None:
+            match event:
+                case MessageReceived():
+                    self._receive(event)
+                case DeliverySettling():
+                    self._settle(event)
+                case CreditGranted(link):
+                    self._credit(link)
+                case LinkAttaching(link):
+                    self._attach(link)
+                case LinkDetached(link):
+                    self._forget(link)
+                case Opened(container_id):
+                    log.debug("connection opened by %s", container_id)
+                case ConnectionClosed(error):
+                    if error:
+                        log.warning("connection of %s closed: %s", self.connection.remote_container_id or "?", error)
+
+    def pause(self) -> None:
+        """The peer does not read what it is sent: no more messages for it."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """The peer reads again."""
+        self.paused = False
+        for consumer in list(self._consumers.values()):
+            consumer.queue.want(consumer)
+
+    # Links
+
+    def _attach(self, link: IncomingLink | OutgoingLink) -> None:
+        try:
+            if isinstance(link, OutgoingLink):
+                self._attach_receiver(link)
+            else:
+                self._attach_sender(link)
+        except BusError as error:
+            log.info("link %s refused: %s", link.name, error)
+            link.refuse(error.condition, error.description)
+
+    def _attach_sender(self, link: IncomingLink) -> None:
+        if isinstance(link.attach.target, Coordinator):
+            raise NotImplementedHere("Transactions are not supported by the emulator.")
+        path = entity_path(address_of(link.attach.target))
+        if path == claims.ADDRESS:
+            self._requests[link] = RequestLink(path, self._claims.answer)
+        elif path.lower().endswith(MANAGEMENT_SUFFIX):
+            self._requests[link] = RequestLink(path.lower(), self._management(path))
+        else:
+            self._senders[link] = self._broker.destination(path)
+        link.accept(
+            self._max_message_bytes,
+            {Symbol("com.microsoft:max-message-batch-size"): Ulong(self._max_message_bytes)},
+        )
+
+    def _management(self, path: str) -> Callable[[Request], bytes]:
+        address = path[: -len(MANAGEMENT_SUFFIX)]
+        if not self._broker.knows(address):
+            raise EntityNotFound(address)
+        management = Management(self._broker, address, self._max_message_bytes)
+        return lambda request: management.answer(request).encode(request)
+
+    def _attach_receiver(self, link: OutgoingLink) -> None:
+        path = entity_path(address_of(link.attach.source))
+        if path == claims.ADDRESS or path.lower().endswith(MANAGEMENT_SUFFIX):
+            self._replies[link] = ReplyLink(link, path.lower())
+        else:
+            self._consumers[link] = LinkConsumer(link, self._broker.queue(path), self)
+        link.accept()
+
+    def _forget(self, link: IncomingLink | OutgoingLink) -> None:
+        if isinstance(link, IncomingLink):
+            self._senders.pop(link, None)
+            self._requests.pop(link, None)
+            return
+        self._replies.pop(link, None)
+        consumer = self._consumers.pop(link, None)
+        if consumer is not None:
+            consumer.closed()
+
+    def _credit(self, link: OutgoingLink) -> None:
+        consumer = self._consumers.get(link)
+        if consumer is not None:
+            consumer.queue.want(consumer)
+        elif (replies := self._replies.get(link)) is not None:
+            replies.flush()
+        if link.drain:
+            link.drained()
+
+    # Messages in
+
+    def _receive(self, event: MessageReceived) -> None:
+        try:
+            if event.oversized:
+                raise MessageTooLarge(
+                    f"The message exceeds the maximum size of {event.link.max_message_bytes} bytes on this link."
+                )
+            request_link = self._requests.get(event.link)
+            if request_link is not None:
+                self._request(event.link, request_link, event.payload)
+            elif (destination := self._senders.get(event.link)) is not None:
+                self._enqueue(destination, event)
+            outcome: Body = Accepted()
+        except (BusError, AmqpError) as error:
+            log.info("message to %s refused: %s", event.link.name, error)
+            outcome = Rejected(Error(error.condition, str(error)))
+        if not event.settled:
+            event.link.settle(event.delivery_id, outcome)
+
+    def _enqueue(self, destination: Destination, event: MessageReceived) -> None:
+        if event.message_format == BATCH_FORMAT:
+            # All are read before any is taken in: a batch is accepted or refused as a whole.
+            contents = [AmqpMessage.parse(data) for data in split_batch(event.payload)]
+        else:
+            contents = [AmqpMessage.parse(event.payload)]
+        for content in contents:
+            destination.send(content)
+
+    def _request(self, link: IncomingLink, request_link: RequestLink, payload: bytes) -> None:
+        request = Request.parse(payload)
+        reply_link = self._reply_link(link, request_link.node, request.reply_to)
+        if reply_link is None:
+            raise InvalidRequest(f"No receiver on '{request_link.node}' to reply to.")
+        reply_link.send(request_link.answer(request))
+
+    def _reply_link(self, link: IncomingLink, node: str, reply_to: str | None) -> ReplyLink | None:
+        """Of the session's receivers on the node: the one that reply-to names, else the last attached."""
+        found = [item for item in self._replies.values() if item.link.session is link.session and item.node == node]
+        for item in reversed(found):
+            if reply_to is not None and reply_to in (address_of(item.link.attach.target), item.link.name):
+                return item
+        return found[-1] if found else None
+
+    # Outcomes
+
+    def _settle(self, event: DeliverySettling) -> None:
+        consumer = self._consumers.get(event.delivery.link)
+        if consumer is None:
+            return
+        outcome = settle(consumer.queue, uuid.UUID(bytes_le=event.delivery.tag), event.state)
+        if not event.settled:
+            event.delivery.settle(outcome)

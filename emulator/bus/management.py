@@ -1,0 +1,154 @@
+"""The `$management` node of an entity: requests with a map, answered with a status and a map.
+
+Operation names, keys and status codes are those both SDKs use (request-response operations of Azure Service Bus).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from emulator.bus.amqp.errors import DecodeError
+from emulator.bus.amqp.message import AmqpMessage, Request, simple_message
+from emulator.bus.amqp.values import Array, Int, Symbol
+from emulator.bus.broker.broker import Broker
+from emulator.bus.broker.errors import BusError, InvalidRequest, MessageTooLarge, NotImplementedHere
+from emulator.bus.broker.message import Message
+from emulator.bus.broker.queue import MessageQueue
+from emulator.bus.broker.topic import Destination
+from emulator.bus.outgoing import render
+
+_VENDOR = "com.microsoft:"
+_LONG, _TIMESTAMP = 0x81, 0x83
+#: As many as Azure gives at once; a larger wish is cut down.
+MAX_PEEK = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int = 200
+    body: Mapping[str, Any] = field(default_factory=dict)
+    condition: str | None = None
+    description: str = "OK"
+
+    def encode(self, request: Request) -> bytes:
+        """The reply message; its correlation id is the request's message id, type and all."""
+        application: dict[str, Any] = {"statusCode": Int(self.status), "statusDescription": self.description}
+        if self.condition is not None:
+            application["errorCondition"] = Symbol(self.condition)
+        return simple_message(dict(self.body), application_properties=application, correlation_id=request.message_id)
+
+
+class Management:
+    """Answers the requests sent to one entity's `$management`."""
+
+    def __init__(self, broker: Broker, address: str, max_message_bytes: int) -> None:
+        self._broker = broker
+        self._address = address
+        self._max_message_bytes = max_message_bytes
+
+    def answer(self, request: Request) -> Reply:
+        operation = str(request.application.get("operation", ""))
+        handler = _OPERATIONS.get(operation.removeprefix(_VENDOR))
+        body = request.body if isinstance(request.body, dict) else {}
+        try:
+            if handler is None:
+                raise NotImplementedHere(f"The operation '{operation}' is not supported.")
+            return handler(self, body)
+        except BusError as error:
+            return Reply(error.status, condition=error.condition, description=error.description)
+        except (DecodeError, KeyError, TypeError, ValueError) as error:
+            text = f"The request '{operation}' cannot be read: {type(error).__name__} {error}"
+            return Reply(400, condition="amqp:decode-error", description=text)
+
+    @property
+    def _queue(self) -> MessageQueue:
+        return self._broker.queue(self._address)
+
+    @property
+    def _destination(self) -> Destination:
+        return self._broker.destination(self._address)
+
+    def renew_lock(self, body: Mapping[str, Any]) -> Reply:
+        ends = tuple(self._queue.renew(token) for token in _items(body["lock-tokens"]))
+        return Reply(body={"expirations": Array(_TIMESTAMP, ends)})
+
+    def peek_message(self, body: Mapping[str, Any]) -> Reply:
+        count = min(int(body["message-count"]), MAX_PEEK)
+        found = self._queue.peek(int(body["from-sequence-number"]), count)
+        if not found:
+            return Reply(204, condition="com.microsoft:no-content", description="No messages to peek.")
+        return Reply(body={"messages": [{"message": render(message)} for message in found]})
+
+    def schedule_message(self, body: Mapping[str, Any]) -> Reply:
+        destination = self._destination
+        contents = []
+        for item in _items(body["messages"]):
+            data = item["message"]
+            if len(data) > self._max_message_bytes:
+                raise MessageTooLarge
+            contents.append(AmqpMessage.parse(data))
+        now = self._broker.clock.now_ms()
+        numbers = tuple(destination.schedule(content, content.scheduled_at_ms or now) for content in contents)
+        return Reply(body={"sequence-numbers": Array(_LONG, numbers)})
+
+    def cancel_scheduled_message(self, body: Mapping[str, Any]) -> Reply:
+        for number in _items(body["sequence-numbers"]):
+            self._destination.entity.schedule.cancel(number)
+        return Reply()
+
+    def receive_by_sequence_number(self, body: Mapping[str, Any]) -> Reply:
+        numbers = [int(number) for number in _items(body["sequence-numbers"])]
+        delete = int(body.get("receiver-settle-mode", 1)) == 0
+        found = self._queue.receive_deferred(numbers, delete=delete)
+        return Reply(body={"messages": [_received(message) for message in found]})
+
+    def update_disposition(self, body: Mapping[str, Any]) -> Reply:
+        queue = self._queue
+        tokens = _items(body["lock-tokens"])
+        changes = {str(key): value for key, value in (body.get("properties-to-modify") or {}).items()}
+        status = body["disposition-status"]
+        settle: Callable[[uuid.UUID], None]
+        if status == "completed":
+            settle = queue.complete
+        elif status == "abandoned":
+            settle = lambda token: queue.abandon(token, changes)  # noqa: E731 - one of four like it
+        elif status in ("defered", "deferred"):
+            settle = lambda token: queue.defer(token, changes)  # noqa: E731 - one of four like it
+        elif status == "suspended":
+            reason, text = body.get("deadletter-reason"), body.get("deadletter-description")
+            settle = lambda token: queue.dead_letter(token, reason, text, changes)  # noqa: E731 - one of four
+        else:
+            raise InvalidRequest(f"The disposition status '{status}' is not known.")
+        for token in tokens:
+            settle(token)
+        return Reply()
+
+
+_Handler = Callable[[Management, Mapping[str, Any]], Reply]
+_OPERATIONS: dict[str, _Handler] = {
+    "renew-lock": Management.renew_lock,
+    "peek-message": Management.peek_message,
+    "schedule-message": Management.schedule_message,
+    "cancel-scheduled-message": Management.cancel_scheduled_message,
+    "receive-by-sequence-number": Management.receive_by_sequence_number,
+    "update-disposition": Management.update_disposition,
+}
+
+
+def _items(value: Any) -> list[Any]:
+    """SDKs send arrays or lists for the same thing."""
+    if isinstance(value, Array):
+        return list(value.items)
+    if isinstance(value, list):
+        return value
+    raise TypeError("an array expected")
+
+
+def _received(message: Message) -> dict[str, Any]:
+    entry: dict[str, Any] = {"message": render(message)}
+    if message.lock_token is not None:
+        entry["lock-token"] = message.lock_token
+    return entry
