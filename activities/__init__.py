@@ -1,0 +1,1 @@
+"""The durable activities: thin, over `shared.operations`."""

@@ -1,0 +1,1 @@
+"""The functions that the world triggers, one blueprint a noun: parse, call one operation, answer."""

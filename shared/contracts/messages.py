@@ -68,9 +68,7 @@ class Reply(BaseModel):
     #: RESULT only
     status: ResultStatus | None = None
     error: ReplyError | None = None
-    result_ref: LooseReference | None = Field(
-        default=None, validation_alias=AliasChoices("result_ref", "output_ref")
-    )
+    result_ref: LooseReference | None = Field(default=None, validation_alias=AliasChoices("result_ref", "output_ref"))
     metrics: dict[str, Any] | None = None
 
     #: HEARTBEAT and ACK only

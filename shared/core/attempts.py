@@ -138,11 +138,18 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, cause: Cause)
             message=message,
             **columns,
         )
-    wait_s = backoff_s(
-        backoffs, failures, job_id=record.job.job_id, step_id=step_id, attempt_no=attempt_no
-    )
+    wait_s = backoff_s(backoffs, failures, job_id=record.job.job_id, step_id=step_id, attempt_no=attempt_no)
     return fail_retry(
-        record, step, why, cause, before=record, type_=why.value, code=why.value, message=message, wait_s=wait_s, **columns
+        record,
+        step,
+        why,
+        cause,
+        before=record,
+        type_=why.value,
+        code=why.value,
+        message=message,
+        wait_s=wait_s,
+        **columns,
     )
 
 

@@ -29,6 +29,19 @@ class Cause:
             raise ValueError("a cause needs an aware instant")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """A cause before its time: the same through every retry, each of which decides at an instant of its own."""
+
+    cause_id: str
+    actor: str
+    source: str
+    reason: str | None = None
+
+    def at(self, now: datetime) -> Cause:
+        return Cause(cause_id=self.cause_id, actor=self.actor, source=self.source, reason=self.reason, at=now)
+
+
 def append(
     before: Record | None,
     after: Record,

@@ -131,9 +131,7 @@ def plan_job(
         created_at=created_at,
         updated_at=created_at,
     )
-    cause = Cause(
-        cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at
-    )
+    cause = Cause(cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at)
     data = {"request_type": job.request_type, "steps": [step.step_id for step in steps]}
     return append(None, Record(job, steps), "JOB_CREATED", cause, data=data)
 

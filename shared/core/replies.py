@@ -182,9 +182,7 @@ def _result(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcome:
     )
 
 
-def _succeeded(
-    before: Record, record: Record, step: Step, reply: Reply, cause: Cause, told: dict[str, Any]
-) -> Outcome:
+def _succeeded(before: Record, record: Record, step: Step, reply: Reply, cause: Cause, told: dict[str, Any]) -> Outcome:
     done = move_step(
         step,
         StepEvent.SUCCEED,

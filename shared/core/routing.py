@@ -32,9 +32,11 @@ def lane_of(routing_key: str, lanes: int) -> int:
 def route(envelope: Envelope, *, default_mode: str, lanes: int) -> Route:
     """The lane of every step of a job. Raises ValueError where BURST lacks its `doc_id` (FEATURES C1)."""
     if envelope.mode is not None:
-        mode, source, reason = envelope.mode, "REQUEST", "mode named in the request"
+        mode: str = envelope.mode
+        source, reason = "REQUEST", "mode named in the request"
     else:
-        mode, source, reason = default_mode, "GLOBAL_CONFIG", "no mode in the request: the configured default"
+        mode = default_mode
+        source, reason = "GLOBAL_CONFIG", "no mode in the request: the configured default"
     tenant = normalise(envelope.tenant_id)
     if mode == "BURST":
         if envelope.doc_id is None:

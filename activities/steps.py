@@ -1,0 +1,35 @@
+"""`dispatch` and `settle`: the two questions an orchestration asks the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import azure.durable_functions as df
+
+from orchestrations import names
+from shared.operations.dispatch_step import dispatch_step
+from shared.operations.settle_step import settle_step
+from shared.wiring import Wiring
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """The activities as a blueprint, over the app's own wiring."""
+    bp = df.Blueprint()
+
+    @bp.function_name(names.DISPATCH)
+    @bp.activity_trigger(input_name="request")
+    async def dispatch(request: dict) -> dict:  # type: ignore[type-arg]  # the worker wants plain types here
+        """Request: `{"job_id", "instance_id", "step_id"}`; a verdict."""
+        return (await dispatch_step(wiring.context(), **_plain(request))).to_json()
+
+    @bp.function_name(names.SETTLE)
+    @bp.activity_trigger(input_name="request")
+    async def settle(request: dict) -> dict:  # type: ignore[type-arg]
+        """Request: `{"job_id", "instance_id", "step_id", "attempt_no"}`; a verdict."""
+        return (await settle_step(wiring.context(), **_plain(request))).to_json()
+
+    return bp
+
+
+def _plain(request: Any) -> dict[str, Any]:
+    return dict(request)

@@ -1,0 +1,8 @@
+"""Every durable name, in one place: histories on disk refer to them, so they never change, new ones are added."""
+
+#: the orchestration of one job; its instance id is the job's id
+JOB = "job"
+
+#: activities
+DISPATCH = "dispatch"
+SETTLE = "settle"

@@ -1,0 +1,101 @@
+"""One step of a job, from its first dispatch until the ledger says that it is settled."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+
+import azure.durable_functions as df
+
+from orchestrations import names
+from orchestrations.waiting import ask, decoded, wait_until
+from shared.core import event_names
+from shared.core.verdict import VerdictKind
+
+Yields = Generator[Any, Any, Any]
+
+#: a resume that was raised too early leaves the job parked; then it is asked about at this pace
+_PARKED_AGAIN_WAIT = timedelta(minutes=1)
+
+
+class StepEnd(Enum):
+    """How a step's part of the orchestration ends."""
+
+    SETTLED = "SETTLED"
+    JOB_ENDED = "JOB_ENDED"
+
+
+class _Waits:
+    """The external events of one step: one waiter a name, ever.
+
+    A second waiter for a name loses or repeats its event in durable-python 1.7; a name that was heard is not
+    waited for again.
+    """
+
+    def __init__(self, context: df.DurableOrchestrationContext) -> None:
+        self._context = context
+        self._tasks: dict[str, Any] = {}
+        self._heard: set[str] = set()
+
+    def open(self, *names_: str, create: bool = True) -> list[Any]:
+        """The tasks for those of the names that are still to be heard."""
+        for name in names_:
+            if create and name not in self._tasks:
+                self._tasks[name] = self._context.wait_for_external_event(name)
+        return [self._tasks[name] for name in names_ if name in self._tasks and name not in self._heard]
+
+    def hear(self, task: Any) -> str:
+        """Which name a winning task was for."""
+        name = next(name for name, known in self._tasks.items() if known is task)
+        self._heard.add(name)
+        return name
+
+
+def run_step(context: df.DurableOrchestrationContext, job_id: str, step_id: str) -> Yields:
+    """Dispatches `step_id` and obeys the verdicts until one says that the step or the job is over."""
+    waits = _Waits(context)
+    request = {"job_id": job_id, "instance_id": context.instance_id, "step_id": step_id}
+    verdict = yield from ask(context, names.DISPATCH, request)
+    while True:
+        kind, attempt_no = verdict["verdict"], verdict.get("attempt_no", 0)
+        context.set_custom_status({"step": step_id, "attempt": attempt_no, "verdict": kind})
+        if kind == VerdictKind.END:
+            return StepEnd.JOB_ENDED
+        if kind == VerdictKind.SKIP:
+            return StepEnd.SETTLED
+        if kind == VerdictKind.PARK:
+            yield from _parked(context, waits, verdict["park_no"])
+            verdict = yield from ask(context, names.DISPATCH, request)
+            continue
+        ack, result = event_names.ack(step_id, attempt_no), event_names.result(step_id, attempt_no)
+        if kind in (VerdictKind.SENT, VerdictKind.AWAIT_ACK):
+            tasks = waits.open(ack, result)
+        elif kind == VerdictKind.AWAIT_RESULT:
+            tasks = waits.open(result)
+        else:
+            # BACKOFF, PUBLISH_FAILED: an attempt that only timed out may still deliver its RESULT
+            tasks = waits.open(result, create=False)
+        winner = yield from wait_until(context, tasks, datetime.fromisoformat(verdict["until"]))
+        heard = waits.hear(winner) if winner is not None else None
+        told = decoded(winner.result) if winner is not None else {}
+        if heard == ack and told.get("until"):
+            verdict = {"verdict": VerdictKind.AWAIT_RESULT.value, "attempt_no": attempt_no, "until": told["until"]}
+        elif heard == result and told.get("next") == "END":
+            return StepEnd.JOB_ENDED
+        elif heard == result and told.get("next") == "NEXT":
+            return StepEnd.SETTLED
+        elif heard is None and kind in (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT):
+            verdict = yield from ask(context, names.SETTLE, {**request, "attempt_no": attempt_no})
+        else:
+            verdict = yield from ask(context, names.DISPATCH, request)
+
+
+def _parked(context: df.DurableOrchestrationContext, waits: _Waits, park_no: int) -> Yields:
+    tasks = waits.open(event_names.resume(park_no))
+    if tasks:
+        yield tasks[0]
+        waits.hear(tasks[0])
+    else:
+        yield context.create_timer(context.current_utc_datetime + _PARKED_AGAIN_WAIT)

@@ -1,0 +1,58 @@
+"""Asking an activity and waiting for events, by the rules of LIFECYCLE "The orchestrator's shape"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from datetime import datetime, timedelta
+from typing import Any
+
+import azure.durable_functions as df
+
+Yields = Generator[Any, Any, Any]
+
+#: covers crashes of the activity only: a bus that does not take a directive is a verdict, not an exception
+_RETRY_INTERVAL_MS = 5_000
+_TRIES = 3
+#: rule 6: after that the orchestration itself waits and asks again, at most so often in a row
+_ASK_AGAIN_AFTER = timedelta(seconds=60)
+_MAX_ASKS = 5
+
+#: rule 7: the extension splits longer timers in a way of its own
+_MAX_TIMER = timedelta(days=3)
+
+
+def ask(context: df.DurableOrchestrationContext, activity: str, request: dict[str, Any]) -> Yields:
+    """The activity's verdict. Raises what the activity raised, after the last try."""
+    retries = df.RetryOptions(_RETRY_INTERVAL_MS, _TRIES)
+    for asked in range(1, _MAX_ASKS + 1):
+        try:
+            return (yield context.call_activity_with_retry(activity, retries, request))
+        except Exception:
+            if asked == _MAX_ASKS:
+                raise
+        yield context.create_timer(context.current_utc_datetime + _ASK_AGAIN_AFTER)
+    raise AssertionError("the last try returns or raises")
+
+
+def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until: datetime) -> Yields:
+    """The task that came first, or None when the time came first.
+
+    Each call has a timer of its own, cancelled in the same breath in which an event wins: a timer that is used
+    twice or left open keeps the orchestration Running (durable-protocol P3, P4).
+    """
+    timer = context.create_timer(min(until, context.current_utc_datetime + _MAX_TIMER))
+    if not tasks:
+        yield timer
+        return None
+    winner = yield context.task_any([*tasks, timer])
+    if winner is timer:
+        return None
+    timer.cancel()
+    return winner
+
+
+def decoded(payload: Any) -> dict[str, Any]:
+    """An event's payload: `raise_event` encodes it twice, so that it arrives as JSON text (durable-protocol P2)."""
+    value = json.loads(payload) if isinstance(payload, str) else payload
+    return value if isinstance(value, dict) else {}

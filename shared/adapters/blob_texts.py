@@ -1,0 +1,58 @@
+"""`TextStore` over Azure Blobs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.exceptions import AzureError, ResourceExistsError
+from azure.storage.blob.aio import BlobServiceClient
+
+from shared.errors import LedgerUnavailable
+
+CONTAINER = "lucius-ledger"
+
+
+class BlobTexts:
+    """See `shared.adapters.claim_check.TextStore`."""
+
+    def __init__(self, service: BlobServiceClient) -> None:
+        self._service = service
+        self._created = False
+        self._creating = asyncio.Lock()
+
+    @classmethod
+    def connect(
+        cls, *, connection: str | None, endpoint: str | None, credential: AsyncTokenCredential | None
+    ) -> BlobTexts:
+        if connection is not None:
+            return cls(BlobServiceClient.from_connection_string(connection))
+        if endpoint is None or credential is None:
+            raise ValueError("needs a connection string, or an endpoint and a credential")
+        return cls(BlobServiceClient(endpoint, credential=credential))
+
+    async def put(self, name: str, text: str) -> None:
+        try:
+            await self._create_container()
+            client = self._service.get_blob_client(CONTAINER, name)
+            await client.upload_blob(text.encode("utf-8"), overwrite=True)
+        except AzureError as error:
+            raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
+
+    async def get(self, name: str) -> str:
+        try:
+            stream = await self._service.get_blob_client(CONTAINER, name).download_blob()
+            return bytes(await stream.readall()).decode("utf-8")
+        except AzureError as error:
+            raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
+
+    async def close(self) -> None:
+        await self._service.close()
+
+    async def _create_container(self) -> None:
+        async with self._creating:
+            if not self._created:
+                with contextlib.suppress(ResourceExistsError):
+                    await self._service.create_container(CONTAINER)
+                self._created = True

@@ -1,0 +1,118 @@
+"""The ledger, the index and the rejected messages in this process: for tests and for a stack without Azurite.
+
+Held to the same suite as the tables (FEATURES E4); nothing here survives a restart.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from shared.core.job import Event, Job, Record
+from shared.core.keys import list_row
+from shared.errors import AlreadyExists, Conflict
+from shared.ports import Claim, Listed, RejectedMessage, Stored
+
+
+class MemoryLedger:
+    """See `shared.ports.Ledger`."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Stored] = {}
+        self._events: dict[str, list[Event]] = {}
+        self._etags = itertools.count(1)
+
+    async def read(self, job_id: str) -> Stored | None:
+        return self._jobs.get(job_id)
+
+    async def create(self, record: Record, event: Event) -> Stored:
+        if record.job.job_id in self._jobs:
+            raise AlreadyExists
+        self._events[record.job.job_id] = [event]
+        return self._put(record)
+
+    async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
+        job_id = after.job.job_id
+        if job_id not in self._jobs or self._jobs[job_id].etag != before.etag:
+            raise Conflict
+        self._events[job_id] += events
+        return self._put(after)
+
+    async def find_event(self, job_id: str, cause_id: str) -> Event | None:
+        return next((event for event in self._events.get(job_id, []) if event.cause_id == cause_id), None)
+
+    async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
+        return [event for event in self._events.get(job_id, []) if event.seq > after_seq][:limit]
+
+    def _put(self, record: Record) -> Stored:
+        stored = Stored(record, str(next(self._etags)))
+        self._jobs[record.job.job_id] = stored
+        return stored
+
+
+class MemoryIndex:
+    """See `shared.ports.Index`."""
+
+    def __init__(self) -> None:
+        self._claims: dict[tuple[str, str], Claim] = {}
+        self._active: dict[tuple[str, str], Job] = {}
+        self._listed: dict[str, dict[str, Listed]] = {}
+        self._etags = itertools.count(1)
+
+    async def read_claim(self, tenant: str, claim: str) -> Claim | None:
+        return self._claims.get((tenant, claim))
+
+    async def reserve(self, job: Job, *, replacing: Claim | None) -> None:
+        key = (job.tenant, job.idempotency_hash)
+        found = self._claims.get(key)
+        if replacing is None and found is not None:
+            raise AlreadyExists
+        if replacing is not None and (found is None or found.etag != replacing.etag):
+            raise Conflict
+        self._claims[key] = Claim(
+            job_id=job.job_id,
+            body_hash=job.body_hash,
+            created_at=job.created_at,
+            expires_at=None,
+            etag=str(next(self._etags)),
+        )
+        self._active[job.tenant, job.job_id] = job
+        row = list_row(job.created_at, job.job_id)
+        self._listed.setdefault(job.tenant, {})[row] = Listed(
+            job_id=job.job_id,
+            tenant_id=job.tenant_id,
+            request_type=job.request_type,
+            status=job.status.value,
+            labels=dict(job.labels),
+            seq=job.event_seq,
+            created_at=job.created_at,
+            cursor=row,
+        )
+
+    async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
+        if self._active.pop((job.tenant, job.job_id), None) is None:
+            return
+        row = list_row(job.created_at, job.job_id)
+        listed = self._listed[job.tenant]
+        listed[row] = replace(listed[row], status=job.status.value, seq=job.event_seq)
+        key = (job.tenant, job.idempotency_hash)
+        self._claims[key] = replace(self._claims[key], expires_at=claim_expires_at, etag=str(next(self._etags)))
+
+    async def list_jobs(self, tenant: str, *, after: str | None, limit: int) -> list[Listed]:
+        rows = sorted(self._listed.get(tenant, {}).items())
+        return [listed for row, listed in rows if row > (after or "")][:limit]
+
+    async def tenants(self) -> list[str]:
+        return list(self._listed)
+
+
+class MemoryRejected:
+    """See `shared.ports.RejectedMessages`."""
+
+    def __init__(self) -> None:
+        self.parked: dict[str, RejectedMessage] = {}
+
+    async def park(self, message: RejectedMessage) -> None:
+        self.parked[message.id] = message

@@ -1,0 +1,106 @@
+"""JOB, STEP and EVENT as table entities, and back (DESIGN 3).
+
+One column a field, named as the field. Instants are Edm.DateTime; objects and arrays are canonical JSON text;
+a column that is None is absent. A string over the limit is not here: `claim_check` moves it to a blob.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from shared.core.job import Event, Job, Step, Timings
+from shared.core.keys import JOB_ROW, event_row, step_row
+from shared.core.states import FailureCause, JobStatus, StepStatus
+
+Entity = dict[str, Any]
+
+_JOB_JSON = frozenset({"input_ref", "output_ref", "labels", "callback_urls", "final_output", "suppressed"})
+_STEP_JSON = frozenset({"payload", "input_ref", "workspace_ref", "output_ref", "result_ref", "progress"})
+_TIMING_JSON = frozenset({"dispatch_backoffs", "ack_backoffs", "execution_backoffs"})
+_EVENT_JSON = frozenset({"data"})
+
+
+def job_entity(job: Job) -> Entity:
+    return {"PartitionKey": job.job_id, "RowKey": JOB_ROW, **_columns(asdict(job), _JOB_JSON)}
+
+
+def step_entity(job_id: str, step: Step) -> Entity:
+    values = asdict(step)
+    timings = values.pop("timings")
+    return {
+        "PartitionKey": job_id,
+        "RowKey": step_row(step.step_index, step.step_id),
+        "job_id": job_id,
+        **_columns(values, _STEP_JSON),
+        **_columns(timings, _TIMING_JSON),
+    }
+
+
+def event_entity(event: Event) -> Entity:
+    return {
+        "PartitionKey": event.job_id,
+        "RowKey": event_row(event.seq),
+        **_columns(asdict(event), _EVENT_JSON),
+    }
+
+
+def job_of(entity: Mapping[str, Any]) -> Job:
+    values = _values(Job, entity, _JOB_JSON)
+    values["status"] = JobStatus(values["status"])
+    return Job(**values)
+
+
+def step_of(entity: Mapping[str, Any]) -> Step:
+    timings = _values(Timings, entity, _TIMING_JSON)
+    for name in _TIMING_JSON:
+        timings[name] = tuple(timings[name])
+    timings.setdefault("heartbeat_cadence_s", None)
+    values = _values(Step, entity, _STEP_JSON)
+    values["status"] = StepStatus(values["status"])
+    if "retry_cause" in values:
+        values["retry_cause"] = FailureCause(values["retry_cause"])
+    return Step(timings=Timings(**timings), **values)
+
+
+def event_of(entity: Mapping[str, Any]) -> Event:
+    values = {field.name: None for field in fields(Event)} | _values(Event, entity, _EVENT_JSON)
+    return Event(**values)
+
+
+def _columns(values: Mapping[str, Any], json_columns: frozenset[str]) -> Entity:
+    entity: Entity = {}
+    for name, value in values.items():
+        if value is None:
+            continue
+        if name in json_columns:
+            entity[name] = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        elif isinstance(value, StrEnum):
+            entity[name] = value.value
+        elif isinstance(value, datetime):
+            entity[name] = value.astimezone(UTC)
+        else:
+            entity[name] = value
+    return entity
+
+
+_Row = TypeVar("_Row", Job, Step, Event, Timings)
+
+
+def _values(row: type[_Row], entity: Mapping[str, Any], json_columns: frozenset[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for field in fields(row):
+        value = entity.get(field.name)
+        if value is None:
+            continue
+        if field.name in json_columns:
+            value = json.loads(value)
+        elif isinstance(value, datetime):
+            # the SDK's own subclass keeps a tenth of a microsecond beside; a plain instant compares as one
+            value = datetime.combine(value.date(), value.timetz())
+        values[field.name] = value
+    return values

@@ -1,0 +1,97 @@
+"""`DirectivePublisher` over Service Bus: one client, one sender a lane, opened when the lane is first used."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
+
+from shared.contracts.messages import Directive
+from shared.core.directive import encode, message_id
+from shared.errors import PublishUnavailable
+
+DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
+
+#: the SDK's own short retries; what lasts longer is the dispatch backoff's business (LIFECYCLE "Dispatch")
+_SDK_RETRIES = 2
+_SDK_BACKOFF_FACTOR_S = 0.3
+_SEND_TIMEOUT_S = 20.0
+
+#: Service Bus takes partition keys of up to 128 characters
+_MAX_PARTITION_KEY = 128
+
+
+class ServiceBusPublisher:
+    """See `shared.ports.DirectivePublisher`."""
+
+    def __init__(self, client: ServiceBusClient) -> None:
+        self._client = client
+        self._senders: dict[int, ServiceBusSender] = {}
+        #: an aio sender must not be used by two coroutines at once
+        self._locks: dict[int, asyncio.Lock] = {}
+
+    @classmethod
+    def connect(
+        cls, *, connection: str | None, namespace: str | None, credential: AsyncTokenCredential | None
+    ) -> ServiceBusPublisher:
+        retries: dict[str, Any] = {"retry_total": _SDK_RETRIES, "retry_backoff_factor": _SDK_BACKOFF_FACTOR_S}
+        if connection is not None:
+            return cls(ServiceBusClient.from_connection_string(connection, **retries))
+        if namespace is None or credential is None:
+            raise ValueError("needs a connection string, or a namespace and a credential")
+        return cls(ServiceBusClient(namespace, credential, **retries))
+
+    async def publish(self, directive: Directive, *, time_to_live_s: float) -> None:
+        message = ServiceBusMessage(
+            encode(directive),
+            message_id=message_id(directive),
+            correlation_id=directive.correlation_id,
+            content_type="application/json",
+            subject="DIRECTIVE",
+            time_to_live=timedelta(seconds=time_to_live_s),
+            application_properties={
+                "type": directive.type,
+                "mode": directive.mode,
+                "tenant_id": directive.tenant_id,
+                "step_type": directive.step_type,
+                "job_id": directive.jobId,
+                "step_id": directive.stepId,
+                "attempt_no": directive.attempt_no,
+                "lane": directive.lane,
+            },
+        )
+        if len(directive.routing_key_used) <= _MAX_PARTITION_KEY:
+            message.partition_key = directive.routing_key_used
+        async with self._locks.setdefault(directive.lane, asyncio.Lock()):
+            try:
+                sender = await self._sender(directive.lane)
+                await sender.send_messages(message, timeout=_SEND_TIMEOUT_S)
+            except MessageSizeExceededError as error:
+                raise PublishUnavailable("the directive is too large for the bus") from error
+            except (TimeoutError, ServiceBusError, OSError, ValueError) as error:
+                await self._drop(directive.lane)
+                raise PublishUnavailable(f"the bus did not take the directive: {type(error).__name__}") from error
+
+    async def close(self) -> None:
+        for lane in list(self._senders):
+            await self._drop(lane)
+        await self._client.close()
+
+    async def _sender(self, lane: int) -> ServiceBusSender:
+        if lane not in self._senders:
+            self._senders[lane] = self._client.get_topic_sender(f"{DIRECTIVE_TOPIC_PREFIX}{lane}")
+        return self._senders[lane]
+
+    async def _drop(self, lane: int) -> None:
+        """A sender that failed may be broken for good: the next publish opens a new one."""
+        sender = self._senders.pop(lane, None)
+        if sender is not None:
+            try:
+                await sender.close()
+            except (ServiceBusError, OSError):
+                pass  # it is being thrown away

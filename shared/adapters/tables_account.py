@@ -1,0 +1,93 @@
+"""The one client of the ledger's storage account, and what its errors mean."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.exceptions import (
+    AzureError,
+    HttpResponseError,
+    ResourceExistsError,
+    ResourceModifiedError,
+    ResourceNotFoundError,
+)
+from azure.data.tables import RequestTooLargeError, TableTransactionError
+from azure.data.tables.aio import TableClient, TableServiceClient
+
+from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable
+
+#: codes that mean "the rows are not as you read them"
+_CONFLICTS = {"UpdateConditionNotSatisfied", "ConditionNotMet", "EntityNotFound", "ResourceNotFound"}
+_EXISTS = {"EntityAlreadyExists"}
+
+
+class TablesAccount:
+    """Table clients that create their table on first use."""
+
+    def __init__(self, service: TableServiceClient) -> None:
+        self._service = service
+        self._ready: dict[str, TableClient] = {}
+        self._creating = asyncio.Lock()
+
+    @classmethod
+    def connect(
+        cls, *, connection: str | None, endpoint: str | None, credential: AsyncTokenCredential | None
+    ) -> TablesAccount:
+        if connection is not None:
+            return cls(TableServiceClient.from_connection_string(connection))
+        if endpoint is None or credential is None:
+            raise ValueError("needs a connection string, or an endpoint and a credential")
+        return cls(TableServiceClient(endpoint, credential=credential))
+
+    async def table(self, name: str) -> TableClient:
+        """Raises LedgerUnavailable."""
+        if (client := self._ready.get(name)) is not None:
+            return client
+        async with self._creating:
+            if name not in self._ready:
+                async with meaning():
+                    self._ready[name] = await self._service.create_table_if_not_exists(name)
+        return self._ready[name]
+
+    async def close(self) -> None:
+        await self._service.close()
+
+
+async def transact(table: TableClient, operations: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """One entity-group transaction; gives each row's metadata, in order."""
+    async with meaning():
+        return [dict(meta) for meta in await table.submit_transaction(operations)]
+
+
+@asynccontextmanager
+async def meaning() -> AsyncIterator[None]:
+    """Turns the SDK's errors into ours. What is no clear answer (time-outs, 5xx, no connection) is transient."""
+    try:
+        yield
+    except RequestTooLargeError as error:
+        raise LedgerRefused(str(error.message)) from error
+    except (TableTransactionError, ResourceExistsError, ResourceModifiedError, ResourceNotFoundError) as error:
+        code = str(getattr(error, "error_code", "") or "").split(".")[-1]
+        if code in _EXISTS or isinstance(error, ResourceExistsError):
+            raise AlreadyExists(code) from error
+        if code in _CONFLICTS or isinstance(error, ResourceModifiedError | ResourceNotFoundError):
+            raise Conflict(code) from error
+        raise _by_status(error) from error
+    except HttpResponseError as error:
+        raise _by_status(error) from error
+    except AzureError as error:
+        raise LedgerUnavailable(f"the ledger does not answer: {type(error).__name__}") from error
+
+
+def _by_status(error: HttpResponseError) -> Exception:
+    if error.status_code == 400:
+        return LedgerRefused(str(error.message))
+    if error.status_code == 409:
+        return AlreadyExists()
+    if error.status_code in (404, 412):
+        return Conflict()
+    return LedgerUnavailable(f"the ledger answered {error.status_code}")

@@ -1,0 +1,185 @@
+"""`Index` and `RejectedMessages` over Azure Tables: one partition a tenant, one a day."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.core.exceptions import ResourceNotFoundError
+from azure.data.tables import UpdateMode
+
+from shared.adapters.claim_check import TextStore, stow
+from shared.adapters.tables_account import TablesAccount, meaning, transact
+from shared.core.job import Job
+from shared.core.keys import TENANTS_PARTITION, active_row, claim_row, encode_key, list_row
+from shared.errors import Conflict
+from shared.ports import Claim, Listed, RejectedMessage
+
+
+class TablesIndex:
+    """See `shared.ports.Index`."""
+
+    def __init__(self, account: TablesAccount, table: str, tenants_table: str) -> None:
+        self._account = account
+        self._table = table
+        self._tenants_table = tenants_table
+        self._known_tenants: set[str] = set()
+
+    async def read_claim(self, tenant: str, claim: str) -> Claim | None:
+        table = await self._account.table(self._table)
+        try:
+            async with meaning():
+                entity = await table.get_entity(encode_key(tenant), claim_row(claim))
+        except Conflict as missing:
+            if isinstance(missing.__cause__, ResourceNotFoundError):
+                return None
+            raise
+        return Claim(
+            job_id=entity["job_id"],
+            body_hash=entity["body_hash"],
+            created_at=_instant(entity["created_at"]),
+            expires_at=_instant(entity["expires_at"]) if entity.get("expires_at") else None,
+            etag=entity.metadata["etag"] or "",
+        )
+
+    async def reserve(self, job: Job, *, replacing: Claim | None) -> None:
+        await self._know(job.tenant)
+        partition = encode_key(job.tenant)
+        claim = {
+            "PartitionKey": partition,
+            "RowKey": claim_row(job.idempotency_hash),
+            "job_id": job.job_id,
+            "body_hash": job.body_hash,
+            "created_at": job.created_at,
+        }
+        active = {
+            "PartitionKey": partition,
+            "RowKey": active_row(job.job_id),
+            "job_id": job.job_id,
+            "claim": job.idempotency_hash,
+            "created_at": job.created_at,
+            "check_at": job.created_at,
+            "mode": job.mode,
+            "sent_seq": 0,
+        }
+        listed = {
+            "PartitionKey": partition,
+            "RowKey": list_row(job.created_at, job.job_id),
+            "job_id": job.job_id,
+            "tenant_id": job.tenant_id,
+            "request_type": job.request_type,
+            "status": job.status.value,
+            "labels": json.dumps(dict(job.labels), ensure_ascii=False),
+            "mode": job.mode,
+            "seq": job.event_seq,
+            "created_at": job.created_at,
+        }
+        if replacing is None:
+            claiming: tuple[Any, ...] = ("create", claim)
+        else:
+            under_etag = {
+                "mode": UpdateMode.REPLACE,
+                "etag": replacing.etag,
+                "match_condition": MatchConditions.IfNotModified,
+            }
+            claiming = ("update", claim, under_etag)
+        await transact(await self._account.table(self._table), [claiming, ("create", active), ("create", listed)])
+
+    async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
+        partition = encode_key(job.tenant)
+        listed = {
+            "PartitionKey": partition,
+            "RowKey": list_row(job.created_at, job.job_id),
+            "status": job.status.value,
+            "seq": job.event_seq,
+        }
+        claim = {
+            "PartitionKey": partition,
+            "RowKey": claim_row(job.idempotency_hash),
+            "expires_at": claim_expires_at,
+        }
+        operations = [
+            ("delete", {"PartitionKey": partition, "RowKey": active_row(job.job_id)}),
+            ("update", listed, {"mode": UpdateMode.MERGE}),
+            ("update", claim, {"mode": UpdateMode.MERGE}),
+        ]
+        try:
+            await transact(await self._account.table(self._table), operations)
+        except Conflict:
+            # a row is gone: the job was closed before, in one transaction like this
+            return
+
+    async def list_jobs(self, tenant: str, *, after: str | None, limit: int) -> list[Listed]:
+        table = await self._account.table(self._table)
+        query = "PartitionKey eq @tenant and RowKey gt @after and RowKey lt @end"
+        parameters = {"tenant": encode_key(tenant), "after": after or "LIST:", "end": "LIST;"}
+        found: list[Listed] = []
+        async with meaning():
+            async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
+                found.append(_listed(entity))
+                if len(found) == limit:
+                    break
+        return found
+
+    async def tenants(self) -> list[str]:
+        table = await self._account.table(self._tenants_table)
+        async with meaning():
+            rows = table.query_entities("PartitionKey eq @tenants", parameters={"tenants": TENANTS_PARTITION})
+            return [entity["tenant"] async for entity in rows]
+
+    async def _know(self, tenant: str) -> None:
+        """Written before the tenant's first row, so that a sweep finds every partition."""
+        if tenant in self._known_tenants:
+            return
+        table = await self._account.table(self._tenants_table)
+        async with meaning():
+            await table.upsert_entity(
+                {"PartitionKey": TENANTS_PARTITION, "RowKey": encode_key(tenant), "tenant": tenant}
+            )
+        self._known_tenants.add(tenant)
+
+
+class TablesRejected:
+    """See `shared.ports.RejectedMessages`."""
+
+    def __init__(self, account: TablesAccount, table: str, texts: TextStore) -> None:
+        self._account = account
+        self._table = table
+        self._texts = texts
+
+    async def park(self, message: RejectedMessage) -> None:
+        entity: dict[str, Any] = {
+            "PartitionKey": message.received_at.astimezone(UTC).strftime("%Y%m%d"),
+            "RowKey": message.id,
+            "received_at": message.received_at,
+            "reason": message.reason,
+            "detail": message.detail,
+            "lane": message.lane,
+            "message_id": message.message_id,
+            "sequence_number": (message.sequence_number, "Edm.Int64"),
+            "delivery_count": message.delivery_count,
+            "body": message.body,
+        }
+        table = await self._account.table(self._table)
+        small = await stow(entity, self._texts)
+        async with meaning():
+            await table.upsert_entity(small, mode=UpdateMode.REPLACE)
+
+
+def _listed(entity: Any) -> Listed:
+    return Listed(
+        job_id=entity["job_id"],
+        tenant_id=entity["tenant_id"],
+        request_type=entity["request_type"],
+        status=entity["status"],
+        labels=json.loads(entity["labels"]),
+        seq=entity["seq"],
+        created_at=_instant(entity["created_at"]),
+        cursor=entity["RowKey"],
+    )
+
+
+def _instant(value: datetime) -> datetime:
+    return datetime.combine(value.date(), value.timetz())

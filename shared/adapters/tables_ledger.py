@@ -1,0 +1,91 @@
+"""`Ledger` over Azure Tables: one partition a job, one entity-group transaction a move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from azure.core import MatchConditions
+from azure.data.tables import UpdateMode
+
+from shared.adapters import rows
+from shared.adapters.claim_check import TextStore, stow, unstow
+from shared.adapters.tables_account import TablesAccount, meaning, transact
+from shared.core.job import Event, Record
+from shared.core.keys import JOB_ROW, event_row
+from shared.errors import AlreadyExists, Conflict
+from shared.ports import Stored
+
+
+class TablesLedger:
+    """See `shared.ports.Ledger`."""
+
+    def __init__(self, account: TablesAccount, table: str, texts: TextStore) -> None:
+        self._account = account
+        self._table = table
+        self._texts = texts
+
+    async def read(self, job_id: str) -> Stored | None:
+        found: list[dict[str, Any]] = []
+        etag = ""
+        # EVENT sorts before JOB, and STEP after it: one range holds the job without its history
+        async for entity in self._query("PartitionKey eq @job and RowKey ge @first", {"job": job_id, "first": JOB_ROW}):
+            if entity["RowKey"] == JOB_ROW:
+                etag = entity.metadata["etag"]
+            found.append(await unstow(dict(entity), self._texts))
+        if not found or found[0]["RowKey"] != JOB_ROW:
+            return None
+        steps = tuple(rows.step_of(entity) for entity in found[1:])
+        return Stored(Record(rows.job_of(found[0]), steps), etag)
+
+    async def create(self, record: Record, event: Event) -> Stored:
+        entities = [
+            rows.job_entity(record.job),
+            *(rows.step_entity(record.job.job_id, step) for step in record.steps),
+            rows.event_entity(event),
+        ]
+        operations = [("create", await stow(entity, self._texts)) for entity in entities]
+        meta = await transact(await self._account.table(self._table), operations)
+        return Stored(record, meta[0]["etag"])
+
+    async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
+        job = await stow(rows.job_entity(after.job), self._texts)
+        under_etag = {
+            "mode": UpdateMode.REPLACE,
+            "etag": before.etag,
+            "match_condition": MatchConditions.IfNotModified,
+        }
+        operations: list[tuple[Any, ...]] = [("update", job, under_etag)]
+        for old, new in zip(before.record.steps, after.steps, strict=True):
+            if new is not old:
+                entity = await stow(rows.step_entity(after.job.job_id, new), self._texts)
+                operations.append(("update", entity, {"mode": UpdateMode.REPLACE}))
+        operations += [("create", await stow(rows.event_entity(event), self._texts)) for event in events]
+        try:
+            meta = await transact(await self._account.table(self._table), operations)
+        except AlreadyExists as taken:
+            # the EVENT's number is taken: somebody else moved the job
+            raise Conflict from taken
+        return Stored(after, meta[0]["etag"])
+
+    async def find_event(self, job_id: str, cause_id: str) -> Event | None:
+        query = "PartitionKey eq @job and RowKey lt @end and cause_id eq @cause"
+        async for entity in self._query(query, {"job": job_id, "end": JOB_ROW, "cause": cause_id}):
+            return rows.event_of(await unstow(dict(entity), self._texts))
+        return None
+
+    async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
+        query = "PartitionKey eq @job and RowKey gt @after and RowKey lt @end"
+        found: list[Event] = []
+        parameters = {"job": job_id, "after": event_row(after_seq), "end": JOB_ROW}
+        async for entity in self._query(query, parameters, results_per_page=min(limit, 1000)):
+            found.append(rows.event_of(await unstow(dict(entity), self._texts)))
+            if len(found) == limit:
+                break
+        return found
+
+    async def _query(self, query: str, parameters: dict[str, Any], **options: Any) -> Any:
+        table = await self._account.table(self._table)
+        async with meaning():
+            async for entity in table.query_entities(query, parameters=parameters, **options):
+                yield entity

@@ -1,0 +1,43 @@
+"""Row and partition keys (DESIGN 3): what Azure Tables allows, in the order that queries need."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+JOB_ROW = "JOB"
+TENANTS_PARTITION = "tenants"
+
+#: what a key may hold as it is; Azure forbids / \ # ? and control characters, and % and ' are trouble (azure-facts A2)
+_PLAIN = re.compile(r"[A-Za-z0-9_.~@ -]")
+
+#: LIST rows sort newest first: this minus the milliseconds since 1970, 13 digits
+_FAR_FUTURE_MS = 9_999_999_999_999
+
+
+def encode_key(text: str) -> str:
+    """`text` as a key: every other character becomes `=XX` for each of its UTF-8 bytes."""
+    return "".join(
+        char if _PLAIN.match(char) else "".join(f"={byte:02X}" for byte in char.encode("utf-8")) for char in text
+    )
+
+
+def step_row(index: int, step_id: str) -> str:
+    return f"STEP:{index:04d}:{step_id}"
+
+
+def event_row(seq: int) -> str:
+    return f"EVENT:{seq:010d}"
+
+
+def claim_row(claim: str) -> str:
+    return f"CLAIM:{claim}"
+
+
+def active_row(job_id: str) -> str:
+    return f"ACTIVE:{job_id}"
+
+
+def list_row(created_at: datetime, job_id: str) -> str:
+    millis = int(created_at.astimezone(UTC).timestamp() * 1000)
+    return f"LIST:{_FAR_FUTURE_MS - millis:013d}:{job_id}"

@@ -1,0 +1,76 @@
+"""JSON from outside, without the corners in which two parsers disagree (CONTRACT "HTTP")."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+MAX_DEPTH = 64
+
+
+def parse(body: bytes) -> Any:
+    """The value of a JSON text in UTF-8. Raises ValueError: what is wrong, in one line."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("the body is not UTF-8") from None
+    if _depth(text) > MAX_DEPTH:
+        raise ValueError(f"the JSON nests deeper than {MAX_DEPTH}")
+    try:
+        value = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates)
+    except json.JSONDecodeError as wrong:
+        raise ValueError(f"the body is not JSON: {wrong.msg} at line {wrong.lineno}, column {wrong.colno}") from None
+    _no_lone_surrogates(text, value)
+    return value
+
+
+def _depth(text: str) -> int:
+    """How deep brackets nest, strings skipped; counted before parsing, which recurses."""
+    depth = deepest = 0
+    in_string = escaped = False
+    for char in text:
+        if in_string:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                in_string = False
+        elif char == '"':
+            in_string = True
+        elif char in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif char in "]}":
+            depth -= 1
+    return deepest
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text[:40]} is out of range")
+    return number
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
+    return found
+
+
+def _no_lone_surrogates(text: str, value: Any) -> None:
+    r"""A `\ud800` escape without its other half is no character and cannot be stored."""
+    if "\\u" not in text and "\\U" not in text:
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("the JSON holds a lone surrogate") from None

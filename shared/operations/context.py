@@ -1,0 +1,31 @@
+"""Everything an operation may use, handed in whole."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from shared.core.registry import Registry
+from shared.ports import Clock, DirectivePublisher, Index, Ledger, RejectedMessages
+from shared.settings import Settings
+
+#: waits so many seconds; a port, so that tests need not
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """Built once in `shared.wiring`; tests build their own."""
+
+    settings: Settings
+    registry: Registry
+    ledger: Ledger
+    index: Index
+    rejected: RejectedMessages
+    publisher: DirectivePublisher
+    clock: Clock
+    sleep: Sleep
+    #: a number from 0 to 1, for the jitter of conflict retries
+    random: Callable[[], float]
+    #: a new job's id
+    new_job_id: Callable[[], str]

@@ -1,0 +1,160 @@
+"""A job from its request to its running orchestration (LIFECYCLE "Creation")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared import telemetry
+from shared.contracts.envelope import Envelope
+from shared.core.directive import MAX_DIRECTIVE_BYTES, directive_of, encode
+from shared.core.job import Event, Record
+from shared.core.plan import digests, plan_job
+from shared.core.references import ReferencePolicy
+from shared.core.registry import Protocol
+from shared.core.routing import Route, normalise, route
+from shared.core.states import JobStatus
+from shared.errors import AlreadyExists, Conflict, LedgerUnavailable, Refusal
+from shared.operations.context import Context
+from shared.ports import Claim, Orchestrations, Stored
+
+#: a claim that is taken between our look and our write is looked at again so often
+_MAX_CLAIM_RACES = 3
+
+
+@dataclass(frozen=True)
+class Created:
+    """The job that the request is; `replayed` if it was one already."""
+
+    stored: Stored
+    replayed: bool
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A request that passed validation."""
+
+    envelope: Envelope
+    protocol: Protocol
+    route: Route
+    correlation_id: str | None
+
+
+async def create_job(
+    context: Context, orchestrations: Orchestrations, envelope: Envelope, *, correlation_id: str | None
+) -> Created:
+    """Claim first, then rows, then the orchestration. Raises Refusal, and Transient where a dependency is down."""
+    request = validate(context, envelope, correlation_id)
+    identity = digests(envelope)
+    tenant = normalise(envelope.tenant_id)
+    for _ in range(_MAX_CLAIM_RACES):
+        claim = await context.index.read_claim(tenant, identity.claim)
+        live = claim is not None and not _expired(context, claim)
+        if claim is not None and live:
+            if claim.body_hash != identity.body:
+                raise Refusal(
+                    409,
+                    "IDEMPOTENCY_CONFLICT",
+                    "this idempotency_key was used with another body; use a new key, or send the first body again",
+                    jobId=claim.job_id,
+                )
+            return Created(await _finish(context, orchestrations, request, claim), replayed=True)
+        record, event = _plan(context, request, context.new_job_id(), context.clock.now())
+        try:
+            await context.index.reserve(record.job, replacing=claim)
+        except (AlreadyExists, Conflict):
+            # taken meanwhile; where it holds our own job id, an earlier try of this very write went through
+            taken = await context.index.read_claim(tenant, identity.claim)
+            if taken is None or taken.job_id != record.job.job_id:
+                continue
+        stored = await _write(context, record, event)
+        await orchestrations.start(stored.record.job.instance_id, orchestration_input(stored.record))
+        telemetry.info("JOB_CREATED", jobId=record.job.job_id, tenant_id=tenant, lane=request.route.lane)
+        return Created(stored, replayed=False)
+    raise LedgerUnavailable("the claim of this request changes hands too often; try again")
+
+
+def validate(context: Context, envelope: Envelope, correlation_id: str | None = None) -> _Checked:
+    """Everything that can be wrong with a request, before anything is written. Raises Refusal."""
+    protocol = context.registry.find(envelope.request_type)
+    if protocol is None:
+        known = context.registry.request_types
+        raise Refusal(
+            400,
+            "PROTOCOL_UNKNOWN",
+            f"no protocol for request_type {envelope.request_type!r}; known: {', '.join(known)}",
+            errors=[("request_type", "is not known")],
+            known=known,
+        )
+    settings = context.settings
+    policy = ReferencePolicy(settings.allowed_ref_schemes, settings.allowed_ref_hosts)
+    wrong: list[tuple[str, str]] = []
+    for name, ref in (("input_ref", envelope.input_ref), ("output_ref", envelope.output_ref)):
+        if (why := policy.refuse(ref.uri)) is not None:
+            wrong.append((f"{name}.uri", why))
+    if envelope.dependencies:
+        wrong.append(("dependencies", "are not supported by this version; submit the job when the others succeeded"))
+    wrong += protocol.payload_errors(envelope.payload)
+    try:
+        way = route(envelope, default_mode=settings.default_mode, lanes=settings.lanes)
+    except ValueError as missing:
+        wrong.append(("doc_id", str(missing)))
+    if wrong:
+        raise Refusal(400, "REQUEST_INVALID", "the request does not fit its protocol; see errors", errors=wrong)
+    request = _Checked(envelope, protocol, way, correlation_id)
+    record, _ = _plan(context, request, context.new_job_id(), context.clock.now())
+    for step in record.steps:
+        size = len(encode(directive_of(record, step)))
+        if size > MAX_DIRECTIVE_BYTES:
+            raise Refusal(
+                413,
+                "DIRECTIVE_TOO_LARGE",
+                f"the directive of step {step.step_id} would be {size} bytes; at most {MAX_DIRECTIVE_BYTES} travel "
+                "on the bus: put large parameters into a blob and name it",
+            )
+    return request
+
+
+def orchestration_input(record: Record) -> dict[str, object]:
+    """All that a job's orchestration starts from (LIFECYCLE "The orchestrator's shape", rule 7)."""
+    return {"job_id": record.job.job_id, "steps": [step.step_id for step in record.steps]}
+
+
+async def _finish(context: Context, orchestrations: Orchestrations, request: _Checked, claim: Claim) -> Stored:
+    """The job of a live claim; a creation that another began and left is finished here."""
+    stored = await context.ledger.read(claim.job_id)
+    if stored is None:
+        record, event = _plan(context, request, claim.job_id, claim.created_at)
+        stored = await _write(context, record, event)
+    job = stored.record.job
+    if job.status is JobStatus.QUEUED and job.attempts_total == 0:
+        # perhaps it was never started; an instance that runs is left alone
+        await orchestrations.start(job.instance_id, orchestration_input(stored.record))
+    return stored
+
+
+async def _write(context: Context, record: Record, event: Event) -> Stored:
+    try:
+        return await context.ledger.create(record, event)
+    except AlreadyExists:
+        stored = await context.ledger.read(record.job.job_id)
+        if stored is None:
+            raise LedgerUnavailable("the job's rows are there and not there; try again") from None
+        return stored
+
+
+def _plan(context: Context, request: _Checked, job_id: str, created_at: datetime) -> tuple[Record, Event]:
+    return plan_job(
+        request.envelope,
+        request.protocol,
+        request.route,
+        context.settings.defaults,
+        job_id=job_id,
+        created_at=created_at,
+        correlation_id=request.envelope.correlation_id or request.correlation_id or job_id,
+        workspace_uri=context.settings.workspace_uri,
+    )
+
+
+def _expired(context: Context, claim: Claim) -> bool:
+    return claim.expires_at is not None and claim.expires_at <= context.clock.now()

@@ -1,0 +1,77 @@
+"""Record the attempt, then publish it; or say what to wait for (LIFECYCLE "Dispatch")."""
+
+from __future__ import annotations
+
+from shared import telemetry
+from shared.core.directive import directive_of
+from shared.core.history import Origin
+from shared.core.job import Step
+from shared.core.occurrences import Occurrence, PublishFailed, RecordAttempt, RenewLease
+from shared.core.verdict import Verdict, VerdictKind, verdict_for
+from shared.errors import LedgerUnavailable, PublishUnavailable
+from shared.operations.context import Context
+from shared.operations.move import Moved, move
+from shared.ports import Stored
+
+#: a verdict can change between our look and our write; each turn of the loop is one such race
+_MAX_RACES = 4
+
+
+async def dispatch_step(context: Context, *, job_id: str, instance_id: str, step_id: str) -> Verdict:
+    """Safe to run again at any point: the attempt's message id stays, so duplicate detection drops a second publish.
+
+    Raises LedgerUnavailable; a publish fault is a verdict.
+    """
+    stored = await context.ledger.read(job_id)
+    for _ in range(_MAX_RACES):
+        now = context.clock.now()
+        verdict = verdict_for(stored.record if stored else None, step_id, instance_id, now)
+        if stored is None or verdict.kind not in (VerdictKind.RECORD, VerdictKind.AWAIT_ACK):
+            return verdict
+        step = _step(stored, step_id)
+        if verdict.kind is VerdictKind.RECORD:
+            occurrence: Occurrence = RecordAttempt(step_id)
+            key = f"dispatch:{instance_id}:{step_id}:{verdict.attempt_no}"
+        elif (step.lease_expires_at is not None and step.lease_expires_at <= now) or step.publish_failures:
+            occurrence = RenewLease(step_id, step.attempt_no)
+            key = f"renew:{instance_id}:{step_id}:{step.attempt_no}:{now.isoformat()}"
+        else:
+            return await _publish(context, stored, step, instance_id)
+        done = await move(context, stored, occurrence, _origin(key))
+        stored = done.stored
+        if done.outcome.moved or done.repeated:
+            return await _publish(context, stored, _step(stored, step_id), instance_id)
+        stored = await context.ledger.read(job_id)
+    raise LedgerUnavailable(f"job {job_id}, step {step_id}: the ledger moved {_MAX_RACES} times during one dispatch")
+
+
+async def _publish(context: Context, stored: Stored, step: Step, instance_id: str) -> Verdict:
+    directive = directive_of(stored.record, step)
+    # the last instant at which anyone would still take a RESULT of this attempt
+    time_to_live_s = step.timings.ack_timeout_s + step.timings.lease_s
+    try:
+        await context.publisher.publish(directive, time_to_live_s=time_to_live_s)
+    except PublishUnavailable as fault:
+        telemetry.warn(
+            "PUBLISH_FAILED", jobId=directive.jobId, stepId=step.step_id, attempt_no=step.attempt_no, reason=str(fault)
+        )
+        failed = await _publish_failed(context, stored, step, str(fault), instance_id)
+        record = failed.stored.record
+        return verdict_for(record, step.step_id, instance_id, context.clock.now())
+    return Verdict(VerdictKind.SENT, step.attempt_no, step.lease_expires_at)
+
+
+async def _publish_failed(context: Context, stored: Stored, step: Step, message: str, instance_id: str) -> Moved:
+    key = f"publish:{instance_id}:{step.step_id}:{step.attempt_no}:{step.publish_failures + 1}"
+    return await move(context, stored, PublishFailed(step.step_id, step.attempt_no, message), _origin(key))
+
+
+def _origin(key: str) -> Origin:
+    return Origin(cause_id=key, actor="system", source="dispatch")
+
+
+def _step(stored: Stored, step_id: str) -> Step:
+    step = stored.record.step(step_id)
+    if step is None:
+        raise LookupError(f"no step {step_id}")
+    return step

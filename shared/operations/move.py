@@ -1,0 +1,82 @@
+"""Decide, commit, and decide again where somebody was faster (DESIGN truth 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from shared import telemetry
+from shared.core.decide import apply
+from shared.core.history import Origin
+from shared.core.job import Event
+from shared.core.occurrences import Occurrence
+from shared.core.outcome import Outcome, OutcomeKind
+from shared.errors import Conflict, LedgerUnavailable
+from shared.operations.context import Context
+from shared.ports import Stored
+
+#: DESIGN truth 3: at most so many tries, with jitter; past it the caller's own retry takes over
+MAX_CONFLICTS = 8
+_FIRST_WAIT_S = 0.02
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The job as it stands after the occurrence, and what came of it."""
+
+    stored: Stored
+    outcome: Outcome
+    #: what was written, now or (see `repeated`) before
+    event: Event | None = None
+    #: the occurrence had been committed before: this is its repetition, so only the telling is left to do
+    repeated: bool = False
+
+
+async def move(context: Context, stored: Stored, occurrence: Occurrence, origin: Origin) -> Moved:
+    """Applies `occurrence` to the job, commits, and closes the index rows of a job that ended.
+
+    Raises LedgerUnavailable, also after too many conflicts.
+    """
+    job_id = stored.record.job.job_id
+    for attempt in range(MAX_CONFLICTS):
+        outcome = apply(stored.record, occurrence, origin.at(context.clock.now()))
+        if outcome.record is stored.record:
+            return Moved(stored, outcome)
+        if outcome.kind is OutcomeKind.IGNORED and (known := await context.ledger.find_event(job_id, origin.cause_id)):
+            return await _repeated(context, stored, outcome, known)
+        try:
+            stored = await context.ledger.commit(stored, outcome.record, outcome.events)
+        except Conflict:
+            await context.sleep(_FIRST_WAIT_S * 2**attempt * context.random())
+            stored = await _reread(context, job_id)
+            if known := await context.ledger.find_event(job_id, origin.cause_id):
+                return await _repeated(context, stored, outcome, known)
+            continue
+        telemetry.moved(outcome)
+        if outcome.moved and outcome.record.job.status.terminal:
+            await close(context, stored)
+        return Moved(stored, outcome, outcome.events[0] if outcome.events else None)
+    raise LedgerUnavailable(f"job {job_id} was moved by others {MAX_CONFLICTS} times in a row")
+
+
+async def _repeated(context: Context, stored: Stored, outcome: Outcome, known: Event) -> Moved:
+    """What died between the commit and the end of its first delivery is done again."""
+    if stored.record.job.status.terminal:
+        await close(context, stored)
+    return Moved(stored, outcome, known, repeated=True)
+
+
+async def _reread(context: Context, job_id: str) -> Stored:
+    stored = await context.ledger.read(job_id)
+    if stored is None:
+        raise LedgerUnavailable(f"job {job_id} vanished between two reads")
+    return stored
+
+
+async def close(context: Context, stored: Stored) -> None:
+    """The index transaction after a job's end (LIFECYCLE "Replies"). Raises LedgerUnavailable."""
+    job = stored.record.job
+    if job.completed_at is None:
+        raise ValueError("only a job that ended is closed")
+    lives_on = timedelta(days=context.settings.idempotency_ttl_days)
+    await context.index.close(job, claim_expires_at=job.completed_at + lives_on)

@@ -1,0 +1,137 @@
+"""What the operations need of the world; `shared.adapters` implements it, `shared.wiring` chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from shared.contracts.messages import Directive
+from shared.core.job import Event, Job, Record
+
+
+class Clock(Protocol):
+    """The time of day."""
+
+    def now(self) -> datetime:
+        """An aware UTC instant."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A job as read, with the token that its next transaction must present."""
+
+    record: Record
+    etag: str
+
+
+class Ledger(Protocol):
+    """One partition a job: JOB, STEP and EVENT rows, moved in one transaction (DESIGN 3)."""
+
+    async def read(self, job_id: str) -> Stored | None:
+        """JOB and STEPs in one query; None if there is no such job. Raises LedgerUnavailable."""
+
+    async def create(self, record: Record, event: Event) -> Stored:
+        """Inserts all rows of a new job. Raises AlreadyExists, LedgerRefused, LedgerUnavailable."""
+
+    async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
+        """Writes JOB, the steps that changed, and the events, under JOB's ETag.
+
+        Raises Conflict if the job moved since `before`, LedgerRefused, LedgerUnavailable.
+        """
+
+    async def find_event(self, job_id: str, cause_id: str) -> Event | None:
+        """The event that `cause_id` made, if it committed. Raises LedgerUnavailable."""
+
+    async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
+        """Events in order, from `after_seq` exclusive. Raises LedgerUnavailable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A CLAIM row: which job an idempotency key or body already is."""
+
+    job_id: str
+    body_hash: str
+    created_at: datetime
+    #: None while the job lives; then its end plus the time to live
+    expires_at: datetime | None
+    etag: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A LIST row: one line of a tenant's list. `status` is as of `seq` and may lag behind JOB's."""
+
+    job_id: str
+    tenant_id: str
+    request_type: str
+    status: str
+    labels: dict[str, str]
+    seq: int
+    created_at: datetime
+    #: opaque position of this row, for the next page
+    cursor: str = ""
+
+
+class Index(Protocol):
+    """A tenant's claims, active jobs and list, in one partition (DESIGN 3)."""
+
+    async def read_claim(self, tenant: str, claim: str) -> Claim | None:
+        """Raises LedgerUnavailable."""
+
+    async def reserve(self, job: Job, *, replacing: Claim | None) -> None:
+        """CLAIM, ACTIVE and LIST in one transaction; `replacing` is an expired claim that gives way.
+
+        Raises AlreadyExists if the claim is taken, LedgerUnavailable.
+        """
+
+    async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
+        """After a job's end: ACTIVE out, LIST brought up to date, the claim's end set; again is harmless."""
+
+    async def list_jobs(self, tenant: str, *, after: str | None, limit: int) -> list[Listed]:
+        """A tenant's jobs, newest first. Raises LedgerUnavailable."""
+
+    async def tenants(self) -> list[str]:
+        """Every tenant (normalised) that ever posted. Raises LedgerUnavailable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejectedMessage:
+    """A message that no job could take (luciusrejected)."""
+
+    #: the same for every delivery of the same message
+    id: str
+    received_at: datetime
+    reason: str
+    detail: str
+    lane: int
+    message_id: str
+    sequence_number: int
+    delivery_count: int
+    body: str
+
+
+class RejectedMessages(Protocol):
+    """Where messages are parked that would otherwise block their lane."""
+
+    async def park(self, message: RejectedMessage) -> None:
+        """Raises LedgerUnavailable."""
+
+
+class DirectivePublisher(Protocol):
+    """The directive topics."""
+
+    async def publish(self, directive: Directive, *, time_to_live_s: float) -> None:
+        """Sends to the topic of the directive's lane. Raises PublishUnavailable."""
+
+
+class Orchestrations(Protocol):
+    """The durable engine, as far as triggers may speak to it."""
+
+    async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
+        """Starts the job orchestration; one that exists already is left alone. Raises OrchestrationUnavailable."""
+
+    async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
+        """Raises InstanceNotFound, InstanceEnded, OrchestrationUnavailable."""

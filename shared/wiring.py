@@ -1,0 +1,93 @@
+"""The only place that builds adapters (DESIGN 1). Clients are made on the running loop, once a process."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from datetime import UTC, datetime
+
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.identity.aio import DefaultAzureCredential
+
+from shared.adapters.blob_texts import BlobTexts
+from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.protocol_files import load_registry
+from shared.adapters.servicebus_publisher import ServiceBusPublisher
+from shared.adapters.tables_account import TablesAccount
+from shared.adapters.tables_index import TablesIndex, TablesRejected
+from shared.adapters.tables_ledger import TablesLedger
+from shared.core.registry import Registry
+from shared.operations.context import Context
+from shared.ports import Index, Ledger, RejectedMessages
+from shared.settings import Settings
+
+
+class SystemClock:
+    """The machine's time, in UTC."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+class Wiring:
+    """The app's one context, built when a function first needs it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        #: loaded at once, so that a wrong protocol file stops the start and not the first job
+        self.registry: Registry = load_registry(settings.protocols_path, settings.topology_path)
+        self._context: Context | None = None
+
+    def context(self) -> Context:
+        """Must be called on the loop that the functions run on."""
+        if self._context is None:
+            asyncio.get_running_loop()
+            self._context = self._build()
+        return self._context
+
+    def _build(self) -> Context:
+        settings = self.settings
+        ledger, index, rejected = _storage(settings)
+        publisher = ServiceBusPublisher.connect(
+            connection=settings.servicebus_connection,
+            namespace=settings.servicebus_namespace,
+            credential=_credential(settings.servicebus_connection),
+        )
+        return Context(
+            settings=settings,
+            registry=self.registry,
+            ledger=ledger,
+            index=index,
+            rejected=rejected,
+            publisher=publisher,
+            clock=SystemClock(),
+            sleep=asyncio.sleep,
+            random=random.random,
+            new_job_id=lambda: f"job_{uuid.uuid4().hex}",
+        )
+
+
+def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages]:
+    if settings.storage_backend == "memory":
+        return MemoryLedger(), MemoryIndex(), MemoryRejected()
+    account = TablesAccount.connect(
+        connection=settings.table_connection,
+        endpoint=settings.table_endpoint,
+        credential=_credential(settings.table_connection),
+    )
+    texts = BlobTexts.connect(
+        connection=settings.blob_connection,
+        endpoint=settings.blob_endpoint,
+        credential=_credential(settings.blob_connection),
+    )
+    return (
+        TablesLedger(account, settings.ledger_table, texts),
+        TablesIndex(account, settings.index_table, settings.tenants_table),
+        TablesRejected(account, settings.rejected_table, texts),
+    )
+
+
+def _credential(connection: str | None) -> AsyncTokenCredential | None:
+    """Managed identity wherever no connection string is given."""
+    return None if connection is not None else DefaultAzureCredential()

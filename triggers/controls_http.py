@@ -1,0 +1,57 @@
+"""`POST /v1/jobs/{jobId}:cancel|:pause|:resume` (LIFECYCLE "Controls")."""
+
+from __future__ import annotations
+
+import uuid
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from orchestrations import names
+from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.core.history import Origin
+from shared.core.occurrences import ControlKind
+from shared.core.strict_json import parse
+from shared.core.view import job_view
+from shared.errors import Refusal
+from shared.operations.control_job import control_job
+from shared.wiring import Wiring
+from triggers.problems import Handler, answer, answers_problems, json_body
+
+MAX_REASON = 1024
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """One route a control; the body is optional: `{"reason": ...}`."""
+    bp = df.Blueprint()
+    for kind in ControlKind:
+        verb = kind.value.lower()
+        handler = answers_problems(_control(wiring, kind))
+        handler = bp.durable_client_input(client_name="client")(handler)
+        route = f"v1/jobs/{{jobId}}:{verb}"
+        handler = bp.route(route=route, methods=["POST"], auth_level=func.AuthLevel.ANONYMOUS)(handler)
+        bp.function_name(f"job_{verb}")(handler)
+    return bp
+
+
+def _control(wiring: Wiring, kind: ControlKind) -> Handler:
+    async def control(req: func.HttpRequest, client) -> func.HttpResponse:
+        origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor="caller", source="http", reason=_reason(req))
+        orchestrations = DurableOrchestrations(client, names.JOB)
+        stored = await control_job(wiring.context(), orchestrations, req.route_params["jobId"], kind, origin)
+        return answer(req, job_view(stored.record))
+
+    return control
+
+
+def _reason(req: func.HttpRequest) -> str | None:
+    if not req.get_body().strip():
+        return None
+    try:
+        body = parse(json_body(req))
+    except ValueError as wrong:
+        raise Refusal(400, "NOT_JSON", str(wrong)) from None
+    reason = body.get("reason") if isinstance(body, dict) else body
+    if reason is not None and (not isinstance(reason, str) or len(reason) > MAX_REASON):
+        raise Refusal(400, "REASON_INVALID", f"reason must be a string of at most {MAX_REASON} characters")
+    return reason

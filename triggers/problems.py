@@ -1,0 +1,120 @@
+"""HTTP answers: JSON bodies, and RFC 9457 problems for everything that goes wrong (CONTRACT "HTTP")."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any
+
+import azure.functions as func
+from pydantic import ValidationError
+
+from shared import telemetry
+from shared.core.canonical import digest
+from shared.errors import LedgerRefused, Refusal, Transient
+
+MAX_BODY_BYTES = 1024 * 1024
+
+Handler = Callable[..., Awaitable[func.HttpResponse]]
+
+
+def answer(req: func.HttpRequest, body: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Any:
+    """A JSON answer; reads (200) carry an ETag of the body and honour If-None-Match."""
+    text = json.dumps(body, ensure_ascii=False)
+    told = {"X-Correlation-Id": correlation_id(req), **(headers or {})}
+    if status == 200:
+        told["ETag"] = f'"{digest(text)[:32]}"'
+        if told["ETag"] in [tag.strip().removeprefix("W/") for tag in req.headers.get("If-None-Match", "").split(",")]:
+            return func.HttpResponse(status_code=304, headers=told)
+    return func.HttpResponse(text, status_code=status, headers=told, mimetype="application/json")
+
+
+def correlation_id(req: func.HttpRequest) -> str:
+    """The caller's `X-Correlation-Id`, if it is fit to be repeated; else one of ours."""
+    given = req.headers.get("X-Correlation-Id", "")
+    if 0 < len(given) <= 128 and given.isascii() and given.isprintable():
+        return given
+    return str(uuid.uuid4())
+
+
+def problem(
+    req_id: str,
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    errors: tuple[tuple[str, str], ...] = (),
+    headers: dict[str, str] | None = None,
+    extra: dict[str, Any] | None = None,
+) -> func.HttpResponse:
+    """`application/problem+json`; `code` is stable, `detail` is for people."""
+    body = {
+        "type": f"urn:lucius:problem:{code.lower().replace('_', '-')}",
+        "title": code.replace("_", " ").capitalize(),
+        "status": status,
+        "code": code,
+        "detail": detail,
+        "errors": [{"path": path, "message": message} for path, message in errors],
+        "correlation_id": req_id,
+        **(extra or {}),
+    }
+    return func.HttpResponse(
+        json.dumps(body, ensure_ascii=False),
+        status_code=status,
+        headers={"X-Correlation-Id": req_id, **(headers or {})},
+        mimetype="application/problem+json",
+    )
+
+
+def answers_problems(handler: Handler) -> Handler:
+    """Turns every error of a handler into a problem; a caller never sees a stack trace."""
+
+    @wraps(handler)
+    async def wrapped(req: func.HttpRequest, *args: Any, **kwargs: Any) -> func.HttpResponse:
+        req_id = correlation_id(req)
+        try:
+            return await handler(req, *args, **kwargs)
+        except Refusal as no:
+            return problem(req_id, no.status, no.code, no.detail, errors=no.errors, headers=no.headers, extra=no.extra)
+        except ValidationError as wrong:
+            return problem(
+                req_id,
+                400,
+                "ENVELOPE_INVALID",
+                "the request body is not a valid envelope; see errors",
+                errors=tuple(
+                    (".".join(str(part) for part in error["loc"]), error["msg"].removeprefix("Value error, "))
+                    for error in wrong.errors()
+                ),
+            )
+        except LedgerRefused as refused:
+            telemetry.warn("LEDGER_REFUSED", correlation_id=req_id, reason=str(refused))
+            return problem(req_id, 400, "NOT_STORABLE", "the ledger cannot hold a value of this request")
+        except Transient as fault:
+            telemetry.warn("DEPENDENCY_UNAVAILABLE", correlation_id=req_id, reason=str(fault))
+            return problem(
+                req_id,
+                503,
+                "DEPENDENCY_UNAVAILABLE",
+                "a service that LUCIUS needs does not answer; send the same request again",
+                headers={"Retry-After": "5"},
+            )
+        except Exception:
+            logging.getLogger("lucius").exception("unexpected error, correlation_id=%s", req_id)
+            return problem(req_id, 500, "INTERNAL", "something went wrong here; the log has it under correlation_id")
+
+    return wrapped
+
+
+def json_body(req: func.HttpRequest) -> bytes:
+    """The raw body of a JSON request. Raises Refusal (413, 415)."""
+    body = req.get_body()
+    if len(body) > MAX_BODY_BYTES:
+        raise Refusal(413, "BODY_TOO_LARGE", f"the body has {len(body)} bytes; at most {MAX_BODY_BYTES} are taken")
+    media_type = req.headers.get("Content-Type", "").split(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
+        raise Refusal(415, "NOT_JSON", "send Content-Type: application/json")
+    return body

@@ -1,0 +1,75 @@
+"""One Service Bus trigger a lane: replies into the ledger (LIFECYCLE "Replies").
+
+Returning completes the message, raising abandons it at once and burns one of its deliveries within
+milliseconds. So a transient fault is retried in here, while the host renews the lock, and only then raised.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC
+
+import azure.durable_functions as df
+import azure.functions as func
+
+from orchestrations import names
+from shared import telemetry
+from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.errors import Transient
+from shared.operations.context import Context
+from shared.operations.take_reply import Arrived, take_reply
+from shared.settings import SERVICEBUS_SETTING, Settings
+from shared.wiring import Wiring
+
+#: below the host's maxAutoLockRenewalDuration of 5 minutes
+MAX_RETRYING_S = 240.0
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 15.0
+
+
+def blueprint(wiring: Wiring) -> df.Blueprint:
+    """`reply_p0` to `reply_p15`; cardinality one, since one failure of a batch would abandon all of it."""
+    bp = df.Blueprint()
+    for lane in range(wiring.settings.lanes):
+        _register(bp, wiring, wiring.settings, lane)
+    return bp
+
+
+def _register(bp: df.Blueprint, wiring: Wiring, settings: Settings, lane: int) -> None:
+    @bp.function_name(f"reply_p{lane}")
+    @bp.service_bus_topic_trigger(
+        arg_name="message",
+        topic_name=f"{settings.reply_prefix}{lane}",
+        subscription_name=settings.reply_subscription,
+        connection=SERVICEBUS_SETTING,
+    )
+    @bp.durable_client_input(client_name="client")
+    async def reply(message: func.ServiceBusMessage, client) -> None:
+        await _take(wiring.context(), DurableOrchestrations(client, names.JOB), _arrived(wiring, message, lane))
+
+
+async def _take(context: Context, orchestrations: DurableOrchestrations, message: Arrived) -> None:
+    started, wait_s = time.monotonic(), _FIRST_WAIT_S
+    while True:
+        try:
+            return await take_reply(context, orchestrations, message)
+        except Transient as fault:
+            if time.monotonic() - started + wait_s > MAX_RETRYING_S:
+                raise
+            telemetry.warn("REPLY_RETRIED", lane=message.lane, message_id=message.message_id, reason=str(fault))
+            await context.sleep(wait_s)
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+
+def _arrived(wiring: Wiring, message: func.ServiceBusMessage, lane: int) -> Arrived:
+    enqueued_at = message.enqueued_time_utc
+    if enqueued_at is None:
+        enqueued_at = wiring.context().clock.now()
+    return Arrived(
+        body=message.get_body(),
+        lane=lane,
+        message_id=message.message_id or "",
+        sequence_number=message.sequence_number or 0,
+        delivery_count=message.delivery_count or 0,
+        enqueued_at=enqueued_at if enqueued_at.tzinfo else enqueued_at.replace(tzinfo=UTC),
+    )
