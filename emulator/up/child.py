@@ -1,0 +1,237 @@
+"""One child of the stack: started, heard, started again when it dies, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from emulator.up.data_dir import DataDir
+from emulator.up.errors import ChildFailed
+from emulator.up.parent_death import end_with_parent
+from emulator.up.pipe import LinePipe
+from emulator.up.ports import LOOPBACK
+
+#: Waits before a child that died is started again; the last one repeats. A run of `_SETTLED_S` starts over.
+_BACKOFF_S = (0.2, 1.0, 2.0, 5.0)
+_SETTLED_S = 30.0
+#: A child that was ready once and then fails this many starts in a row will not come back by itself.
+_MAX_FAILED_STARTS = 5
+#: Loading the models of a service from a cold disk on a busy machine is the slowest start there is.
+_READY_TIMEOUT_S = 180.0
+#: What a child may take to drain before it is killed; Azurite needs about two seconds to save.
+_STOP_TIMEOUT_S = 15.0
+_PROBE_S = 0.05
+#: A grandchild in a session of its own survives the kill and keeps our pipes open.
+_LAST_WORDS_S = 2.0
+_WORTH_SHOWING = re.compile(r"\b(WARNING|WARN|ERROR|CRITICAL)\b")
+
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """What to start. It serves once all `ready_ports` listen; without any, once it prints `ready ...`."""
+
+    name: str
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
+    cwd: Path
+    #: Lower ones are stopped first, equal ones together: what uses something ends before it.
+    stop_rank: int
+    ready_ports: tuple[int, ...] = ()
+    #: What the kernel sends to it when this process is killed: Azurite gets a chance to save.
+    orphan_signal: signal.Signals = signal.SIGKILL
+
+
+class Child:
+    """Keeps one child running from `keep_running()` to `stop()`.
+
+    `changed` is called after every change of `state`, and `log` with a short line that a user should see.
+    """
+
+    def __init__(self, spec: ChildSpec, data: DataDir, log: Log, changed: Callable[[], None]) -> None:
+        self.spec = spec
+        self.ready = asyncio.Event()
+        self._data = data
+        self._log = log
+        self._changed = changed
+        self._process: asyncio.subprocess.Process | None = None
+        self._pipes: list[LinePipe] = []
+        self._said_ready = asyncio.Event()
+        self._sink: TextIO | None = None
+        self._starts = 0
+        self._last_line = ""
+
+    @property
+    def state(self) -> dict[str, int | bool | None]:
+        running = self._process is not None and self._process.returncode is None
+        pid = self._process.pid if running and self._process else None
+        return {"pid": pid, "starts": self._starts, "ready": self.ready.is_set()}
+
+    async def keep_running(self) -> None:
+        """Never returns. `ChildFailed`: the first start failed, or several in a row did."""
+        name = self.spec.name
+        self._sink = self._data.begin_log(name).open("a", buffering=1, encoding="utf-8")
+        failed_starts = deaths = 0
+        while True:
+            began = time.monotonic()
+            await self._start()
+            if await self._becomes_ready():
+                failed_starts = 0
+                self._log(f"{name} is ready ({time.monotonic() - began:.1f} s, process {self._pid})")
+                self._set_ready(True)
+                await self._exited()
+                self._set_ready(False)
+                reason = self._why()
+            else:
+                failed_starts += 1
+                reason = await self._give_up()
+                if failed_starts == self._starts or failed_starts == _MAX_FAILED_STARTS:
+                    raise self._failed(reason)
+            deaths = 0 if time.monotonic() - began > _SETTLED_S else deaths
+            pause = _BACKOFF_S[min(deaths, len(_BACKOFF_S) - 1)]
+            deaths += 1
+            self._log(f"{name} ended ({reason}); starting it again in {pause:g} s")
+            await asyncio.sleep(pause)
+
+    async def stop(self) -> None:
+        """Asks it to drain, then kills what is left of its process group."""
+        if self._process is not None:
+            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGCONT)  # one that was paused must hear the other signal
+            try:
+                await asyncio.wait_for(self._process.wait(), _STOP_TIMEOUT_S)
+            except TimeoutError:
+                self._log(f"{self.spec.name} did not stop within {_STOP_TIMEOUT_S:g} s and is killed")
+                self.kill()
+            await self._exited()
+            self._set_ready(False)
+        if self._sink is not None:
+            self._sink.close()
+
+    def kill(self) -> None:
+        """At once, with all it started itself."""
+        if self._process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def _start(self) -> None:
+        self._pipes = [LinePipe(self._hear_stdout), LinePipe(self._hear_stderr)]
+        self._said_ready.clear()
+        self._last_line = ""
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *self.spec.argv,
+                env=dict(self.spec.environment),
+                cwd=self.spec.cwd,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=self._pipes[0].write_end,
+                stderr=self._pipes[1].write_end,
+                start_new_session=True,  # a Ctrl-C in the terminal is ours to pass on, in order
+                preexec_fn=end_with_parent(self.spec.orphan_signal),
+                pass_fds=(self._data.lock_fd,),
+            )
+        except BaseException as error:
+            for pipe in self._pipes:
+                pipe.abandon()
+            if isinstance(error, OSError):
+                raise self._failed(f"{self.spec.argv[0]}: {error.strerror}") from error
+            raise
+        for pipe in self._pipes:
+            pipe.listen()
+        self._starts += 1
+        self._changed()
+
+    async def _becomes_ready(self) -> bool:
+        """False when it ended first, or took too long."""
+        assert self._process is not None
+        ended = asyncio.create_task(self._process.wait())
+        ready = asyncio.create_task(self._ports_listen() if self.spec.ready_ports else self._said_ready.wait())
+        try:
+            await asyncio.wait({ended, ready}, timeout=_READY_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+            return ready.done() and not ended.done()
+        finally:
+            ended.cancel()
+            ready.cancel()
+
+    async def _ports_listen(self) -> bool:
+        for port in self.spec.ready_ports:
+            while not _listens(port):  # noqa: ASYNC110 - another process listens: no event tells
+                await asyncio.sleep(_PROBE_S)
+        return True
+
+    async def _give_up(self) -> str:
+        """Ends a start that came to nothing; says why it did."""
+        assert self._process is not None
+        late = self._process.returncode is None
+        self.kill()
+        await self._exited()
+        return f"not ready within {_READY_TIMEOUT_S:g} s" if late else self._why()
+
+    async def _exited(self) -> None:
+        """Waits for its end and for its last words; then nothing of its process group is left."""
+        assert self._process is not None
+        await self._process.wait()
+        self.kill()
+        for pipe in self._pipes:
+            await pipe.drain(_LAST_WORDS_S)
+
+    def _why(self) -> str:
+        assert self._process is not None
+        code = self._process.returncode
+        if code is not None and code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return self._last_line or f"exit code {code}"
+
+    def _failed(self, reason: str) -> ChildFailed:
+        return ChildFailed(self.spec.name, reason, str(self._data.log_path(self.spec.name)))
+
+    def _hear_stdout(self, line: str) -> None:
+        self._write(line)
+        if line.startswith("ready "):
+            self._said_ready.set()
+
+    def _hear_stderr(self, line: str) -> None:
+        self._write(line)
+        if line.strip():
+            self._last_line = line.strip()
+        if _WORTH_SHOWING.search(line):
+            self._log(f"{self.spec.name}: {line}")
+
+    def _write(self, line: str) -> None:
+        assert self._sink is not None
+        now = datetime.now(UTC).strftime("%H:%M:%S.%f")[:-3]
+        self._sink.write(f"{now} {self.spec.name} | {line}\n")
+
+    def _set_ready(self, ready: bool) -> None:
+        if ready:
+            self.ready.set()
+        else:
+            self.ready.clear()
+        self._changed()
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    @property
+    def _pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1.0)  # loopback answers at once or refuses
+        return probe.connect_ex((LOOPBACK, port)) == 0

@@ -1,0 +1,60 @@
+"""Which children a stack has, and how each is called."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from emulator.up.child import ChildSpec
+from emulator.up.errors import UpError
+from emulator.up.ports import Ports
+
+#: The checkout: the function app, the samples, Azurite under `node_modules`.
+ROOT = Path(__file__).resolve().parents[2]
+SERVICES = ("ocr", "embedding", "sis")
+
+
+def azurite(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
+    """Its access log goes to `logs/azurite.log`; the demo counts table operations there."""
+    program = ROOT / "node_modules" / ".bin" / "azurite"
+    if not program.exists():
+        raise UpError("Azurite is not installed; run `make setup`")
+    if not shutil.which("node", path=environment.get("PATH")):
+        raise UpError("Azurite needs Node.js 18 or newer on PATH; run `make setup`")
+    argv = (
+        str(program),
+        *("--blobPort", str(ports.blob), "--queuePort", str(ports.queue), "--tablePort", str(ports.table)),
+        *("--location", str(data / "azurite"), "--disableTelemetry", "--skipApiVersionCheck"),
+    )
+    return ChildSpec(
+        name="azurite",
+        argv=argv,
+        environment=environment,
+        cwd=ROOT,
+        stop_rank=3,
+        ready_ports=(ports.blob, ports.queue, ports.table),
+        orphan_signal=signal.SIGTERM,
+    )
+
+
+def bus(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
+    config = ROOT / "infra" / "bus" / "Config.json"
+    options = ("--config", str(config), "--port", str(ports.bus), "--admin-port", str(ports.admin))
+    return _python("bus", 2, ("emulator", "bus", *options, "--data", str(data)), environment)
+
+
+def host(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
+    options = ("--app", str(ROOT), "--port", str(ports.api), "--data", str(data))
+    return _python("host", 1, ("emulator", "host", *options), environment)
+
+
+def service(name: str, environment: Mapping[str, str]) -> ChildSpec:
+    return _python(name, 0, ("platform_service", name), environment)
+
+
+def _python(name: str, stop_rank: int, arguments: tuple[str, ...], environment: Mapping[str, str]) -> ChildSpec:
+    argv = (sys.executable, "-m", *arguments)
+    return ChildSpec(name, argv, environment, cwd=ROOT, stop_rank=stop_rank)

@@ -1,0 +1,99 @@
+"""The folder of a stack: one stack at a time, its logs, and who its children are."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from emulator.up.errors import UpError
+
+#: Children outlive a killed parent for as long as Azurite takes to save; the lock is theirs until then.
+_HANDOVER_S = 10.0
+_POLL_S = 0.1
+
+
+class DataDir:
+    """`DIR`, locked for this process and its children.
+
+    - `up.lock`: held (flock) by `up` and its children, so that no other stack writes to the same files; its
+      text is the process id of `up`.
+    - `up.json`: `{"pid": 1, "children": {"host": {"pid": 2, "starts": 1, "ready": true}, ...}}`.
+    - `logs/NAME.log`, and `NAME.log.1` of the run before.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.logs = self.path / "logs"
+        try:
+            self.logs.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.path / "up.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise UpError(f"cannot use --data {path}: {error.strerror}") from error
+        self._acquire()
+
+    @property
+    def lock_fd(self) -> int:
+        """Inherited by every child: the folder is free only when the last of them is gone."""
+        return self._lock
+
+    def log_path(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
+
+    def begin_log(self, name: str) -> Path:
+        """The path of a fresh log; the one of the last run is kept beside it."""
+        path = self.log_path(name)
+        with suppress(FileNotFoundError):
+            path.replace(path.with_suffix(".log.1"))
+        return path
+
+    def write_state(self, children: Mapping[str, Mapping[str, Any]]) -> None:
+        target = self.path / "up.json"
+        draft = target.with_suffix(".tmp")
+        draft.write_text(json.dumps({"pid": os.getpid(), "children": children}, indent=1))
+        draft.replace(target)
+
+    def release(self) -> None:
+        """Nothing of the stack runs any more."""
+        with suppress(FileNotFoundError):
+            (self.path / "up.json").unlink()
+        os.close(self._lock)
+
+    def _acquire(self) -> None:
+        deadline = time.monotonic() + _HANDOVER_S
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                holder = os.pread(self._lock, 20, 0).decode(errors="replace").strip()
+                if _is_alive(holder):
+                    raise UpError(
+                        f"{self.path} is in use by another stack (process {holder}); "
+                        "stop it or name another folder by --data"
+                    ) from None
+                if time.monotonic() > deadline:
+                    raise UpError(
+                        f"{self.path} is still held by what a killed stack left behind; "
+                        f"its processes stand in {self.path / 'up.json'}"
+                    ) from None
+                time.sleep(_POLL_S)
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, str(os.getpid()).encode(), 0)
+
+
+def _is_alive(pid: str) -> bool:
+    if not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,75 @@
+"""The settings that the children of a stack get.
+
+Weakest first: a laptop's defaults, the `Values` of the app's `local.settings.json`, this stack's own
+addresses, the environment of whoever called. So an old address in the file cannot cross two stacks, and the
+caller may still point a child elsewhere, at a proxy for instance.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from emulator.up.errors import UpError
+from emulator.up.ports import LOOPBACK, Ports
+
+#: Azurite's development account, the same on every machine and public
+#: (https://learn.microsoft.com/azure/storage/common/storage-connect-azurite).
+ACCOUNT = "devstoreaccount1"
+_ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+_DEFAULTS = {
+    "LUCIUS_STORAGE_BACKEND": "tables",
+    "LUCIUS_AUTH_MODE": "none",
+}
+
+
+def addresses(ports: Ports) -> dict[str, str]:
+    """The settings that say where this stack listens."""
+    storage = (
+        f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={_ACCOUNT_KEY};"
+        f"BlobEndpoint={blob_endpoint(ports)};"
+        f"QueueEndpoint=http://{LOOPBACK}:{ports.queue}/{ACCOUNT};"
+        f"TableEndpoint={table_endpoint(ports)};"
+    )
+    return {
+        "AzureWebJobsStorage": storage,
+        "LUCIUS_BLOB_CONNECTION": storage,
+        "LUCIUS_TABLE_CONNECTION": storage,
+        "LUCIUS_SERVICEBUS_CONNECTION": (
+            f"Endpoint=sb://{LOOPBACK}:{ports.bus};SharedAccessKeyName=RootManageSharedAccessKey;"
+            "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+        ),
+    }
+
+
+def blob_endpoint(ports: Ports) -> str:
+    return f"http://{LOOPBACK}:{ports.blob}/{ACCOUNT}"
+
+
+def table_endpoint(ports: Ports) -> str:
+    return f"http://{LOOPBACK}:{ports.table}/{ACCOUNT}"
+
+
+def for_children(ports: Ports, app: Path, caller: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of every child; `caller` is the environment of this process."""
+    settings = {**_DEFAULTS, **local_settings(app / "local.settings.json"), **addresses(ports)}
+    # a log line must reach its file before its writer can be killed
+    return {**settings, "PYTHONUNBUFFERED": "1", **caller}
+
+
+def local_settings(path: Path) -> dict[str, str]:
+    """`Values` of a Core Tools settings file; {} where there is none. Unreadable or encrypted: `UpError`."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UpError(f"cannot read {path}: {error}") from error
+    values = document.get("Values", {}) if isinstance(document, dict) else None
+    if not isinstance(values, dict):
+        raise UpError(f'{path} must hold {{"IsEncrypted": false, "Values": {{"NAME": "value"}}}}')
+    if document.get("IsEncrypted"):
+        raise UpError(f"{path} is encrypted; run `func settings decrypt` first")
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}

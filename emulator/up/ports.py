@@ -1,0 +1,100 @@
+"""The ports of a stack: the given ones checked, free ones found."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from emulator.up.errors import UpError
+
+LOOPBACK = "127.0.0.1"
+
+#: Free ports are looked for below the range that systems hand to outgoing connections (32768 and up on Linux,
+#: 49152 and up on macOS), so that nobody's connection takes one between the look and the child's bind.
+_FREE_RANGE = (20_000, 32_000)
+_LOOKS = 200
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where a stack listens on loopback; Azurite takes `azurite`, +1 and +2 for blob, queue and table."""
+
+    api: int
+    bus: int
+    admin: int
+    azurite: int
+
+    @property
+    def blob(self) -> int:
+        return self.azurite
+
+    @property
+    def queue(self) -> int:
+        return self.azurite + 1
+
+    @property
+    def table(self) -> int:
+        return self.azurite + 2
+
+
+DEFAULTS = Ports(api=7071, bus=5672, admin=5300, azurite=10000)
+
+
+def choose(args: argparse.Namespace) -> Ports:
+    """The ports of the options `api_port, bus_port, admin_port, azurite_port`.
+
+    0 finds a free one; `admin_port` None is the default beside the default bus port, else a free one, so that
+    a second stack needs no option for it. A port that is taken or named twice: `UpError` with the option.
+    """
+    admin_port = args.admin_port
+    if admin_port is None:
+        admin_port = DEFAULTS.admin if args.bus_port == DEFAULTS.bus else 0
+    wanted = [
+        ("--api-port", args.api_port, 1),
+        ("--bus-port", args.bus_port, 1),
+        ("--admin-port", admin_port, 1),
+        ("--azurite-port", args.azurite_port, 3),
+    ]
+    taken: dict[int, str] = {}
+    for option, first, count in wanted:
+        for port in range(first, first + count) if first else ():
+            if port > 65535:
+                raise UpError(f"{option} {first} leaves no room for {count} ports")
+            if port in taken:
+                raise UpError(f"port {port} is asked for twice, by {taken[port]} and {option}")
+            if not _is_free(port):
+                raise UpError(f"port {port} is in use; name another by {option} (0 picks a free one)")
+            taken[port] = option
+    chosen = []
+    for option, first, count in wanted:
+        if not first:
+            first = find_free(count, avoid=taken.keys())
+            taken.update((port, option) for port in range(first, first + count))
+        chosen.append(first)
+    return Ports(*chosen)
+
+
+def find_free(count: int = 1, avoid: Iterable[int] = ()) -> int:
+    """The first of `count` neighbouring free ports, drawn by chance so that two seekers differ."""
+    avoided = set(avoid)
+    for _ in range(_LOOKS):
+        first = random.randrange(*_FREE_RANGE)
+        ports = range(first, first + count)
+        if avoided.isdisjoint(ports) and all(_is_free(port) for port in ports):
+            return first
+    raise UpError(f"found no {count} neighbouring free ports between {_FREE_RANGE[0]} and {_FREE_RANGE[1]}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # as servers do, so that connections of a stack that has just ended (TIME_WAIT) do not count
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,76 @@
+"""What a newcomer can try at once: the samples in the blob store, and two commands to paste."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from emulator.up.children import ROOT
+from emulator.up.environment import blob_endpoint
+from emulator.up.ports import DEFAULTS, LOOPBACK, Ports
+
+SAMPLES = ROOT / "samples"
+#: The containers that the commands and `lucius submit` use.
+DOCUMENTS = "documents"
+RESULTS = "results"
+PROTOCOL = "OCR_EMBEDDING_SIS"
+
+
+def sample_paths() -> list[Path]:
+    return sorted(path for path in SAMPLES.glob("*") if path.suffix in {".pdf", ".png"})
+
+
+async def upload_samples(connection: str) -> None:
+    """Puts every sample into the container `documents`, as `samples/NAME`."""
+    from azure.core.exceptions import ResourceExistsError
+    from azure.storage.blob.aio import BlobServiceClient
+
+    async with BlobServiceClient.from_connection_string(connection) as client:
+        for container in (DOCUMENTS, RESULTS):
+            with suppress(ResourceExistsError):
+                await client.create_container(container)
+        for path in sample_paths():
+            blob = client.get_blob_client(DOCUMENTS, f"samples/{path.name}")
+            await blob.upload_blob(path.read_bytes(), overwrite=True)
+
+
+def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
+    """A `curl` that submits a job for an uploaded sample; a `lucius submit` that uploads one itself."""
+    path = sample_paths()[0]
+    question = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))[path.name][0]
+    api, blob = f"http://{LOOPBACK}:{ports.api}", blob_endpoint(ports)
+    envelope: dict[str, Any] = {
+        "schema_version": "1.0",
+        "tenant_id": "demo",
+        "request_type": PROTOCOL,
+        "input_ref": {"uri": f"{blob}/{DOCUMENTS}/samples/{path.name}"},
+        "output_ref": {"uri": f"{blob}/{RESULTS}"},
+        "payload": {"ocr": {}, "embedding": {}, "sis": {"prompt_set": [question]}},
+    }
+    curl = [
+        "curl",
+        "-s",
+        f"{api}/v1/orchestrate",
+        "-H",
+        "Content-Type: application/json",
+        "-d",
+        json.dumps(envelope),
+    ]
+    lucius = [_shown(Path(sys.executable).parent / "lucius"), "submit", _shown(path), "--protocol", PROTOCOL]
+    lucius += ["--ask", question["question"], "--watch"]
+    if ports.api != DEFAULTS.api:
+        lucius += ["--api", api]
+    elsewhere = ""
+    if ports.azurite != DEFAULTS.azurite:
+        elsewhere = f"LUCIUS_BLOB_CONNECTION={shlex.quote(environment['LUCIUS_BLOB_CONNECTION'])} "
+    return [shlex.join(curl), elsewhere + shlex.join(lucius)]
+
+
+def _shown(path: Path) -> str:
+    """As short as the current folder allows."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

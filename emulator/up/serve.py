@@ -1,0 +1,106 @@
+"""One run of `up`: from the options to the last child's end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+
+from emulator.up import children, ports, samples
+from emulator.up.child import ChildSpec
+from emulator.up.data_dir import DataDir
+from emulator.up.environment import addresses, blob_endpoint, for_children, table_endpoint
+from emulator.up.ports import LOOPBACK, Ports
+from emulator.up.stack import Stack
+
+_UPLOAD_TIMEOUT_S = 20.0  # a few small files to loopback
+
+
+async def serve(args: argparse.Namespace) -> int:
+    """Serves until SIGTERM, SIGINT or SIGHUP, then drains: 0. A second signal kills everything: 130."""
+    chosen = ports.choose(args)
+    data = DataDir(args.data)
+    try:
+        environment = for_children(chosen, children.ROOT, os.environ)
+        for name, value in addresses(chosen).items():
+            if environment[name] != value:
+                log(f"{name} comes from your environment: it need not be this stack's own")
+        stack = Stack(_waves(chosen, data, environment, without_services=args.without_services), data, log)
+        stop = asyncio.Event()
+        _on_signals(stop, stack)
+        await stack.serve(stop, _Invitation(chosen, data, environment).on_wave)
+        log("stopped")
+        return 0
+    finally:
+        data.release()
+
+
+def log(line: str) -> None:
+    """A short line for whoever watches; a terminal that has gone away is no reason to stop."""
+    with suppress(OSError):
+        print(f"{datetime.now().astimezone():%H:%M:%S} up: {line}", file=sys.stderr, flush=True)
+
+
+def _waves(
+    chosen: Ports, data: DataDir, environment: Mapping[str, str], *, without_services: bool
+) -> list[list[ChildSpec]]:
+    services = () if without_services else children.SERVICES
+    return [
+        [children.azurite(chosen, data.path, environment), children.bus(chosen, data.path, environment)],
+        [
+            children.host(chosen, data.path, environment),
+            *(children.service(name, environment) for name in services),
+        ],
+    ]
+
+
+def _on_signals(stop: asyncio.Event, stack: Stack) -> None:
+    def hear() -> None:
+        if stop.is_set():
+            stack.kill()
+            os._exit(130)
+        log("stopping (once more to stop at once)")
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, hear)
+
+
+class _Invitation:
+    """Uploads the samples while the host starts, and says how to begin once all serve."""
+
+    def __init__(self, chosen: Ports, data: DataDir, environment: Mapping[str, str]) -> None:
+        self._ports = chosen
+        self._data = data
+        self._environment = environment
+        self._upload: asyncio.Task[None] | None = None
+
+    async def on_wave(self, number: int) -> None:
+        if number == 0:
+            upload = samples.upload_samples(self._environment["LUCIUS_BLOB_CONNECTION"])
+            self._upload = asyncio.create_task(asyncio.wait_for(upload, _UPLOAD_TIMEOUT_S))
+            return
+        assert self._upload is not None
+        uploaded = False
+        try:
+            await self._upload
+            uploaded = True
+        except Exception as error:  # the stack serves all the same
+            log(f"the samples were not uploaded: {str(error).splitlines()[0]}")
+        chosen = self._ports
+        ready = (
+            f"ready http://{LOOPBACK}:{chosen.api} bus=sb://{LOOPBACK}:{chosen.bus} "
+            f"admin=http://{LOOPBACK}:{chosen.admin} blob={blob_endpoint(chosen)} "
+            f"table={table_endpoint(chosen)} data={self._data.path}"
+        )
+        print(ready, flush=True)
+        if uploaded:
+            first, second = samples.first_commands(chosen, self._environment)
+            log(f"submit a job for a sample that is uploaded already:\n\n{first}\n")
+            log(f"or upload a file, submit it and watch:\n\n{second}\n")

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from emulator.up.data_dir import DataDir
+from emulator.up.errors import UpError
+
+
+def test_a_folder_serves_one_stack(tmp_path: Path) -> None:
+    """A second stack on the same folder is refused with the first one's process id, and let in after its end."""
+    first = DataDir(tmp_path)
+    with pytest.raises(UpError, match=f"in use by another stack \\(process {os.getpid()}\\)"):
+        DataDir(tmp_path)
+    first.release()
+    DataDir(tmp_path).release()
+
+
+def test_a_folder_is_free_only_when_the_last_child_has_ended(tmp_path: Path) -> None:
+    """After a killed `up` the next one waits for the children that still write."""
+    opened = DataDir(tmp_path)
+    (tmp_path / "up.lock").write_text("")  # as if the holder were dead: no process id that lives
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(opened.lock_fd,)
+    ) as child:
+        opened.release()
+        assert child.stdin is not None
+        pid = os.fork()
+        if pid == 0:  # ends the child while the next stack waits
+            time.sleep(0.5)
+            os.kill(child.pid, 9)
+            os._exit(0)
+        DataDir(tmp_path).release()
+        assert child.wait(10) == -9
+        os.waitpid(pid, 0)
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    """A file in the way is told by name."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UpError, match=r"cannot use --data .*file: "):
+        DataDir(tmp_path / "file")
+
+
+def test_the_log_of_the_last_run_is_kept(tmp_path: Path) -> None:
+    """Starting again moves a log aside instead of writing over it."""
+    data = DataDir(tmp_path)
+    data.begin_log("host").write_text("first run")
+    assert not data.begin_log("host").exists()
+    assert (data.logs / "host.log.1").read_text() == "first run"
+    data.release()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import argparse
+import re
+import socket
+
+import pytest
+
+from emulator.up.errors import UpError
+from emulator.up.ports import DEFAULTS, Ports, choose, find_free
+
+
+def options(**given: int | None) -> argparse.Namespace:
+    free: dict[str, int | None] = {"api_port": 0, "bus_port": 0, "admin_port": None, "azurite_port": 0}
+    return argparse.Namespace(**{**free, **given})
+
+
+def all_of(ports: Ports) -> list[int]:
+    return [ports.api, ports.bus, ports.admin, ports.blob, ports.queue, ports.table]
+
+
+def test_zero_picks_ports_that_differ() -> None:
+    """With 0 everywhere a stack gets six different ports, those of Azurite in a row."""
+    ports = choose(options())
+    assert len(set(all_of(ports))) == 6
+    assert (ports.queue, ports.table) == (ports.blob + 1, ports.blob + 2)
+
+
+def test_a_bus_port_of_ones_own_frees_the_admin_port() -> None:
+    """Another bus port takes another admin port along, so that a second stack needs no option for it."""
+    assert choose(options(bus_port=find_free())).admin != DEFAULTS.admin
+
+
+def test_a_named_admin_port_is_kept() -> None:
+    """`--admin-port` rules whatever the bus port is."""
+    admin = find_free()
+    assert choose(options(bus_port=0, admin_port=admin)).admin == admin
+
+
+@pytest.mark.parametrize(
+    ("option", "offset"),
+    [("api_port", 0), ("bus_port", 0), ("admin_port", 0), ("azurite_port", 0), ("azurite_port", 2)],
+)
+def test_a_port_in_use_is_named_with_its_option(option: str, offset: int) -> None:
+    """The line for a busy port says which port it is and which option moves it, Azurite's neighbours included."""
+    first = find_free(3)
+    with socket.create_server(("127.0.0.1", first + offset)):
+        words = f"port {first + offset} is in use; name another by --{option.replace('_', '-')}"
+        with pytest.raises(UpError, match=re.escape(words)):
+            choose(options(**{option: first}))
+
+
+def test_one_port_for_two_uses_is_refused() -> None:
+    """Two options that meet are named both."""
+    first = find_free(3)
+    with pytest.raises(UpError, match=f"port {first + 2} is asked for twice, by --api-port and --azurite-port"):
+        choose(options(api_port=first + 2, azurite_port=first))
