@@ -56,7 +56,10 @@ class Settings:
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
-    """Reads and checks everything at once, from the process's environment by default. Raises SettingsError naming every setting that is wrong."""
+    """Reads and checks everything at once, from the process's environment by default.
+
+    Raises SettingsError naming every setting that is wrong.
+    """
     environ = os.environ if environ is None else environ
     read = _Reader(environ)
     in_azure = bool(environ.get("WEBSITE_SITE_NAME"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import timedelta
 from typing import Any
 
@@ -91,7 +92,6 @@ class ServiceBusPublisher:
         """A sender that failed may be broken for good: the next publish opens a new one."""
         sender = self._senders.pop(lane, None)
         if sender is not None:
-            try:
+            # it is being thrown away
+            with contextlib.suppress(ServiceBusError, OSError):
                 await sender.close()
-            except (ServiceBusError, OSError):
-                pass  # it is being thrown away

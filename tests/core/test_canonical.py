@@ -1,0 +1,52 @@
+import json
+
+import pytest
+
+from shared.core.canonical import canonical_json
+from shared.core.plan import digests
+from shared.core.strict_json import parse
+from tests.jobs import envelope
+
+
+def test_canonical_json_follows_the_rules() -> None:
+    """Sorted keys, arrays in order, numbers without trailing zeros, nulls in objects omitted, UTF-8 as it is."""
+    value = json.loads('{"b": 1.0, "a": [3, 1.50, null], "c": null, "é": {"z": true, "y": "ü"}}')
+    assert canonical_json(value) == '{"a":[3,1.5,null],"b":1,"é":{"y":"ü","z":true}}'
+
+
+def test_same_request_in_other_words_is_the_same_job() -> None:
+    """Tenant case, a bare string for a reference, key order and 1.0 do not make another job."""
+    one = envelope(tenant_id="Tenant_A ", input_ref="https://host/a.pdf", payload={"ocr": {"a": 1.0, "b": None}})
+    two = envelope(input_ref={"uri": "https://host/a.pdf"}, payload={"ocr": {"a": 1}})
+    assert digests(one) == digests(two) or digests(one).body == digests(two).body
+    assert digests(one).claim == digests(two).claim
+
+
+def test_key_and_body_claims_never_meet() -> None:
+    """A caller's key is a claim of its own kind; the body hash stays the same."""
+    plain, keyed = digests(envelope()), digests(envelope(idempotency_key="k-1"))
+    assert plain.body == keyed.body
+    assert plain.claim != keyed.claim
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"a": NaN}', "NaN is not JSON"),
+        (b'{"a": 1e999}', "out of range"),
+        (b'{"a": 1, "a": 2}', "'a' stands twice"),
+        (b'{"a": "\\ud800"}', "lone surrogate"),
+        (b"[" * 65 + b"]" * 65, "nests deeper than 64"),
+        (b'{"a": ', "not JSON: Expecting value at line 1, column 7"),
+        (b"\xff", "not UTF-8"),
+    ],
+)
+def test_strict_json_refuses_with_a_reason(body: bytes, message: str) -> None:
+    """What two parsers could read differently is refused in one line."""
+    with pytest.raises(ValueError, match=message):
+        parse(body)
+
+
+def test_strict_json_takes_brackets_in_strings() -> None:
+    """Depth is counted outside of strings only."""
+    assert parse(b'{"a": "[[[\\"[[["}') == {"a": '[[["[[['}

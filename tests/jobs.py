@@ -1,0 +1,114 @@
+"""Jobs to test with: real plans over the shipped protocols, and the replies that services would send."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from shared.adapters.protocol_files import load_registry
+from shared.contracts.envelope import Envelope
+from shared.contracts.messages import Reply
+from shared.core.decide import apply
+from shared.core.history import Cause
+from shared.core.job import Record
+from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
+from shared.core.outcome import Outcome
+from shared.core.plan import Defaults, plan_job
+from shared.core.registry import Registry
+from shared.core.routing import route
+
+ROOT = Path(__file__).resolve().parent.parent
+START = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
+
+#: the product's own defaults (CONTRACT "Settings")
+DEFAULTS = Defaults(
+    ack_timeout_s=30,
+    lease_s=900,
+    max_attempts=3,
+    dispatch_backoffs=(30, 120, 600),
+    ack_backoffs=(60, 300, 900),
+    execution_backoffs=(5, 30, 120),
+)
+
+
+def registry() -> Registry:
+    return load_registry(ROOT / "protocols", ROOT / "infra" / "bicep" / "topology.json")
+
+
+def envelope(**changes: Any) -> Envelope:
+    body = {
+        "tenant_id": "tenant_a",
+        "request_type": "OCR_EMBEDDING_SIS",
+        "input_ref": {"uri": "https://account.blob.core.windows.net/documents/lease.pdf"},
+        "output_ref": {"uri": "https://account.blob.core.windows.net/results/lease.json"},
+        "payload": {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["When does the lease end?"]}},
+        "schema_version": "1.0",
+    }
+    return Envelope.model_validate(body | changes)
+
+
+def planned(job_id: str = "job_1", defaults: Defaults = DEFAULTS, **changes: Any) -> Record:
+    wanted = envelope(**changes)
+    protocol = registry().find(wanted.request_type)
+    assert protocol is not None
+    record, _ = plan_job(
+        wanted,
+        protocol,
+        route(wanted, default_mode="DEFAULT", lanes=16),
+        defaults,
+        job_id=job_id,
+        created_at=START,
+        correlation_id="corr-1",
+        workspace_uri="https://account.blob.core.windows.net/workspace",
+    )
+    return record
+
+
+class Story:
+    """A job and the time, moved on one occurrence after another."""
+
+    def __init__(self, record: Record | None = None) -> None:
+        self.record = record or planned()
+        self.now = START
+        self.events: list[Any] = []
+        self._causes = 0
+
+    def after(self, seconds: float) -> Story:
+        self.now += timedelta(seconds=seconds)
+        return self
+
+    def occurs(self, occurrence: Occurrence) -> Outcome:
+        self._causes += 1
+        cause = Cause(cause_id=f"cause-{self._causes}", actor="test", source="test", at=self.now)
+        outcome = apply(self.record, occurrence, cause)
+        self.record = outcome.record
+        self.events += outcome.events
+        return outcome
+
+    def recorded(self, step_id: str = "ocr") -> Outcome:
+        return self.occurs(RecordAttempt(step_id))
+
+    def replied(self, type_: str, step_id: str = "ocr", **fields: Any) -> Outcome:
+        return self.occurs(ReplyArrived(reply(self.record, type_, step_id, **fields)))
+
+    def step(self, step_id: str = "ocr") -> Any:
+        return self.record.step(step_id)
+
+
+def reply(record: Record, type_: str, step_id: str = "ocr", **fields: Any) -> Reply:
+    """What the owner of the step's current attempt would send."""
+    step = record.step(step_id)
+    body: dict[str, Any] = {
+        "type": type_,
+        "jobId": record.job.job_id,
+        "stepId": step_id,
+        "tenant_id": record.job.tenant_id,
+        "attempt_no": max(step.attempt_no, 1) if step else 1,
+        "lease_id": (step.lease_id if step else None) or "none",
+        "timestamp": "2026-01-27T10:02:00Z",
+    }
+    if type_ == "RESULT":
+        body["status"] = "SUCCEEDED"
+        body["result_ref"] = {"uri": f"https://account.blob.core.windows.net/workspace/{step_id}.json"}
+    return Reply.model_validate(body | fields)
