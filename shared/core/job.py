@@ -100,7 +100,7 @@ class Job:
     #: the orchestration that may move this job; any other is fenced off
     instance_id: str
 
-    idempotency_key: str | None
+    idempotency_key: str | None = None
     #: RowKey of the claim, without its prefix
     idempotency_hash: str
     body_hash: str

@@ -1,0 +1,43 @@
+"""One suite for a port, over the memory and the real tables alike."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from shared.adapters.blob_texts import BlobTexts
+from shared.adapters.memory import MemoryIndex, MemoryLedger
+from shared.adapters.tables_account import TablesAccount
+from shared.adapters.tables_index import TablesIndex
+from shared.adapters.tables_ledger import TablesLedger
+from shared.ports import Index, Ledger
+from tests.azurite import running_azurite
+
+
+@dataclass
+class Storage:
+    ledger: Ledger
+    index: Index
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_azurite(tmp_path_factory.mktemp("azurite")) as connection:
+        yield connection
+
+
+@pytest.fixture(params=["memory", "tables"])
+async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
+    if request.param == "memory":
+        yield Storage(MemoryLedger(), MemoryIndex())
+        return
+    connection = request.getfixturevalue("azurite")
+    account = TablesAccount.connect(connection=connection, endpoint=None, credential=None)
+    texts = BlobTexts.connect(connection=connection, endpoint=None, credential=None)
+    own = uuid.uuid4().hex[:12]
+    yield Storage(TablesLedger(account, f"ledger{own}", texts), TablesIndex(account, f"index{own}", f"tenants{own}"))
+    await account.close()
+    await texts.close()

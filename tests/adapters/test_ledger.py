@@ -1,0 +1,135 @@
+from dataclasses import replace
+
+import pytest
+from azure.data.tables.aio import TableServiceClient
+
+from shared.core.decide import apply
+from shared.core.history import Cause, append
+from shared.core.job import Event, Record
+from shared.core.occurrences import RecordAttempt, ReplyArrived
+from shared.errors import AlreadyExists, Conflict
+from shared.ports import Stored
+from tests.adapters.conftest import Storage
+from tests.jobs import START, planned, reply
+
+
+def created(job_id: str = "job_1", **changes: object) -> tuple[Record, Event]:
+    fresh = planned(job_id, **changes)
+    cause = Cause(cause_id=f"create:{job_id}", actor="caller", source="http", at=START)
+    return append(None, fresh.with_job(event_seq=0, event_hash=""), "JOB_CREATED", cause)
+
+
+async def recorded(storage: Storage, stored: Stored) -> Stored:
+    outcome = apply(
+        stored.record, RecordAttempt("ocr"), Cause(cause_id="dispatch:1", actor="system", source="dispatch", at=START)
+    )
+    return await storage.ledger.commit(stored, outcome.record, outcome.events)
+
+
+async def test_what_is_written_is_read_back(storage: Storage) -> None:
+    """Every column of JOB, STEP and EVENT survives the trip, types and all."""
+    record, event = created(
+        labels={"team": "größe"}, doc_id="doc 1", traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+    )
+    await storage.ledger.create(record, event)
+    stored = await storage.ledger.read("job_1")
+    assert stored is not None
+    assert stored.record == record
+    moved = await recorded(storage, stored)
+    again = await storage.ledger.read("job_1")
+    assert again is not None
+    assert again.record == moved.record
+    assert await storage.ledger.events("job_1") == [event, *(await storage.ledger.events("job_1", after_seq=1))]
+    assert [found.type for found in await storage.ledger.events("job_1")] == ["JOB_CREATED", "ATTEMPT_RECORDED"]
+
+
+async def test_unknown_job(storage: Storage) -> None:
+    """A job that is not there is None, its events an empty list."""
+    assert await storage.ledger.read("job_none") is None
+    assert await storage.ledger.events("job_none") == []
+
+
+async def test_a_job_is_created_once(storage: Storage) -> None:
+    """A second creation meets AlreadyExists and changes nothing."""
+    record, event = created()
+    await storage.ledger.create(record, event)
+    other, other_event = created(doc_id="another")
+    with pytest.raises(AlreadyExists):
+        await storage.ledger.create(other, other_event)
+    stored = await storage.ledger.read("job_1")
+    assert stored is not None
+    assert stored.record == record
+
+
+async def test_the_slower_of_two_moves_conflicts(storage: Storage) -> None:
+    """Two moves from one read: the second meets Conflict, and none of its rows is written."""
+    record, event = created()
+    first = await storage.ledger.create(record, event)
+    await recorded(storage, first)
+    with pytest.raises(Conflict):
+        await recorded(storage, first)
+    assert len(await storage.ledger.events("job_1")) == 2
+
+
+async def test_a_commit_gives_the_token_of_the_next(storage: Storage) -> None:
+    """Moves chain without reading in between."""
+    stored = await storage.ledger.create(*created())
+    stored = await recorded(storage, stored)
+    outcome = apply(
+        stored.record,
+        ReplyArrived(reply(stored.record, "ACK")),
+        Cause(cause_id="m:1", actor="service:ocr", source="bus", at=START),
+    )
+    await storage.ledger.commit(stored, outcome.record, outcome.events)
+    found = await storage.ledger.find_event("job_1", "m:1")
+    assert found is not None
+    assert (found.type, found.from_status, found.to_status) == ("ACK", "INITIATED", "PROCESSING")
+    assert await storage.ledger.find_event("job_1", "m:2") is None
+
+
+async def test_long_strings_are_kept_whole(storage: Storage) -> None:
+    """A payload over 30,000 UTF-16 units, emoji counted, comes back as it was."""
+    long = "\N{GRINNING FACE}" * 20_000
+    record, event = created(payload={"ocr": {}, "embedding": {}, "sis": {"prompt_set": [long]}})
+    await storage.ledger.create(record, event)
+    stored = await storage.ledger.read("job_1")
+    assert stored is not None
+    assert stored.record.steps[2].payload == {"prompt_set": [long]}
+
+
+async def test_events_page(storage: Storage) -> None:
+    """A page starts after a number and ends at its limit."""
+    stored = await storage.ledger.create(*created())
+    for number in range(5):
+        cause = Cause(cause_id=f"c{number}", actor="a", source="s", at=START)
+        after, event = append(stored.record, stored.record, "NOTE", cause)
+        stored = await storage.ledger.commit(stored, after, [event])
+    assert [event.seq for event in await storage.ledger.events("job_1", after_seq=2, limit=3)] == [3, 4, 5]
+
+
+async def test_rows_stand_as_the_design_says(azurite: str) -> None:
+    """Keys and columns of the ledger's tables, read with the SDK as an operator would (DESIGN 3)."""
+    from shared.adapters.blob_texts import BlobTexts
+    from shared.adapters.tables_account import TablesAccount
+    from shared.adapters.tables_index import TablesIndex
+    from shared.adapters.tables_ledger import TablesLedger
+
+    account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None)
+    texts = BlobTexts.connect(connection=azurite, endpoint=None, credential=None)
+    record, event = created("job_rows", tenant_id="Contoso/EU")
+    record = Record(replace(record.job), record.steps)
+    await TablesIndex(account, "luciusindex", "luciustenants").reserve(record.job, replacing=None)
+    await TablesLedger(account, "luciusledger", texts).create(record, event)
+    async with TableServiceClient.from_connection_string(azurite) as service:
+        ledger = service.get_table_client("luciusledger")
+        keys = [row["RowKey"] async for row in ledger.query_entities("PartitionKey eq 'job_rows'")]
+        job = await ledger.get_entity("job_rows", "JOB")
+        step = await ledger.get_entity("job_rows", "STEP:0002:sis")
+        index = service.get_table_client("luciusindex")
+        rows = [row["RowKey"] async for row in index.query_entities("PartitionKey eq 'contoso=2Feu'")]
+    assert keys == ["EVENT:0000000001", "JOB", "STEP:0000:ocr", "STEP:0001:embedding", "STEP:0002:sis"]
+    assert (job["status"], job["tenant_id"], job["current_step_index"]) == ("QUEUED", "Contoso/EU", 0)
+    assert (step["status"], step["attempt_no"], step["resolved_mode"]) == ("PENDING", 0, "DEFAULT")
+    assert [row.split(":")[0] for row in rows] == ["ACTIVE", "CLAIM", "LIST"]
+    await account.close()
+    await texts.close()

@@ -1,0 +1,107 @@
+"""Operations over the memory ledger, with a clock that stands still until it is moved, and ports that can fail."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.contracts.messages import Directive
+from shared.core.directive import message_id
+from shared.core.job import Record
+from shared.errors import InstanceNotFound, PublishUnavailable
+from shared.operations.context import Context
+from shared.settings import load
+from tests.jobs import START, registry
+
+
+class StillClock:
+    def __init__(self) -> None:
+        self.time = START
+
+    def now(self) -> datetime:
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+@dataclass
+class RecordingPublisher:
+    sent: list[Directive] = field(default_factory=list)
+    failing: bool = False
+
+    async def publish(self, directive: Directive, *, time_to_live_s: float) -> None:
+        if self.failing:
+            raise PublishUnavailable("the bus is away")
+        self.sent.append(directive)
+
+    @property
+    def message_ids(self) -> list[str]:
+        return [message_id(directive) for directive in self.sent]
+
+
+@dataclass
+class RecordingOrchestrations:
+    started: list[str] = field(default_factory=list)
+    raised: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    unknown: bool = False
+
+    async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
+        self.started.append(instance_id)
+
+    async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
+        if self.unknown:
+            raise InstanceNotFound(instance_id)
+        self.raised.append((name, data))
+
+
+@dataclass
+class World:
+    """One context and what it touches."""
+
+    context: Context
+    ledger: MemoryLedger
+    index: MemoryIndex
+    rejected: MemoryRejected
+    publisher: RecordingPublisher
+    orchestrations: RecordingOrchestrations
+    clock: StillClock
+
+    async def job(self, job_id: str) -> Record:
+        stored = await self.ledger.read(job_id)
+        assert stored is not None
+        return stored.record
+
+
+@pytest.fixture
+def world() -> World:
+    ledger, index, rejected = MemoryLedger(), MemoryIndex(), MemoryRejected()
+    publisher, clock = RecordingPublisher(), StillClock()
+    numbers = itertools.count(1)
+
+    async def no_sleep(seconds: float) -> None:
+        return None
+
+    context = Context(
+        settings=load(
+            {
+                "LUCIUS_STORAGE_BACKEND": "memory",
+                "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
+            }
+        ),
+        registry=registry(),
+        ledger=ledger,
+        index=index,
+        rejected=rejected,
+        publisher=publisher,
+        clock=clock,
+        sleep=no_sleep,
+        random=lambda: 0.5,
+        new_job_id=lambda: f"job_{next(numbers)}",
+    )
+    return World(context, ledger, index, rejected, publisher, RecordingOrchestrations(), clock)

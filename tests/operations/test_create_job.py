@@ -1,0 +1,120 @@
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.core.states import JobStatus
+from shared.errors import LedgerUnavailable, Refusal
+from shared.operations.create_job import Created, create_job
+from tests.jobs import envelope
+from tests.operations.conftest import World
+
+
+async def create(world: World, **changes: Any) -> Created:
+    return await create_job(world.context, world.orchestrations, envelope(**changes), correlation_id="corr-1")
+
+
+async def test_a_request_becomes_rows_and_an_orchestration(world: World) -> None:
+    """Claim, rows, start; the job is QUEUED with its steps PENDING."""
+    created = await create(world)
+    job = created.stored.record.job
+    assert (created.replayed, job.status, job.correlation_id) == (False, JobStatus.QUEUED, "corr-1")
+    assert world.orchestrations.started == [job.job_id]
+    assert [step.step_id for step in created.stored.record.steps] == ["ocr", "embedding", "sis"]
+    assert [event.type for event in await world.ledger.events(job.job_id)] == ["JOB_CREATED"]
+
+
+async def test_the_same_request_is_the_same_job(world: World) -> None:
+    """A duplicate creates nothing and names the first job and its time."""
+    first = await create(world)
+    world.clock.advance(60)
+    second = await create(world)
+    assert second.replayed
+    assert second.stored.record == first.stored.record
+
+
+async def test_fifty_at_once_are_one_job(world: World) -> None:
+    """Concurrent duplicates all get the one job."""
+    created = await asyncio.gather(*(create(world) for _ in range(50)))
+    assert len({each.stored.record.job.job_id for each in created}) == 1
+    assert sum(not each.replayed for each in created) == 1
+
+
+async def test_the_same_key_with_another_body_is_refused(world: World) -> None:
+    """An idempotency key stands for one body."""
+    await create(world, idempotency_key="k")
+    with pytest.raises(Refusal) as refused:
+        await create(world, idempotency_key="k", doc_id="another")
+    assert (refused.value.status, refused.value.code) == (409, "IDEMPOTENCY_CONFLICT")
+
+
+async def test_a_creation_that_died_is_finished_by_the_next_post(world: World) -> None:
+    """Killed after the claim: whoever posts the same body writes the rows and starts the orchestration."""
+
+    class Dying:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.ledger, name)
+
+        async def create(self, *_: Any) -> Any:
+            raise LedgerUnavailable
+
+    dying = replace(world.context, ledger=Dying())
+    with pytest.raises(LedgerUnavailable):
+        await create_job(dying, world.orchestrations, envelope(), correlation_id=None)
+    assert world.orchestrations.started == []
+    world.clock.advance(60)
+    created = await create(world)
+    job = created.stored.record.job
+    assert created.replayed
+    assert job.created_at < world.clock.now()
+    assert world.orchestrations.started == [job.job_id]
+
+
+async def test_an_expired_claim_makes_a_new_job(world: World) -> None:
+    """Thirty days after the end the same request is a new job."""
+    first = await create(world)
+    job = replace(first.stored.record.job, status=JobStatus.SUCCEEDED, completed_at=world.clock.now())
+    await world.index.close(job, claim_expires_at=world.clock.now())
+    world.clock.advance(1)
+    second = await create(world)
+    assert not second.replayed
+    assert second.stored.record.job.job_id != job.job_id
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "code", "path"),
+    [
+        ({"request_type": "NOTHING"}, 400, "PROTOCOL_UNKNOWN", "request_type"),
+        ({"input_ref": "ftp://host/a"}, 400, "REQUEST_INVALID", "input_ref.uri"),
+        ({"output_ref": "https://user@host/a"}, 400, "REQUEST_INVALID", "output_ref.uri"),
+        ({"mode": "BURST"}, 400, "REQUEST_INVALID", "doc_id"),
+        ({"payload": {"ocr": 1, "sis": {"prompt_set": ["a"]}}}, 400, "REQUEST_INVALID", "payload.ocr"),
+        ({"payload": {"other": {}, "sis": {"prompt_set": ["a"]}}}, 400, "REQUEST_INVALID", "payload.other"),
+        ({"dependencies": ["job_9"]}, 400, "REQUEST_INVALID", "dependencies"),
+    ],
+)
+async def test_what_is_wrong_is_named_and_nothing_is_written(
+    world: World, changes: dict[str, Any], status: int, code: str, path: str
+) -> None:
+    """Every refusal has a stable code and the path of what is wrong; no row, no orchestration."""
+    with pytest.raises(Refusal) as refused:
+        await create(world, **changes)
+    assert (refused.value.status, refused.value.code) == (status, code)
+    assert path in [place for place, _ in refused.value.errors]
+    assert await world.index.tenants() == []
+    assert world.orchestrations.started == []
+
+
+async def test_a_directive_too_large_for_the_bus_is_refused(world: World) -> None:
+    """413 at POST, not a job that can never be dispatched."""
+    with pytest.raises(Refusal) as refused:
+        await create(world, payload={"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["x" * 3000] * 100}})
+    assert (refused.value.status, refused.value.code) == (413, "DIRECTIVE_TOO_LARGE")
+
+
+async def test_a_flat_payload_serves_a_protocol_of_one_step(world: World) -> None:
+    """`{...}` and `{"sis": {...}}` are the same parameters."""
+    flat = await create(world, request_type="SIS", payload={"prompt_set": ["why?"]})
+    keyed = await create(world, request_type="SIS", payload={"sis": {"prompt_set": ["why?"]}})
+    assert flat.stored.record.steps[0].payload == keyed.stored.record.steps[0].payload == {"prompt_set": ["why?"]}

@@ -1,0 +1,190 @@
+import json
+from typing import Any
+
+from shared.core.states import JobStatus, StepStatus
+from shared.core.verdict import VerdictKind
+from shared.operations.create_job import create_job
+from shared.operations.dispatch_step import dispatch_step
+from shared.operations.settle_step import settle_step
+from shared.operations.take_reply import Arrived, take_reply
+from tests.jobs import START, envelope, reply
+from tests.operations.conftest import World
+
+
+async def submitted(world: World, **changes: Any) -> str:
+    created = await create_job(world.context, world.orchestrations, envelope(**changes), correlation_id=None)
+    return created.stored.record.job.job_id
+
+
+async def dispatch(world: World, job_id: str, step_id: str = "ocr", instance_id: str | None = None) -> Any:
+    return await dispatch_step(world.context, job_id=job_id, instance_id=instance_id or job_id, step_id=step_id)
+
+
+async def settle(world: World, job_id: str, attempt_no: int = 1) -> Any:
+    return await settle_step(world.context, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no)
+
+
+async def arrives(world: World, body: bytes, sequence_number: int = 1) -> None:
+    message = Arrived(
+        body=body,
+        lane=15,
+        message_id=f"m{sequence_number}",
+        sequence_number=sequence_number,
+        delivery_count=1,
+        enqueued_at=START,
+    )
+    await take_reply(world.context, world.orchestrations, message)
+
+
+async def service_says(world: World, job_id: str, type_: str, number: int, **fields: Any) -> None:
+    said = reply(await world.job(job_id), type_, **fields)
+    await arrives(world, said.model_dump_json(exclude_none=True).encode(), number)
+
+
+async def test_dispatch_records_then_publishes(world: World) -> None:
+    """SENT with the ACK deadline; the directive carries the attempt, its lease and its workspace."""
+    job_id = await submitted(world)
+    verdict = await dispatch(world, job_id)
+    assert (verdict.kind, verdict.attempt_no) == (VerdictKind.SENT, 1)
+    assert (verdict.until - world.clock.now()).total_seconds() == 30
+    [directive] = world.publisher.sent
+    step = (await world.job(job_id)).steps[0]
+    assert (directive.lease_id, directive.lane) == (step.lease_id, 15)
+    assert directive.workspace_ref.uri.endswith(f"/workspace/lucius/tenant_a/{job_id}/OCR/1/")
+
+
+async def test_a_dispatch_that_runs_twice_sends_the_same_message(world: World) -> None:
+    """A repeated activity publishes the same attempt under the same message id."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    assert (await dispatch(world, job_id)).kind is VerdictKind.SENT
+    assert world.publisher.message_ids == [f"{job_id}:ocr:1"] * 2
+    assert (await world.job(job_id)).job.attempts_total == 1
+
+
+async def test_a_foreign_instance_is_fenced_off(world: World) -> None:
+    """Only the instance that JOB names may dispatch."""
+    job_id = await submitted(world)
+    assert (await dispatch(world, job_id, instance_id="another")).kind is VerdictKind.END
+    assert world.publisher.sent == []
+
+
+async def test_a_publish_fault_is_a_verdict(world: World) -> None:
+    """PUBLISH_FAILED until the backoff is over; then the same attempt goes out with a fresh ACK timeout."""
+    job_id = await submitted(world)
+    world.publisher.failing = True
+    verdict = await dispatch(world, job_id)
+    assert verdict.kind is VerdictKind.PUBLISH_FAILED
+    world.publisher.failing = False
+    world.clock.advance((verdict.until - world.clock.now()).total_seconds())
+    verdict = await dispatch(world, job_id)
+    assert (verdict.kind, verdict.attempt_no) == (VerdictKind.SENT, 1)
+    assert (verdict.until - world.clock.now()).total_seconds() == 30
+    assert (await world.job(job_id)).job.attempts_total == 1
+
+
+async def test_replies_move_the_ledger_and_wake_the_orchestration(world: World) -> None:
+    """ACK tells the lease, RESULT what comes next; the last RESULT says END and closes the index."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    await dispatch(world, job_id)
+    await service_says(world, job_id, "ACK", 1)
+    await service_says(world, job_id, "RESULT", 2)
+    assert [name for name, _ in world.orchestrations.raised] == ["ack:ocr:1", "result:ocr:1"]
+    assert world.orchestrations.raised[1][1] == {"next": "END"}
+    job = (await world.job(job_id)).job
+    assert job.status is JobStatus.SUCCEEDED
+    claim = await world.index.read_claim("tenant_a", job.idempotency_hash)
+    assert claim is not None
+    assert claim.expires_at is not None
+
+
+async def test_a_redelivered_reply_is_told_again_and_written_once(world: World) -> None:
+    """Killed between the commit and the event: the redelivery raises the event and adds no EVENT row."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    await service_says(world, job_id, "ACK", 1)
+    await service_says(world, job_id, "RESULT", 2)
+    before = await world.job(job_id)
+    await service_says(world, job_id, "RESULT", 2)
+    assert [name for name, _ in world.orchestrations.raised] == ["ack:ocr:1", "result:ocr:1", "result:ocr:1"]
+    assert await world.job(job_id) == before
+
+
+async def test_a_duplicate_reply_is_recorded_and_wakes_nobody(world: World) -> None:
+    """The same RESULT sent twice by the service is an EVENT row and nothing else."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    await service_says(world, job_id, "RESULT", 1)
+    await service_says(world, job_id, "RESULT", 2)
+    assert len(world.orchestrations.raised) == 1
+    assert [event.type for event in await world.ledger.events(job_id)][-1] == "REPLY_IGNORED"
+
+
+async def test_heartbeats_wake_nobody(world: World) -> None:
+    """A heartbeat moves the lease in the ledger and the orchestration sleeps on."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    await service_says(world, job_id, "ACK", 1)
+    world.clock.advance(500)
+    await service_says(world, job_id, "HEARTBEAT", 2)
+    assert [name for name, _ in world.orchestrations.raised] == ["ack:ocr:1"]
+    world.clock.advance(500)
+    verdict = await settle(world, job_id)
+    assert (verdict.kind, (verdict.until - world.clock.now()).total_seconds()) == (VerdictKind.AWAIT_RESULT, 400)
+
+
+async def test_messages_that_no_job_can_take_are_parked(world: World) -> None:
+    """Bad JSON, a wrong form and an unknown job go to the rejected messages, each once however often delivered."""
+    for _ in range(2):
+        await arrives(world, b"{", 1)
+        await arrives(world, b'{"type": "ACK"}', 2)
+        body = {"type": "ACK", "jobId": "job_x", "stepId": "ocr", "tenant_id": "t", "attempt_no": 1, "lease_id": "l"}
+        await arrives(world, json.dumps(body).encode(), 3)
+    assert [message.reason for message in world.rejected.parked.values()] == [
+        "NOT_JSON",
+        "REPLY_INVALID",
+        "UNKNOWN_JOB",
+    ]
+
+
+async def test_legacy_replies_are_understood(world: World) -> None:
+    """S3's `status=ACKED` and `status=FAILED` with a failure class (D13)."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    step = (await world.job(job_id)).steps[0]
+    legacy = {
+        "jobId": job_id,
+        "stepId": "ocr",
+        "tenant_id": "tenant_a",
+        "attempt_no": 1,
+        "lease_id": step.lease_id,
+        "timestamp": "2026-01-27T10:02:00Z",
+    }
+    await arrives(world, json.dumps(legacy | {"status": "ACKED"}).encode(), 1)
+    assert (await world.job(job_id)).steps[0].status is StepStatus.PROCESSING
+    failed = legacy | {"status": "FAILED", "failure_class": "NON_RETRYABLE"}
+    await arrives(world, json.dumps(failed).encode(), 2)
+    assert (await world.job(job_id)).job.status is JobStatus.FAILED_FINAL
+
+
+async def test_settle_ends_the_attempt_only_when_the_lease_is_over(world: World) -> None:
+    """AWAIT_ACK while the lease runs, BACKOFF when it ended, RECORDed again by dispatch alone."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    assert (await settle(world, job_id)).kind is VerdictKind.AWAIT_ACK
+    world.clock.advance(30)
+    verdict = await settle(world, job_id)
+    assert verdict.kind is VerdictKind.BACKOFF
+    assert (await dispatch(world, job_id)).kind is VerdictKind.BACKOFF
+    world.clock.advance(66)
+    verdict = await dispatch(world, job_id)
+    assert (verdict.kind, verdict.attempt_no) == (VerdictKind.SENT, 2)
+
+
+async def test_a_reply_without_an_orchestration_is_kept(world: World) -> None:
+    """The durable engine does not know the instance: the ledger has moved all the same, the message is done."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    world.orchestrations.unknown = True
+    await service_says(world, job_id, "ACK", 1)
+    assert (await world.job(job_id)).steps[0].status is StepStatus.PROCESSING

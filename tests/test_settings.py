@@ -1,0 +1,61 @@
+import pytest
+
+from shared.errors import SettingsError
+from shared.settings import load
+
+MINIMAL = {
+    "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=secret",
+    "LUCIUS_TABLE_CONNECTION": "UseDevelopmentStorage=true",
+    "LUCIUS_BLOB_CONNECTION": "UseDevelopmentStorage=true",
+}
+
+
+def test_defaults_are_the_contracts() -> None:
+    """What is not set has CONTRACT's value."""
+    settings = load(MINIMAL)
+    assert (settings.lanes, settings.reply_prefix) == (16, "global-bus-replies-p")
+    assert settings.defaults.ack_backoffs == (60, 300, 900)
+    assert settings.workspace_uri == "http://127.0.0.1:10000/devstoreaccount1/workspace"
+    assert "http" in settings.allowed_ref_schemes
+
+
+def test_everything_wrong_is_named_at_once() -> None:
+    """One start tells every setting that is missing or wrong."""
+    with pytest.raises(SettingsError) as wrong:
+        load({"LUCIUS_MAX_ATTEMPTS": "none", "LUCIUS_ACK_BACKOFF_SECONDS": "1,x"})
+    for name in (
+        "LUCIUS_SERVICEBUS_CONNECTION",
+        "LUCIUS_TABLE_CONNECTION",
+        "LUCIUS_BLOB_CONNECTION",
+        "LUCIUS_MAX_ATTEMPTS",
+        "LUCIUS_ACK_BACKOFF_SECONDS",
+    ):
+        assert name in str(wrong.value)
+
+
+def test_no_authentication_is_refused_in_azure() -> None:
+    """A deployed app without identity does not start."""
+    with pytest.raises(SettingsError, match="refused in Azure"):
+        load(MINIMAL | {"WEBSITE_SITE_NAME": "lucius", "LUCIUS_AUTH_MODE": "none"})
+
+
+def test_secrets_stay_out_of_repr() -> None:
+    """A settings object in a log shows no key."""
+    assert "secret" not in repr(load(MINIMAL))
+
+
+def test_fractions_and_plain_http_only_locally() -> None:
+    """Backoffs may be fractions; http references are for a laptop."""
+    assert load(MINIMAL | {"LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.2,1"}).defaults.execution_backoffs == (0.2, 1)
+
+
+@pytest.mark.parametrize(
+    ("connection", "uri"),
+    [
+        ("AccountName=acc;AccountKey=k;EndpointSuffix=core.windows.net", "https://acc.blob.core.windows.net/workspace"),
+        ("BlobEndpoint=http://127.0.0.1:9/acc;AccountName=acc", "http://127.0.0.1:9/acc/workspace"),
+    ],
+)
+def test_workspace_follows_the_blob_account(connection: str, uri: str) -> None:
+    """Attempts get their folders in the configured account."""
+    assert load(MINIMAL | {"LUCIUS_BLOB_CONNECTION": connection}).workspace_uri == uri
