@@ -28,8 +28,8 @@ _SETTLED_S = 30.0
 _MAX_FAILED_STARTS = 5
 #: Loading the models of a service from a cold disk on a busy machine is the slowest start there is.
 _READY_TIMEOUT_S = 180.0
-#: What a child may take to drain before it is killed; Azurite needs about two seconds to save.
-_STOP_TIMEOUT_S = 15.0
+#: What a child may take to drain before it is killed: a service gives its running work 20 s, Azurite saves in 2.
+_STOP_TIMEOUT_S = 25.0
 _PROBE_S = 0.05
 #: A grandchild in a session of its own survives the kill and keeps our pipes open.
 _LAST_WORDS_S = 2.0
