@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from aiohttp import web
 
 from emulator.bus.broker.topic import Topic
@@ -27,7 +29,7 @@ class AdminServer:
         await self._runner.cleanup()
 
     async def _health(self, request: web.Request) -> web.Response:
-        return web.json_response({"status": "ok", "connections": len(self._bus.clients)})
+        return web.json_response({"status": "ok", "connections": len(self._bus.clients), "cpu_s": time.process_time()})
 
     async def _entities(self, request: web.Request) -> web.Response:
         counts = {}

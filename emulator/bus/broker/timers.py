@@ -47,6 +47,9 @@ class Timers:
             heapq.heapify(self._heap)
             self._cancelled = 0
 
+    def __len__(self) -> int:
+        return len(self._heap)
+
     def next_due_ms(self) -> int | None:
         """When the next call is due; None when there is none."""
         heap = self._heap

@@ -1,0 +1,99 @@
+"""A bus for the tests of this folder, and queues that no other test uses."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.emulator.bus.process import Bus, start_bus
+
+_POOL = 100
+_numbers = itertools.count()
+
+
+def _queue(name: str, **properties: Any) -> dict[str, Any]:
+    return {"Name": name, "Properties": properties}
+
+
+def _rule(name: str, **correlation: Any) -> dict[str, Any]:
+    return {"Name": name, "Properties": {"FilterType": "Correlation", "CorrelationFilter": correlation}}
+
+
+def configuration() -> dict[str, Any]:
+    """A pool of plain queues and some of each special kind."""
+    queues = [_queue(f"plain-{i}") for i in range(_POOL)]
+    queues += [_queue(f"short-lock-{i}", LockDuration="PT1S", MaxDeliveryCount=2) for i in range(_POOL)]
+    queues += [_queue(f"deduplicating-{i}", RequiresDuplicateDetection=True) for i in range(_POOL)]
+    queues += [
+        _queue(f"expiring-{i}", DefaultMessageTimeToLive="PT1S", DeadLetteringOnMessageExpiration=True)
+        for i in range(_POOL)
+    ]
+    queues += [_queue(f"sessions-{i}", RequiresSession=True, LockDuration="PT1S") for i in range(_POOL)]
+    topics = [
+        {
+            "Name": "steps",
+            "Properties": {},
+            "Subscriptions": [
+                {"Name": "ocr", "Rules": [_rule("$Default", Properties={"step_type": "OCR"})]},
+                {
+                    "Name": "urgent",
+                    "Rules": [_rule("a", Label="urgent"), _rule("b", Label="urgent", Properties={"step_type": "OCR"})],
+                },
+                {"Name": "everything"},
+            ],
+        }
+    ]
+    return {"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Queues": queues, "Topics": topics}]}}
+
+
+@pytest.fixture(scope="session")
+def config_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bus") / "Config.json"
+    path.write_text(json.dumps(configuration()))
+    return path
+
+
+@pytest.fixture(scope="session")
+def bus(config_path: Path) -> Iterator[Bus]:
+    """One bus for the whole session, in memory."""
+    bus = start_bus("--config", config_path)
+    yield bus
+    assert bus.stop() == 0
+
+
+def _fresh(kind: str) -> str:
+    return f"{kind}-{next(_numbers) % _POOL}"
+
+
+@pytest.fixture
+def queue() -> str:
+    """A queue of its own, with Azure's defaults."""
+    return _fresh("plain")
+
+
+@pytest.fixture
+def short_lock_queue() -> str:
+    """A queue with a lock of one second and two deliveries at most."""
+    return _fresh("short-lock")
+
+
+@pytest.fixture
+def deduplicating_queue() -> str:
+    return _fresh("deduplicating")
+
+
+@pytest.fixture
+def expiring_queue() -> str:
+    """A queue whose messages live a second and are then dead-lettered."""
+    return _fresh("expiring")
+
+
+@pytest.fixture
+def session_queue() -> str:
+    """A queue that requires sessions, locked for a second."""
+    return _fresh("sessions")

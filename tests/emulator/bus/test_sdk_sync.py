@@ -1,0 +1,339 @@
+"""Microsoft's synchronous Python SDK, unmodified, against the bus over TCP."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from azure.servicebus import (
+    ServiceBusClient,
+    ServiceBusMessage,
+    ServiceBusMessageState,
+    ServiceBusReceivedMessage,
+    ServiceBusReceiveMode,
+    ServiceBusSubQueue,
+)
+from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType
+from azure.servicebus.exceptions import (
+    MessageAlreadySettled,
+    MessageLockLostError,
+    MessageSizeExceededError,
+    MessagingEntityNotFoundError,
+    ServiceBusError,
+)
+
+from tests.emulator.bus.process import Bus
+
+#: A wait that ends as soon as the message is there; only a failure takes so long.
+WAIT_S = 15
+#: A wait for what must not come.
+NOTHING_S = 0.3
+
+
+@pytest.fixture(scope="module")
+def client(bus: Bus) -> Iterator[ServiceBusClient]:
+    with ServiceBusClient.from_connection_string(bus.connection_string) as client:
+        yield client
+
+
+def receive(receiver: Any, count: int) -> list[ServiceBusReceivedMessage]:
+    """Exactly `count` messages, however many calls it takes."""
+    found: list[ServiceBusReceivedMessage] = []
+    while len(found) < count:
+        batch = receiver.receive_messages(max_message_count=count - len(found), max_wait_time=WAIT_S)
+        assert batch, f"{len(found)} of {count} messages came"
+        found += batch
+    return found
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def test_every_property_arrives_as_it_was_sent(client: ServiceBusClient, queue: str) -> None:
+    """Properties, application properties and body of a message come through unchanged."""
+    application = {
+        "text": "ä",
+        "int": 7,
+        "float": 0.5,
+        "bool": True,
+        "id": uuid.UUID(int=5),
+    }
+    sent = ServiceBusMessage(
+        b"body \x00\xff",
+        application_properties=application,
+        message_id="m-1",
+        correlation_id="c-1",
+        subject="subject",
+        to="to",
+        reply_to="reply-to",
+        reply_to_session_id="rs",
+        content_type="application/json",
+        partition_key="p",
+        time_to_live=timedelta(hours=1),
+    )
+    before = datetime.now(UTC)
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
+        sender.send_messages(sent)
+        [message] = receive(receiver, 1)
+        locked_for = message.locked_until_utc - message.enqueued_time_utc
+        receiver.complete_message(message)
+    assert b"".join(message.body) == b"body \x00\xff"
+    # The SDK gives keys and strings as bytes.
+    got = {key.decode(): value for key, value in message.application_properties.items()}
+    assert {**application, "text": "ä".encode()} == got
+    assert (
+        message.message_id,
+        message.correlation_id,
+        message.subject,
+        message.to,
+    ) == ("m-1", "c-1", "subject", "to")
+    assert (
+        message.reply_to,
+        message.reply_to_session_id,
+        message.content_type,
+        message.partition_key,
+    ) == ("reply-to", "rs", "application/json", "p")
+    assert timedelta(hours=1) == message.time_to_live
+    assert message.delivery_count == 0
+    assert 1 == message.sequence_number == message.enqueued_sequence_number
+    assert before - timedelta(seconds=1) < message.enqueued_time_utc < datetime.now(UTC) + timedelta(seconds=1)
+    assert timedelta(seconds=50) < locked_for < timedelta(seconds=70)
+
+
+@pytest.mark.parametrize(
+    ("body_type", "body"),
+    [
+        (AmqpMessageBodyType.DATA, [b"one", b"two"]),
+        (AmqpMessageBodyType.SEQUENCE, [[1, "two"], [3]]),
+        (AmqpMessageBodyType.VALUE, {b"key": [1, 2, {b"deep": None}]}),
+    ],
+)
+def test_all_body_kinds(client: ServiceBusClient, queue: str, body_type: AmqpMessageBodyType, body: Any) -> None:
+    """Data, sequence and value bodies arrive in their kind."""
+    kind = {
+        AmqpMessageBodyType.DATA: "data_body",
+        AmqpMessageBodyType.SEQUENCE: "sequence_body",
+        AmqpMessageBodyType.VALUE: "value_body",
+    }[body_type]
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
+        sender.send_messages(AmqpAnnotatedMessage(**{kind: body}))
+        [message] = receive(receiver, 1)
+        receiver.complete_message(message)
+    assert body_type == message.body_type
+    got = message.body if body_type is AmqpMessageBodyType.VALUE else list(message.body)
+    if body_type is AmqpMessageBodyType.SEQUENCE:
+        got = [[item.decode() if isinstance(item, bytes) else item for item in part] for part in got]
+    assert body == got
+
+
+def test_batches_and_order(client: ServiceBusClient, queue: str) -> None:
+    """Batches and lists arrive in the order sent, with growing sequence numbers, to one receiver."""
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue, prefetch_count=50) as receiver:
+        batch = sender.create_message_batch()
+        for number in range(60):
+            batch.add_message(ServiceBusMessage(f"{number}"))
+        sender.send_messages(batch)
+        sender.send_messages([ServiceBusMessage(f"{number}") for number in range(60, 100)])
+        messages = receive(receiver, 100)
+        for message in messages:
+            receiver.complete_message(message)
+    assert [f"{number}" for number in range(100)] == [str(message) for message in messages]
+    numbers = [message.sequence_number for message in messages]
+    assert sorted(set(numbers)) == numbers
+
+
+def test_large_messages(client: ServiceBusClient, queue: str) -> None:
+    """A message of many frames arrives whole; one above 256 KiB is refused, and the sender goes on."""
+    body = bytes(range(256)) * 1000
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
+        sender.send_messages(ServiceBusMessage(body))
+        with pytest.raises(MessageSizeExceededError):
+            sender.send_messages(ServiceBusMessage(bytes(300_000)))
+        sender.send_messages(ServiceBusMessage("after"))
+        messages = receive(receiver, 2)
+        for message in messages:
+            receiver.complete_message(message)
+    assert [body, b"after"] == [b"".join(message.body) for message in messages]
+
+
+def test_receive_and_delete(client: ServiceBusClient, queue: str, bus: Bus) -> None:
+    """What is received in receive-and-delete mode is gone, without a lock."""
+    with client.get_queue_sender(queue) as sender:
+        sender.send_messages([ServiceBusMessage("a"), ServiceBusMessage("b")])
+    mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    with client.get_queue_receiver(queue, receive_mode=mode) as receiver:
+        assert [str(message) for message in receive(receiver, 2)] == ["a", "b"]
+    assert bus.get("/entities")[queue]["active"] == 0
+
+
+def test_abandon_counts_deliveries_until_the_message_is_dead_lettered(
+    client: ServiceBusClient, short_lock_queue: str
+) -> None:
+    """An abandoned message comes back with a higher count, and goes to the dead letters at the limit."""
+    queue = short_lock_queue
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
+        sender.send_messages(ServiceBusMessage("x"))
+        for count in range(2):
+            [message] = receive(receiver, 1)
+            assert count == message.delivery_count
+            receiver.abandon_message(message)
+        assert receiver.receive_messages(max_wait_time=NOTHING_S) == []
+    with client.get_queue_receiver(queue, sub_queue=ServiceBusSubQueue.DEAD_LETTER) as dead:
+        [message] = receive(dead, 1)
+        assert message.dead_letter_reason == "MaxDeliveryCountExceeded"
+        assert message.dead_letter_error_description == "Message could not be consumed after 2 delivery attempts."
+        dead.complete_message(message)
+
+
+def test_dead_letter_with_reason(client: ServiceBusClient, queue: str) -> None:
+    """A message dead-lettered by its receiver carries the reason and keeps its properties and number."""
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
+        sender.send_messages(ServiceBusMessage("x", application_properties={"kept": 1}))
+        [message] = receive(receiver, 1)
+        receiver.dead_letter_message(message, reason="bad", error_description="not json")
+    with client.get_queue_receiver(queue, sub_queue="deadletter") as dead:
+        [buried] = receive(dead, 1)
+        dead.complete_message(buried)
+    assert (buried.dead_letter_reason, buried.dead_letter_error_description) == ("bad", "not json")
+    assert buried.application_properties[b"kept"] == 1
+    assert message.sequence_number == buried.sequence_number
+
+
+def test_defer_and_receive_deferred(client: ServiceBusClient, queue: str) -> None:
+    """A deferred message is had by its sequence number only, and settled like any other."""
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
+        sender.send_messages(ServiceBusMessage("later"))
+        [message] = receive(receiver, 1)
+        number = message.sequence_number
+        receiver.defer_message(message)
+        assert receiver.receive_messages(max_wait_time=NOTHING_S) == []
+        [peeked] = receiver.peek_messages(sequence_number=1)
+        assert peeked.state == ServiceBusMessageState.DEFERRED
+        [deferred] = receiver.receive_deferred_messages(number)
+        assert str(deferred) == "later"
+        receiver.complete_message(deferred)
+        assert receiver.peek_messages(sequence_number=1) == []
+
+
+def test_lock_renewal_and_expiry(client: ServiceBusClient, short_lock_queue: str) -> None:
+    """A renewed lock lasts longer; one that ran out cannot settle, and the message comes back counted."""
+    queue = short_lock_queue
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
+        sender.send_messages(ServiceBusMessage("x"))
+        [message] = receive(receiver, 1)
+        first_end = message.locked_until_utc
+        time.sleep(0.3)
+        assert receiver.renew_message_lock(message) > first_end
+        [again] = receive(receiver, 1)  # nobody settled it, so it comes again when the lock ends
+        assert again.delivery_count == 1
+        assert datetime.now(UTC) >= message.locked_until_utc
+        with pytest.raises((MessageLockLostError, ServiceBusError)):
+            receiver.complete_message(message)
+        receiver.complete_message(again)
+        with pytest.raises((MessageAlreadySettled, ValueError, ServiceBusError)):
+            receiver.complete_message(again)
+
+
+def test_expiry(client: ServiceBusClient, expiring_queue: str, queue: str, bus: Bus) -> None:
+    """A message outlives neither the entity's time nor its own: dead-lettered where asked for, else dropped."""
+    with client.get_queue_sender(expiring_queue) as sender, client.get_queue_sender(queue) as dropping:
+        sender.send_messages(ServiceBusMessage("x"))
+        dropping.send_messages(ServiceBusMessage("y", time_to_live=timedelta(milliseconds=300)))
+    with client.get_queue_receiver(expiring_queue, sub_queue="deadletter") as dead:
+        [message] = receive(dead, 1)
+        assert message.dead_letter_reason == "TTLExpiredException"
+        dead.complete_message(message)
+    until(lambda: bus.get("/entities")[queue]["active"] == 0, "the message did not expire")
+    assert bus.get("/entities")[queue]["dead_letter"] == 0
+
+
+def test_scheduled_messages(client: ServiceBusClient, queue: str, bus: Bus) -> None:
+    """A scheduled message comes at its time; a cancelled one never does."""
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
+        due = datetime.now(UTC) + timedelta(seconds=1)
+        far = datetime.now(UTC) + timedelta(hours=1)
+        numbers = sender.schedule_messages([ServiceBusMessage("soon"), ServiceBusMessage("soon too")], due)
+        [cancelled] = sender.schedule_messages(ServiceBusMessage("never"), far)
+        sender.send_messages(ServiceBusMessage("by property", scheduled_enqueue_time_utc=due))
+        peeked = receiver.peek_messages(max_message_count=10)
+        assert {ServiceBusMessageState.SCHEDULED} == {message.state for message in peeked}
+        sender.cancel_scheduled_messages(cancelled)
+        messages = receive(receiver, 3)
+        assert datetime.now(UTC) >= due
+        assert {"soon", "soon too", "by property"} == {str(message) for message in messages}
+        assert min(message.sequence_number for message in messages) > max(numbers)
+        for message in messages:
+            receiver.complete_message(message)
+    assert bus.get("/entities")[queue] == {"active": 0, "locked": 0, "deferred": 0, "scheduled": 0, "dead_letter": 0}
+
+
+def test_peek_leaves_everything_as_it_is(client: ServiceBusClient, queue: str) -> None:
+    """Peek shows messages from a sequence number on without locking them."""
+    with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
+        sender.send_messages([ServiceBusMessage(f"{number}") for number in range(5)])
+        until(lambda: len(receiver.peek_messages(max_message_count=10, sequence_number=1)) == 5, "not all to peek")
+        peeked = receiver.peek_messages(max_message_count=2, sequence_number=3)
+        assert [str(message) for message in peeked] == ["2", "3"]
+        assert peeked[0].state == ServiceBusMessageState.ACTIVE
+        messages = receive(receiver, 5)
+        assert {0} == {message.delivery_count for message in messages}
+        for message in messages:
+            receiver.complete_message(message)
+
+
+def test_duplicate_detection(client: ServiceBusClient, deduplicating_queue: str, bus: Bus) -> None:
+    """A message id seen within the window is accepted and dropped."""
+    with client.get_queue_sender(deduplicating_queue) as sender:
+        for _ in range(3):
+            sender.send_messages(ServiceBusMessage("x", message_id="same"))
+        sender.send_messages([ServiceBusMessage("x", message_id=name) for name in ("same", "other", "other")])
+    assert bus.get("/entities")[deduplicating_queue]["active"] == 2
+
+
+def test_topic_rules(client: ServiceBusClient, bus: Bus) -> None:
+    """Each subscription gets what its rules select, once; a `$Default` rule given replaces the one for all."""
+    with client.get_topic_sender("steps") as sender:
+        sender.send_messages(ServiceBusMessage("1", application_properties={"step_type": "OCR"}, subject="urgent"))
+        sender.send_messages(ServiceBusMessage("2", application_properties={"step_type": "SIS"}))
+        sender.send_messages(ServiceBusMessage("3"))
+    found = {}
+    for name in ("ocr", "urgent", "everything"):
+        mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+        count = bus.get("/entities")[f"steps/Subscriptions/{name}"]["active"]
+        with client.get_subscription_receiver("steps", name, receive_mode=mode) as receiver:
+            found[name] = [str(message) for message in receive(receiver, count)]
+    assert found == {"ocr": ["1"], "urgent": ["1"], "everything": ["1", "2", "3"]}
+
+
+def test_unknown_entities_are_refused_by_name(client: ServiceBusClient) -> None:
+    """Links to what is not there fail at once with the entity's name."""
+    with pytest.raises(MessagingEntityNotFoundError, match="nowhere"), client.get_queue_sender("nowhere") as sender:
+        sender.send_messages(ServiceBusMessage("x"))
+    with (
+        pytest.raises(MessagingEntityNotFoundError, match="nothing"),
+        client.get_subscription_receiver("steps", "nothing") as receiver,
+    ):
+        receiver.receive_messages(max_wait_time=1)
+
+
+def test_a_lock_outlives_its_receiver(client: ServiceBusClient, queue: str) -> None:
+    """A message can be completed after its receiver was closed and another took over, by its lock token."""
+    with client.get_queue_sender(queue) as sender:
+        sender.send_messages([ServiceBusMessage("kept"), ServiceBusMessage("prefetched")])
+    with client.get_queue_receiver(queue) as receiver:
+        [message] = receive(receiver, 1)
+    with client.get_queue_receiver(queue) as other:
+        message._receiver = other
+        message._raw_amqp_message._delivery_tag = b"gone"
+        [prefetched] = receive(other, 1)
+        assert (str(prefetched), prefetched.delivery_count) == ("prefetched", 0)
+        other.complete_message(prefetched)
+        assert other.receive_messages(max_wait_time=NOTHING_S) == []

@@ -1,0 +1,58 @@
+"""The committed configuration is the topology's."""
+
+from __future__ import annotations
+
+import json
+
+from emulator.bus.broker.broker import Broker
+from emulator.bus.broker.filters import CorrelationFilter
+from emulator.bus.configuration import load
+from emulator.bus.topology import CONFIG, TOPOLOGY, main, render
+from tests.emulator.bus.fakes import StillClock, Text
+
+
+def test_config_json_is_made_from_the_topology() -> None:
+    """Config.json is, byte for byte, what the generator writes."""
+    assert render() == CONFIG.read_text(encoding="utf-8")
+    assert main(["--check"]) == 0
+
+
+def test_it_holds_what_the_contract_promises() -> None:
+    """16 directive topics with a subscription a service, 16 reply topics; locks, counts and filters as stated."""
+    topics = dict(load(CONFIG).topics)
+    names = {f"global-bus-p{lane}" for lane in range(16)} | {f"global-bus-replies-p{lane}" for lane in range(16)}
+    assert names == {topic.name for topic in topics}
+    for topic, subscriptions in topics.items():
+        if "replies" in topic.name:
+            [reply] = subscriptions
+            assert (
+                reply.queue.name,
+                reply.queue.lock_duration_ms,
+                reply.queue.max_delivery_count,
+            ) == ("lucius-invoker", 60_000, 10)
+            continue
+        assert (topic.requires_duplicate_detection, topic.duplicate_window_ms) == (True, 300_000)
+        for subscription, step_type in zip(subscriptions, ("OCR", "EMBEDDING", "SIS"), strict=True):
+            queue = subscription.queue
+            assert (step_type.lower(), 300_000, 10, True) == (
+                queue.name,
+                queue.lock_duration_ms,
+                queue.max_delivery_count,
+                queue.dead_lettering_on_expiration,
+            )
+            [rule] = subscription.rules
+            assert ("$Default", CorrelationFilter({}, {"step_type": step_type})) == (rule.name, rule.filter)
+
+
+def test_a_directive_reaches_its_service_alone() -> None:
+    """A directive goes to the one subscription of its step type; another's step type to nobody."""
+    broker = Broker(StillClock())
+    load(CONFIG).create_in(broker)
+    lane = broker.destination("global-bus-p15")
+    for number, step_type in enumerate(("OCR", "SIS", "ocr", "TRANSLATE")):
+        lane.send(Text(step_type, message_id=f"m-{number}", properties={"step_type": step_type}))
+    found = {name: broker.queue(f"global-bus-p15/subscriptions/{name}").counts()["active"] for name in SERVICES}
+    assert found == {"ocr": 1, "embedding": 0, "sis": 1}
+
+
+SERVICES = [service["name"] for service in json.loads(TOPOLOGY.read_text())["services"]]
