@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from shared.core.plan import Defaults
 from shared.errors import SettingsError
+from shared.settings_table import SETTINGS
 
 #: the repository's root, where `protocols/` and `infra/bicep/topology.json` stand
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,7 +64,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     environ = os.environ if environ is None else environ
     read = _Reader(environ)
     in_azure = bool(environ.get("WEBSITE_SITE_NAME"))
-    backend = read.choice("LUCIUS_STORAGE_BACKEND", ("tables", "memory"), "tables")
+    backend = read.choice("LUCIUS_STORAGE_BACKEND", ("tables", "memory"))
     servicebus = read.text(SERVICEBUS_SETTING)
     namespace = read.text(f"{SERVICEBUS_SETTING}__fullyQualifiedNamespace")
     table, table_endpoint = read.text("LUCIUS_TABLE_CONNECTION"), read.text("LUCIUS_TABLE_ENDPOINT")
@@ -74,7 +75,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         read.wrong.append("LUCIUS_TABLE_CONNECTION (or LUCIUS_TABLE_ENDPOINT) is not set")
     if backend == "tables" and blob is None and blob_endpoint is None:
         read.wrong.append("LUCIUS_BLOB_CONNECTION (or LUCIUS_BLOB_ENDPOINT) is not set")
-    auth_mode = read.choice("LUCIUS_AUTH_MODE", ("none", "jwt"), "jwt" if in_azure else "none")
+    auth_mode = read.choice("LUCIUS_AUTH_MODE", ("none", "jwt"), default="jwt" if in_azure else "none")
     if auth_mode == "none" and in_azure:
         read.wrong.append("LUCIUS_AUTH_MODE=none is refused in Azure")
     if auth_mode == "jwt":
@@ -83,29 +84,29 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     settings = Settings(
         servicebus_connection=servicebus,
         servicebus_namespace=namespace,
-        lanes=read.whole("LUCIUS_SERVICEBUS_LANES", 16, least=1),
-        reply_prefix=read.text("LUCIUS_SERVICEBUS_REPLY_PREFIX") or "global-bus-replies-p",
-        reply_subscription=read.text("LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION") or "lucius-invoker",
+        lanes=read.whole("LUCIUS_SERVICEBUS_LANES", least=1),
+        reply_prefix=read.name("LUCIUS_SERVICEBUS_REPLY_PREFIX"),
+        reply_subscription=read.name("LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION"),
         storage_backend=backend,
         table_connection=table,
         table_endpoint=table_endpoint,
         blob_connection=blob,
         blob_endpoint=blob_endpoint,
-        ledger_table=read.text("LUCIUS_LEDGER_TABLE") or "luciusledger",
-        index_table=read.text("LUCIUS_INDEX_TABLE") or "luciusindex",
-        tenants_table=read.text("LUCIUS_TENANTS_TABLE") or "luciustenants",
-        rejected_table=read.text("LUCIUS_REJECTED_TABLE") or "luciusrejected",
+        ledger_table=read.name("LUCIUS_LEDGER_TABLE"),
+        index_table=read.name("LUCIUS_INDEX_TABLE"),
+        tenants_table=read.name("LUCIUS_TENANTS_TABLE"),
+        rejected_table=read.name("LUCIUS_REJECTED_TABLE"),
         workspace_uri=read.text("LUCIUS_WORKSPACE_URI") or f"{_blob_uri(blob, blob_endpoint)}/workspace",
         defaults=Defaults(
-            ack_timeout_s=read.seconds("LUCIUS_ACK_TIMEOUT_SECONDS", 30),
-            lease_s=read.seconds("LUCIUS_STEP_RESULT_TIMEOUT_SECONDS", 900),
-            max_attempts=read.whole("LUCIUS_MAX_ATTEMPTS", 3, least=1),
-            dispatch_backoffs=read.backoffs("LUCIUS_DISPATCH_BACKOFF_SECONDS", (30, 120, 600)),
-            ack_backoffs=read.backoffs("LUCIUS_ACK_BACKOFF_SECONDS", (60, 300, 900)),
-            execution_backoffs=read.backoffs("LUCIUS_EXECUTION_BACKOFF_SECONDS", (5, 30, 120)),
+            ack_timeout_s=read.number("LUCIUS_ACK_TIMEOUT_SECONDS"),
+            lease_s=read.number("LUCIUS_STEP_RESULT_TIMEOUT_SECONDS"),
+            max_attempts=read.whole("LUCIUS_MAX_ATTEMPTS", least=1),
+            dispatch_backoffs=read.backoffs("LUCIUS_DISPATCH_BACKOFF_SECONDS"),
+            ack_backoffs=read.backoffs("LUCIUS_ACK_BACKOFF_SECONDS"),
+            execution_backoffs=read.backoffs("LUCIUS_EXECUTION_BACKOFF_SECONDS"),
         ),
-        idempotency_ttl_days=read.seconds("LUCIUS_IDEMPOTENCY_TTL_DAYS", 30),
-        default_mode=read.choice("LUCIUS_DEFAULT_MODE", ("DEFAULT", "BURST"), "DEFAULT"),
+        idempotency_ttl_days=read.number("LUCIUS_IDEMPOTENCY_TTL_DAYS"),
+        default_mode=read.choice("LUCIUS_DEFAULT_MODE", ("DEFAULT", "BURST")),
         protocols_path=Path(read.text("LUCIUS_PROTOCOLS_PATH") or ROOT / "protocols"),
         topology_path=Path(read.text("LUCIUS_TOPOLOGY_PATH") or ROOT / "infra" / "bicep" / "topology.json"),
         auth_mode=auth_mode,
@@ -118,60 +119,51 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 class _Reader:
-    """Reads one setting at a time and collects what is wrong."""
+    """Reads one setting at a time, its default from the table, and collects what is wrong."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
+        self._defaults = {setting.name: setting.default for setting in SETTINGS}
         self.wrong: list[str] = []
 
     def text(self, name: str) -> str | None:
-        return self._environ.get(name, "").strip() or None
+        return self._environ.get(name, "").strip() or self._defaults.get(name) or None
+
+    def name(self, name: str) -> str:
+        return self.text(name) or ""
 
     def names(self, name: str) -> set[str]:
         return {part.strip().lower() for part in (self.text(name) or "").split(",") if part.strip()}
 
-    def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
-        value = self.text(name)
-        if value is not None and value not in allowed:
-            self.wrong.append(f"{name} must be one of {', '.join(allowed)}")
-        return value or default
+    def choice(self, name: str, allowed: tuple[str, ...], *, default: str | None = None) -> str:
+        value = self.text(name) or default
+        if value in allowed:
+            return value
+        self.wrong.append(f"{name} must be one of {', '.join(allowed)}")
+        return allowed[0]
 
-    def seconds(self, name: str, default: float) -> float:
-        value = self.text(name)
-        if value is None:
-            return default
-        number = self._number(value)
-        if number is None:
-            self.wrong.append(f"{name} must be a number above 0")
-            return default
-        return number
+    def number(self, name: str) -> float:
+        return self._numbers(name, "must be a number above 0", most=1)[0]
 
-    def whole(self, name: str, default: int, *, least: int) -> int:
-        value = self.text(name)
-        if value is None:
-            return default
-        if not value.isdecimal() or int(value) < least:
-            self.wrong.append(f"{name} must be a whole number of at least {least}")
-            return default
-        return int(value)
+    def backoffs(self, name: str) -> tuple[float, ...]:
+        return self._numbers(name, "must be seconds above 0 with commas between, for example 30,120,600")
 
-    def backoffs(self, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
-        value = self.text(name)
-        if value is None:
-            return default
-        numbers = [self._number(part) for part in value.split(",")]
-        if any(number is None for number in numbers):
-            self.wrong.append(f"{name} must be numbers of seconds above 0 with commas between, for example 30,120,600")
-            return default
-        return tuple(number for number in numbers if number is not None)
+    def whole(self, name: str, *, least: int) -> int:
+        value = self.name(name)
+        if value.isdecimal() and int(value) >= least:
+            return int(value)
+        self.wrong.append(f"{name} must be a whole number of at least {least}")
+        return least
 
-    @staticmethod
-    def _number(text: str) -> float | None:
+    def _numbers(self, name: str, form: str, *, most: int = 50) -> tuple[float, ...]:
         try:
-            number = float(text)
+            numbers = tuple(float(part) for part in self.name(name).split(","))
         except ValueError:
-            return None
-        return number if 0 < number < float("inf") else None
+            numbers = ()
+        if 0 < len(numbers) <= most and all(0 < number < float("inf") for number in numbers):
+            return numbers
+        self.wrong.append(f"{name} {form}")
+        return (1.0,)
 
 
 def _blob_uri(connection: str | None, endpoint: str | None) -> str:

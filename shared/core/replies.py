@@ -201,10 +201,10 @@ def _succeeded(before: Record, record: Record, step: Step, reply: Reply, cause: 
 
 def _acked(record: Record, cause: Cause) -> Record:
     """A service has taken the job up: by an ACK, or by something that overtook it."""
-    job = record.job
-    if JobEvent.ACKED not in JOB_TABLE[job.status]:
-        return record
-    return move_job(record, JobEvent.ACKED, cause, first_ack_at=job.first_ack_at or cause.at)
+    first_ack_at = record.job.first_ack_at or cause.at
+    if JobEvent.ACKED not in JOB_TABLE[record.job.status]:
+        return record.with_job(first_ack_at=first_ack_at)
+    return move_job(record, JobEvent.ACKED, cause, first_ack_at=first_ack_at)
 
 
 def _told(reply: Reply) -> dict[str, Any]:
