@@ -65,13 +65,16 @@ class MessageQueue:
 
     # In
 
-    def enqueue(self, content: Content, enqueued_sequence_number: int | None = None) -> Message:
-        """Adds a message. QuotaExceeded when the entity is full."""
+    def check(self, content: Content) -> None:
+        """QuotaExceeded when the entity is full."""
         if self.size_bytes + content.size > self.description.max_size_bytes:
             raise QuotaExceeded(
                 f"The maximum entity size of {self.description.max_size_bytes} bytes has been reached or exceeded "
                 f"for '{self.path}'. Receive messages from the entity or delete some."
             )
+
+    def enqueue(self, content: Content, enqueued_sequence_number: int | None = None) -> Message:
+        """Adds a message that `check` allows."""
         number = self._counter.next()
         now = self._env.clock.now_ms()
         message = Message(content, number, now, enqueued_sequence_number or number)
@@ -100,7 +103,11 @@ class MessageQueue:
         if message.expires_at_ms is not None:
             message.expiry_timer = self._env.timers.at(message.expires_at_ms, partial(self._expire, message))
         if message.state is MessageState.ACTIVE:
-            heapq.heappush(self._ready, message.sequence_number)
+            self._offer(message)
+
+    def _offer(self, message: Message) -> None:
+        """The message can be handed out (again)."""
+        heapq.heappush(self._ready, message.sequence_number)
 
     # Out
 
@@ -128,13 +135,20 @@ class MessageQueue:
                 if consumer.credit <= 0:
                     self._consumers.popleft()
                     continue
-                message = self._messages.get(heapq.heappop(self._ready))
-                if message is None or message.lock_token is not None or message.state is not MessageState.ACTIVE:
-                    continue
-                self._hand_out(message, consumer)
-                self._consumers.rotate(-1)
+                message = self._pop_ready(self._ready)
+                if message is not None:
+                    self._hand_out(message, consumer)
+                    self._consumers.rotate(-1)
         finally:
             self._pumping = False
+
+    def _pop_ready(self, numbers: list[int]) -> Message | None:
+        """The first message of a heap of offers that still holds; numbers of messages gone since are dropped."""
+        while numbers:
+            message = self._messages.get(heapq.heappop(numbers))
+            if message is not None and message.lock_token is None and message.state is MessageState.ACTIVE:
+                return message
+        return None
 
     def _hand_out(self, message: Message, consumer: Consumer) -> None:
         self.accessed_at_ms = self._env.clock.now_ms()
@@ -234,7 +248,7 @@ class MessageQueue:
         if self._is_expired(message):
             self._expire(message)
         elif message.state is MessageState.ACTIVE:
-            heapq.heappush(self._ready, message.sequence_number)
+            self._offer(message)
             self.pump()
 
     def _change(self, message: Message, changes: Mapping[str, Any] | None) -> None:
@@ -291,11 +305,15 @@ class MessageQueue:
 
     # Looking and fetching
 
-    def peek(self, from_sequence_number: int, count: int) -> list[Message]:
-        """Messages in any state, in order of sequence number, untouched."""
+    def peek(self, from_sequence_number: int, count: int, session_id: str | None = None) -> list[Message]:
+        """Messages in any state, in order of sequence number, untouched; those of one session if given."""
         everything = {**self._messages, **self.schedule.messages} if self.schedule.messages else self._messages
-        numbers = heapq.nsmallest(count, (number for number in everything if number >= from_sequence_number))
-        return [everything[number] for number in numbers]
+        wanted = (
+            number
+            for number, message in everything.items()
+            if number >= from_sequence_number and session_id in (None, message.content.session_id)
+        )
+        return [everything[number] for number in heapq.nsmallest(count, wanted)]
 
     def receive_deferred(self, sequence_numbers: list[int], *, delete: bool) -> list[Message]:
         """Deferred messages by number, all or none; locked, or gone if `delete`."""
@@ -313,7 +331,8 @@ class MessageQueue:
         return messages
 
     def counts(self) -> dict[str, int]:
-        """How many messages are active (locked ones included), locked, deferred, scheduled and dead-lettered."""
+        """How many messages are active (locked ones included), locked, deferred, scheduled and dead-lettered, and how
+        many the entity has ever taken in."""
         deferred = sum(message.state is MessageState.DEFERRED for message in self._messages.values())
         return {
             "active": len(self._messages) - deferred,
@@ -321,4 +340,5 @@ class MessageQueue:
             "deferred": deferred,
             "scheduled": len(self.schedule.messages),
             "dead_letter": len(self.dead_letters._messages) if self.dead_letters is not None else 0,
+            "enqueued": self._counter.last,
         }
