@@ -1,0 +1,139 @@
+"""Live progress: a line a job with step, state, attempt and elapsed time.
+
+In a terminal the lines stay in place; elsewhere a line is printed for every change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from cli.api import Api
+from cli.exits import Refused, Unreachable
+
+TERMINAL = {"SUCCEEDED", "FAILED_FINAL", "CANCELLED"}
+_POLL_S = 0.4
+#: How long the API may be away while jobs are watched: a host that was killed is back in a few seconds.
+_AWAY_S = 60.0
+_COLOURS = {"SUCCEEDED": "green", "FAILED_FINAL": "red", "FAILED_RETRY": "yellow", "CANCELLED": "magenta"}
+
+Json = dict[str, Any]
+
+
+def coloured(status: str) -> Text:
+    return Text(status, style=_COLOURS.get(status, "cyan"))
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is shown of a job."""
+
+    step: str
+    state: str
+    attempt: str
+    elapsed_s: float
+
+    @classmethod
+    def of(cls, job: Json) -> Line:
+        """The step that the job is at; of an ended job the job's own state."""
+        created = datetime.fromisoformat(job["created_at"])
+        until = datetime.fromisoformat(job["completed_at"]) if job.get("completed_at") else datetime.now(created.tzinfo)
+        steps = job["steps"]
+        step = steps[min(job["current_step_index"], len(steps) - 1)]
+        ended = job["status"] in TERMINAL
+        return cls(
+            step=f"{step['step_index'] + 1}/{len(steps)} {step['stepId']}",
+            state=job["status"] if ended else step["status"],
+            attempt=f"{step['attempt_no']}/{step['max_attempts']}"
+            if "max_attempts" in step
+            else str(step["attempt_no"]),
+            elapsed_s=max(0.0, (until - created).total_seconds()),
+        )
+
+
+class Board:
+    """Shows jobs by label; use it as a context manager."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lines: dict[str, Line] = {}
+        self._live = (
+            Live(console=console, get_renderable=self._table, refresh_per_second=4) if console.is_terminal else None
+        )
+
+    def __enter__(self) -> Board:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show(self, label: str, job: Json) -> None:
+        before, line = self._lines.get(label), Line.of(job)
+        self._lines[label] = line
+        moved = before is None or (before.step, before.state, before.attempt) != (line.step, line.state, line.attempt)
+        if moved and not self._live:
+            text = f"{line.elapsed_s:6.1f} s  {label}  step {line.step}  {line.state}  attempt {line.attempt}"
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _table(self) -> Table:
+        table = Table(box=None, pad_edge=False)
+        for heading in ("document", "step", "state", "attempt", "elapsed"):
+            table.add_column(heading, header_style="bold", justify="right" if heading == "elapsed" else "left")
+        for label, line in self._lines.items():
+            table.add_row(Text(label), line.step, coloured(line.state), line.attempt, f"{line.elapsed_s:.1f} s")
+        return table
+
+
+def follow(
+    api: Api,
+    board: Board,
+    active: Mapping[str, str],
+    waiting: Iterable[tuple[str, Callable[[], str]]] = (),
+    at_once: int = 1,
+) -> dict[str, Json]:
+    """Shows the jobs (label: job id) until all have ended; the ended jobs by label.
+
+    `waiting` are jobs still to be submitted, each a label and what submits it; at most `at_once` are in flight.
+    """
+    running, queue, ended = dict(active), deque(waiting), {}
+    while running or queue:
+        while queue and len(running) < at_once:
+            label, submit = queue.popleft()
+            running[label] = submit()
+        for label, job_id in list(running.items()):
+            job = _read_patiently(api, job_id)
+            board.show(label, job)
+            if job["status"] in TERMINAL:
+                ended[label] = job
+                del running[label]
+        if running:
+            time.sleep(_POLL_S)
+    return ended
+
+
+def _read_patiently(api: Api, job_id: str) -> Json:
+    """Reads again while the API is away or has a fault of its own."""
+    deadline = time.monotonic() + _AWAY_S
+    while True:
+        try:
+            return api.job(job_id)
+        except (Unreachable, Refused) as error:
+            ours = isinstance(error, Refused) and error.status < 500
+            if ours or time.monotonic() > deadline:
+                raise
+        time.sleep(_POLL_S)

@@ -1,0 +1,106 @@
+"""`make demo`: the whole system with real documents, from nothing to answers and back to nothing.
+
+The documents are the samples, or the files in the environment variable DOCS (parted by spaces; a name with a
+space stands in quotes). The questions are those of `samples/questions.json`, or ASK, or general ones.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from cli.demo_documents import Document, chosen_documents
+from cli.exits import CliError, Exit
+
+if TYPE_CHECKING:  # imported where they are used: a Ctrl-C may come before they are
+    from cli.api import Api
+    from cli.documents import Documents
+    from cli.local_stack import LocalStack
+
+_PROTOCOL = "OCR_EMBEDDING_SIS"
+_TENANT = "demo"
+#: Jobs in flight at once. The three services work on one document at a time each, so more would only wait.
+_AT_ONCE = 3
+
+
+def main() -> int:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        return run(chosen_documents(os.environ.get("DOCS", ""), os.environ.get("ASK", "")))
+    except CliError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return error.exit
+    except KeyboardInterrupt:
+        print("demo: interrupted", file=sys.stderr)
+        return Exit.INTERRUPTED
+
+
+def run(documents: list[Document]) -> int:
+    """0 if every job SUCCEEDED, else 1."""
+    from cli import rendering
+    from cli.answers import show_answers
+    from cli.api import Api
+    from cli.board import Board, follow
+    from cli.documents import Documents
+    from cli.local_stack import LocalStack
+
+    screen = rendering.console()
+    began = time.monotonic()
+
+    def tell(line: str) -> None:
+        screen.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    tell("starting Azurite, the bus, the host with function_app.py, and three platform services")
+    with LocalStack(tell) as stack:
+        store, api = Documents.of_azurite(stack.blob), Api(stack.api)
+        protocol = api.protocol(_PROTOCOL)
+        waiting = [(document.label, partial(_submit, api, store, protocol, document)) for document in documents]
+        tell(f"\n{len(documents)} documents through OCR, EMBEDDING and SIS, at most {_AT_ONCE} at once:\n")
+        with Board(screen) as board:
+            ended = follow(api, board, {}, waiting, _AT_ONCE)
+        tell("")
+        for label, job in ended.items():
+            show_answers(screen, label, job, store)
+            tell("")
+        _show_operations(tell, stack, api.reads, len(ended))
+        tell("\nstopping")
+    good = sum(job["status"] == "SUCCEEDED" for job in ended.values())
+    tell(f"{good} of {len(documents)} jobs SUCCEEDED; {time.monotonic() - began:.0f} s in all, nothing left running")
+    return Exit.OK if good == len(documents) else Exit.JOB_FAILED
+
+
+def _submit(api: Api, store: Documents, protocol: dict[str, Any], document: Document) -> str:
+    from cli.envelope import envelope, payload_for
+
+    payload = payload_for(protocol, None, document.prompt_set)
+    uri = store.upload(document.path)
+    job, _ = api.submit(envelope(_TENANT, protocol, uri, store.results_uri, payload, None))
+    return str(job["jobId"])
+
+
+def _show_operations(tell: Callable[[str], None], stack: LocalStack, polls: int, jobs: int) -> None:
+    from cli.operations import bus_operations, storage_operations
+
+    storage, bus = storage_operations(stack.data / "logs" / "azurite.log"), bus_operations(stack.admin)
+    tell(f"operations of {jobs} jobs, as Azurite and the bus counted them:")
+    tell(f"  Service Bus: {bus['directives']} directives, {bus['replies']} replies, {bus['dead letters']} dead letters")
+    tell(
+        f"  Tables: {storage['table transactions']} transactions, {storage['table writes']} single writes, "
+        f"{storage['table reads']} reads ({polls} of them for this progress display)"
+    )
+    tell(f"  Blobs: {storage['blob writes']} writes, {storage['blob reads']} reads")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""Which documents the demo takes, and what it asks about each."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cli.exits import UsageError
+from cli.labels import unique_labels
+
+SAMPLES = Path(__file__).resolve().parents[1] / "samples"
+_GENERAL = ["What is this document about?", "Who wrote it or whom does it concern?", "Which dates are named?"]
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file, and what SIS is asked about it: the step's `prompt_set`."""
+
+    #: the file's name, told apart from others of the same name
+    label: str
+    path: Path
+    prompt_set: list[Any]
+
+
+def chosen_documents(docs: str, ask: str) -> list[Document]:
+    """What DOCS names, else the samples; ASK replaces every question."""
+    known = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))
+    paths = _paths(docs) or [SAMPLES / name for name in known]
+    labels = unique_labels([str(path) for path in paths])
+    return [
+        Document(label, path, [ask] if ask else _questions(path, known))
+        for label, path in zip(labels, paths, strict=True)
+    ]
+
+
+def _questions(path: Path, known: Json) -> list[Any]:
+    if path.parent.resolve() != SAMPLES:
+        return list(_GENERAL)
+    return [{"id": each["id"], "prompt": each["prompt"]} for each in known.get(path.name, [])] or list(_GENERAL)
+
+
+def _paths(docs: str) -> list[Path]:
+    if not docs.strip():
+        return []
+    if Path(docs).expanduser().is_file():  # one name with spaces needs no quotes
+        return [Path(docs).expanduser()]
+    try:
+        paths = [Path(name).expanduser() for name in shlex.split(docs)]
+    except ValueError as error:
+        raise UsageError(f"DOCS: {error}") from error
+    missing = [str(path) for path in paths if not path.is_file()]
+    if missing:
+        raise UsageError(
+            f"DOCS: no such file: {', '.join(missing)} (a name with a space stands in quotes: "
+            "make demo DOCS=\"'my file.pdf' b.png\")"
+        )
+    return list(dict.fromkeys(paths))

@@ -1,0 +1,87 @@
+"""Documents in the blob store: uploaded before a job, results read after it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mimetypes
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from azure.core.exceptions import AzureError, ResourceExistsError
+from azure.storage.blob import BlobServiceClient, ContentSettings
+
+from cli.exits import Unreachable, UsageError
+
+SETTING = "LUCIUS_BLOB_CONNECTION"
+#: Azurite's development account, the same on every machine and public
+#: (https://learn.microsoft.com/azure/storage/common/storage-connect-azurite).
+_DEVELOPMENT_ENDPOINT = "http://127.0.0.1:10000/devstoreaccount1"
+_DEVELOPMENT = (
+    "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;"
+    "AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;"
+    f"BlobEndpoint={_DEVELOPMENT_ENDPOINT};"
+)
+_UPLOADS = "documents"
+_RESULTS = "results"
+
+
+class Documents:
+    """One blob account. Raises `Unreachable` where it does not answer."""
+
+    def __init__(self, connection: str | None = None) -> None:
+        connection = connection or os.environ.get(SETTING) or _DEVELOPMENT
+        if connection.strip().rstrip(";").lower() == "usedevelopmentstorage=true":
+            connection = _DEVELOPMENT
+        try:
+            # one retry: a laptop's store answers at once or is not there
+            self._client = BlobServiceClient.from_connection_string(connection, retry_total=1)
+        except ValueError as error:
+            raise UsageError(f"{SETTING} is not a storage connection string: {error}") from error
+        self.endpoint = self._client.url.rstrip("/")
+
+    @classmethod
+    def of_azurite(cls, endpoint: str) -> Documents:
+        """Azurite's development account at another address."""
+        return cls(_DEVELOPMENT.replace(_DEVELOPMENT_ENDPOINT, endpoint))
+
+    @property
+    def results_uri(self) -> str:
+        """Where a job's caller wants its output."""
+        return f"{self.endpoint}/{_RESULTS}"
+
+    def upload(self, path: Path) -> str:
+        """The URI of the uploaded file; its name has the content's hash, so that a file goes up once."""
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror}") from error
+        name = f"{hashlib.sha256(content).hexdigest()[:16]}/{path.name}"
+        kind = ContentSettings(content_type=mimetypes.guess_type(path.name)[0] or "application/octet-stream")
+        try:
+            for container in (_UPLOADS, _RESULTS):
+                with suppress(ResourceExistsError):
+                    self._client.create_container(container)
+            blob = self._client.get_blob_client(_UPLOADS, name)
+            blob.upload_blob(content, overwrite=True, content_settings=kind)
+        except AzureError as error:
+            raise self._unreachable(error) from error
+        return str(blob.url)
+
+    def read_json(self, uri: str) -> Any:
+        """A JSON document of this account; None where `uri` is not one."""
+        path = urlsplit(uri).path.removeprefix(urlsplit(self.endpoint).path).lstrip("/")
+        container, _, name = unquote(path).partition("/")
+        if not uri.startswith(self.endpoint + "/") or not name:
+            return None
+        try:
+            return json.loads(self._client.get_blob_client(container, name).download_blob().readall())
+        except (AzureError, ValueError):
+            return None
+
+    def _unreachable(self, error: AzureError) -> Unreachable:
+        reason = str(error.message).splitlines()[0] if error.message else type(error).__name__
+        return Unreachable(f"the blob store at {self.endpoint} failed ({reason}); {SETTING} names another")

@@ -1,0 +1,62 @@
+"""What `lucius submit` posts, made from its options."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cli.exits import UsageError
+
+Json = dict[str, Any]
+
+
+def payload_for(protocol: Json, given: str | None, questions: list[Any]) -> Json:
+    """One key a step; `given` is JSON or `@file`, and the questions are the prompt set of the protocol's SIS step.
+
+    A `given` without the step's key is taken as the payload of a one-step protocol's only step.
+    """
+    payload = _parse(given) if given else {}
+    steps = protocol["steps"]
+    if len(steps) == 1 and steps[0]["step_id"] not in payload:
+        payload = {steps[0]["step_id"]: payload}
+    payload = {**{step["step_id"]: {} for step in steps}, **payload}
+    if questions:
+        asked = [step["step_id"] for step in steps if step["step_type"] == "SIS"]
+        if not asked:
+            raise UsageError(f"--ask needs a protocol with a SIS step; {protocol['request_type']} has none")
+        for step_id in asked:
+            if not isinstance(payload[step_id], dict):
+                raise UsageError(f"--payload: {step_id} must be a JSON object")
+            payload[step_id] = {**payload[step_id], "prompt_set": questions}
+    return payload
+
+
+def envelope(tenant: str, protocol: Json, input_uri: str, output_uri: str, payload: Json, key: str | None) -> Json:
+    """The body of `POST /v1/orchestrate`."""
+    body: Json = {
+        "schema_version": "1.0",
+        "tenant_id": tenant,
+        "request_type": protocol["request_type"],
+        "input_ref": {"uri": input_uri},
+        "output_ref": {"uri": output_uri},
+        "payload": payload,
+        "source": "lucius-cli",
+    }
+    return {**body, "idempotency_key": key} if key else body
+
+
+def _parse(given: str) -> Json:
+    text = given
+    if given.startswith("@"):
+        try:
+            text = Path(given[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--payload {given}: {error}") from error
+    try:
+        payload = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--payload is not JSON: {error}") from error
+    if not isinstance(payload, dict):
+        raise UsageError("--payload must be a JSON object with a key for each step")
+    return payload

@@ -1,0 +1,125 @@
+"""A stack of one's own for as long as a command runs: started on free ports, stopped, and its folder removed."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from cli.exits import CliError
+from emulator.up.parent_death import end_with_parent
+
+ROOT = Path(__file__).resolve().parents[1]
+#: `up` drains its services first and lets Azurite save; a service gives running work 20 s.
+_STOP_TIMEOUT_S = 90
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class LocalStack:
+    """`python -m emulator up` with a throw-away folder inside `.lucius/`; a context manager.
+
+    `tell` gets each of its own log lines. Whatever ends the block, also a signal while it starts, stops the stack;
+    the folder stays only where the stack itself failed, for its logs.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._process: subprocess.Popen[str] | None = None
+        self._home = ROOT / ".lucius"
+        self._home_is_ours = not self._home.exists()
+        self._failed = False
+        self._last_line = ""
+
+    def __enter__(self) -> LocalStack:
+        self._home.mkdir(exist_ok=True)
+        self.data = Path(tempfile.mkdtemp(prefix="demo-", dir=self._home))
+        try:
+            self._start()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def _start(self) -> None:
+        ports = [word for name in ("api", "bus", "admin", "azurite") for word in (f"--{name}-port", "0")]
+        held: list[int] = []
+        with _signals_to(held.append):  # none may come between the fork and our knowing of it
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "emulator", "up", "--data", str(self.data), *ports],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,  # a Ctrl-C is ours to pass on
+                preexec_fn=end_with_parent(signal.SIGTERM),
+            )
+        if held:
+            raise KeyboardInterrupt
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._reader = threading.Thread(target=self._hear, args=(self._process.stderr,), daemon=True)
+        self._reader.start()
+        ready = self._process.stdout.readline()
+        if not ready.startswith("ready "):
+            self._failed = True
+            self._process.wait(_STOP_TIMEOUT_S)
+            self._reader.join(_STOP_TIMEOUT_S)
+            raise CliError(self._last_line.removeprefix("up: ") or "the stack did not start")
+        _, self.api, *pairs = ready.rstrip("\n").split(" ", 6)
+        self._places = dict(pair.split("=", 1) for pair in pairs)
+
+    @property
+    def admin(self) -> str:
+        """The bus's own HTTP."""
+        return self._places["admin"]
+
+    @property
+    def blob(self) -> str:
+        return self._places["blob"]
+
+    def _hear(self, stream: IO[str]) -> None:
+        for line in stream:
+            self._last_line = line.rstrip("\n")
+            if " up: " in line:
+                self._tell(self._last_line)
+
+    def _end(self) -> None:
+        with _signals_to(lambda number: self._terminate()):  # a second Ctrl-C makes it stop at once
+            self._terminate()
+            if self._process is not None:
+                self._process.wait(_STOP_TIMEOUT_S)
+            if not self._failed:
+                shutil.rmtree(self.data, ignore_errors=True)
+                if self._home_is_ours:
+                    with suppress(OSError):  # something else lives in it by now
+                        self._home.rmdir()
+
+    def _terminate(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+
+
+@contextmanager
+def _signals_to(handler: Callable[[int], object]) -> Iterator[None]:
+    """Gives the signals that end a program to `handler` for the length of the block."""
+    before = {number: signal.signal(number, lambda number, frame: handler(number)) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -1,0 +1,44 @@
+"""What the jobs of a stack cost, counted where it happened: Azurite's access log and the bus."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import httpx
+
+_REQUEST = re.compile(r'"(?P<method>[A-Z]+) (?P<path>\S+) HTTP/1\.1" (?P<status>\d{3})')
+#: The app's tables; a transaction is a POST to `$batch`.
+_TABLE = re.compile(r"/devstoreaccount1/(lucius\w+|\$batch)", re.IGNORECASE)
+_READS = {"GET", "HEAD"}
+
+
+def storage_operations(access_log: Path) -> Counter[str]:
+    """Requests by kind: table transactions, other table writes, table reads, blob writes, blob reads."""
+    counted: Counter[str] = Counter()
+    with access_log.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            request = _REQUEST.search(line)
+            if request is None or "/devstoreaccount1/Tables" in line:
+                continue
+            reads = request["method"] in _READS
+            table = _TABLE.match(request["path"])
+            if table is None:
+                counted["blob reads" if reads else "blob writes"] += 1
+            elif table[1].lower() == "$batch":
+                counted["table transactions"] += 1
+            else:
+                counted["table reads" if reads else "table writes"] += 1
+    return counted
+
+
+def bus_operations(admin: str) -> Counter[str]:
+    """Messages that the bus took in, by kind: directives, replies; and the dead-lettered of both."""
+    entities = httpx.get(f"{admin}/entities", timeout=10, trust_env=False).raise_for_status().json()
+    counted: Counter[str] = Counter()
+    for path, counts in entities.items():
+        kind = "replies" if "-replies-" in path else "directives"
+        counted[kind] += counts["enqueued"]
+        counted["dead letters"] += counts["dead_letter"]
+    return counted
