@@ -1,0 +1,181 @@
+"""One attempt from its ACK to its RESULT: the bounded queue, the workers, the heartbeats."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from platform_service import replies
+from platform_service.directive_model import Directive
+from platform_service.error_model import SERVICE_FAULT, FailedRetry, StepFailed
+from platform_service.idempotency_store import IdempotencyStore
+from platform_service.replies import ReplyPublisher
+from platform_service.step import Step, Task
+from platform_service.workspace_io import Workspace
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Attempt:
+    """One that is in flight here."""
+
+    directive: Directive
+    #: set once its RESULT is on the bus; the directive's messages are completed after it, never before
+    told: asyncio.Event = field(default_factory=asyncio.Event)
+    #: set by the shutdown: nobody began the work, so the messages go back to the bus
+    given_back: bool = False
+    #: set to end the heartbeats
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    progress: float = 0.0
+    note: str = "waiting"
+
+    def report(self, progress: float, note: str) -> None:
+        self.progress, self.note = min(max(progress, 0.0), 1.0), note
+
+
+class Attempts:
+    """Everything in flight in this process."""
+
+    def __init__(
+        self,
+        step: Step,
+        publisher: ReplyPublisher,
+        workspace: Workspace,
+        *,
+        queue_size: int,
+        workers: int,
+        heartbeat_s: float,
+    ) -> None:
+        self._step = step
+        self._publisher = publisher
+        self._workspace = workspace
+        self._store = IdempotencyStore(workspace)
+        self._queue_size = queue_size
+        self._heartbeat_s = heartbeat_s
+        self._waiting: asyncio.Queue[Attempt] = asyncio.Queue()
+        self._in_flight: dict[str, Attempt] = {}
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix=step.step_type.lower())
+        self._workers = workers
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    @property
+    def is_full(self) -> bool:
+        """Nothing more should be taken from the bus. Each lane may overshoot by the one message it was waiting for."""
+        return self._waiting.qsize() >= self._queue_size
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+    async def take(self, directive: Directive) -> Attempt:
+        """Acknowledges the directive and queues its work. A duplicate of one in flight shares its fate."""
+        attempt = self._in_flight.get(directive.key)
+        if attempt is None:
+            attempt = Attempt(directive)
+            self._in_flight[directive.key] = attempt
+            await self._publisher.publish(directive.lane, replies.ack(directive))
+            self._spawn(self._heartbeats(attempt))
+            if self._stopping:
+                await self._give_back(attempt)
+            else:
+                self._waiting.put_nowait(attempt)
+        else:
+            await self._publisher.publish(directive.lane, replies.ack(directive))
+        return attempt
+
+    def start(self) -> None:
+        for _ in range(self._workers):
+            self._spawn(self._work())
+
+    async def stop(self, grace_s: float) -> bool:
+        """Gives back what was not begun and lets the rest finish. False: something still runs after `grace_s`."""
+        self._stopping = True
+        while not self._waiting.empty():
+            await self._give_back(self._waiting.get_nowait())
+        told = [asyncio.create_task(attempt.told.wait()) for attempt in self._in_flight.values()]
+        _, unfinished = await asyncio.wait(told, timeout=grace_s) if told else (set(), set())
+        for wait in unfinished:
+            wait.cancel()
+        finished = not unfinished
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._threads.shutdown(wait=finished, cancel_futures=True)
+        return finished
+
+    async def _work(self) -> None:
+        while True:
+            attempt = await self._waiting.get()
+            directive = attempt.directive
+            began = time.monotonic()
+            loop = asyncio.get_running_loop()
+            result = await loop.run_in_executor(self._threads, self._result, attempt)
+            attempt.over.set()
+            await self._publisher.publish(directive.lane, result)
+            log.info(
+                "%s step %s attempt %d: %s%s in %.1f s",
+                directive.jobId,
+                directive.stepId,
+                directive.attempt_no,
+                result["status"],
+                f" {result['error']['code']}" if "error" in result else "",
+                time.monotonic() - began,
+            )
+            self._end(attempt)
+
+    def _result(self, attempt: Attempt) -> dict[str, Any]:
+        """On a worker thread: the RESULT of the attempt, from the store if it ended before."""
+        directive = attempt.directive
+        attempt.report(0.0, "working")
+        began = time.monotonic()
+        try:
+            stored = self._store.find(directive)
+            if stored is not None:
+                log.info("%s step %s attempt %d ended before", directive.jobId, directive.stepId, directive.attempt_no)
+                return stored
+            payload = self._step.validate(directive.payload)
+            outcome = self._step.execute(Task(directive, payload, self._workspace, attempt.report))
+            result = replies.succeeded(directive, outcome)
+        except StepFailed as fault:
+            result = replies.failed(directive, fault)
+        except Exception as error:
+            log.exception("%s step %s attempt %d", directive.jobId, directive.stepId, directive.attempt_no)
+            what = f"the {self._step.step_type} service failed ({type(error).__name__})"
+            result = replies.failed(directive, FailedRetry(SERVICE_FAULT, what))
+        result["metrics"] = result.get("metrics", {}) | {"duration_s": round(time.monotonic() - began, 3)}
+        try:
+            return self._store.keep(directive, result)
+        except (StepFailed, ValueError) as error:
+            # without the record a redelivery after a crash would do the work again, which is allowed; the RESULT counts
+            log.warning("%s step %s: RESULT not recorded: %s", directive.jobId, directive.stepId, error)
+            return result
+
+    async def _heartbeats(self, attempt: Attempt) -> None:
+        while not attempt.over.is_set():
+            try:
+                await asyncio.wait_for(attempt.over.wait(), self._heartbeat_s)
+            except TimeoutError:
+                directive = attempt.directive
+                beat = replies.heartbeat(directive, attempt.progress, attempt.note)
+                # a lost one is followed by the next
+                await self._publisher.try_publish(directive.lane, beat)
+
+    async def _give_back(self, attempt: Attempt) -> None:
+        attempt.given_back = True
+        self._end(attempt)
+
+    def _end(self, attempt: Attempt) -> None:
+        attempt.over.set()
+        self._in_flight.pop(attempt.directive.key, None)
+        attempt.told.set()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

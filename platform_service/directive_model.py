@@ -1,0 +1,76 @@
+"""The directive as a service reads it (CONTRACT "Service Bus"; S0 11.1)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+_Id = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class Reference(BaseModel):
+    """A place, for instance `{"uri": "http://127.0.0.1:10000/devstoreaccount1/documents/a.pdf"}`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    uri: Annotated[str, Field(min_length=1, max_length=8192)]
+
+
+def _as_reference(value: Any) -> Any:
+    return {"uri": value} if isinstance(value, str) else value
+
+
+_Reference = Annotated[Reference, BeforeValidator(_as_reference)]
+
+
+class Directive(BaseModel):
+    """One attempt of one step. Unknown fields are ignored, so that the sender may add some."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    type: Literal["DIRECTIVE"] = "DIRECTIVE"
+    jobId: _Id
+    tenant_id: _Id
+    stepId: _Id
+    step_type: _Id
+    attempt_no: Annotated[int, Field(ge=1, strict=True)]
+    lease_id: _Id
+    input_ref: _Reference
+    workspace_ref: _Reference
+    output_ref: _Reference | None = None
+    payload: Any = None
+    lane: Annotated[int, Field(ge=0, strict=True)]
+    correlation_id: str | None = None
+    traceparent: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What makes two directives the same attempt: jobId, stepId, attempt_no and lease_id (S3 5.4), hashed."""
+        parts = "\x00".join((self.jobId, self.stepId, str(self.attempt_no), self.lease_id))
+        return hashlib.sha256(parts.encode()).hexdigest()
+
+
+class DirectiveRefused(Exception):
+    """The message cannot be answered, since it does not say whom: it goes to the dead-letter queue."""
+
+    def __init__(self, reason: str, description: str) -> None:
+        super().__init__(description)
+        self.reason = reason
+        self.description = description
+
+
+def read_directive(body: bytes, step_type: str, lanes: int) -> Directive:
+    """Raises DirectiveRefused, whose description names the field, not its content."""
+    try:
+        directive = Directive.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "body"
+        raise DirectiveRefused("DirectiveMalformed", f"{where}: {first['msg']}"[:1000]) from None
+    if directive.step_type.upper() != step_type:
+        raise DirectiveRefused("DirectiveMisrouted", f"step_type is {directive.step_type[:64]}, not {step_type}")
+    if directive.lane >= lanes:
+        raise DirectiveRefused("DirectiveMalformed", f"lane: {directive.lane} is not one of {lanes} lanes")
+    return directive

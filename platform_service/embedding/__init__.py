@@ -1,0 +1,1 @@
+"""EMBEDDING: text to passages with vectors."""

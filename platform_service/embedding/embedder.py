@@ -1,0 +1,40 @@
+"""Sentences to vectors by wordllama, whose weights come in the wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: named beside the vectors: vectors of different models cannot be compared
+MODEL = "wordllama-l2_supercat-256"
+DIMENSIONS = 256
+
+Vectors = NDArray[np.float32]
+
+
+class Embedder:
+    """Loads its model on first use."""
+
+    def __init__(self) -> None:
+        self._model: Any = None
+
+    def load(self) -> None:
+        import wordllama
+
+        # told its own folder and not to fetch: it needs no network and no cache in the home folder
+        folder = Path(wordllama.__file__).parent
+        self._model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+
+    def embed(self, texts: list[str]) -> Vectors:
+        """One row a text, each of length 1 (or 0 for a text without a known word)."""
+        if self._model is None:
+            self.load()
+        if not texts:
+            return np.zeros((0, DIMENSIONS), np.float32)
+        rows = np.asarray(self._model.embed(texts, norm=False), np.float32)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        unit: Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+        return unit

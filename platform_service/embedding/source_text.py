@@ -1,0 +1,58 @@
+"""The text to embed: OCR's `text.json`, or a plain text or markdown blob."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from platform_service.error_model import INPUT_BROKEN, INPUT_TYPE_UNSUPPORTED, NO_TEXT_FOUND, FailedFinal
+
+TEXT_FORMAT = "lucius.text/1"
+
+
+@dataclass(frozen=True)
+class TextPage:
+    """One page's text with its line breaks."""
+
+    #: counted from 1
+    number: int
+    text: str
+
+
+def read_json(data: bytes) -> dict[str, Any] | None:
+    """The object in `data`; None: it is no JSON object."""
+    if data.lstrip()[:1] != b"{":
+        return None
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def read_text(data: bytes) -> list[TextPage]:
+    """Pages with text, at least one. Raises FailedFinal."""
+    value = read_json(data)
+    if value is not None and value.get("format") == TEXT_FORMAT:
+        try:
+            pages = [TextPage(int(page["page"]), str(page["text"])) for page in value["pages"]]
+        except (KeyError, TypeError, ValueError):
+            raise FailedFinal(INPUT_BROKEN, f"the input says it is {TEXT_FORMAT} and lacks its pages") from None
+    elif value is not None:
+        raise FailedFinal(INPUT_TYPE_UNSUPPORTED, f"the input is JSON, but not {TEXT_FORMAT}")
+    else:
+        pages = [TextPage(number, text) for number, text in enumerate(_plain(data).split("\f"), 1)]
+    if not any(page.text.strip() for page in pages):
+        raise FailedFinal(NO_TEXT_FOUND, "the input has no text")
+    return [page for page in pages if page.text.strip()]
+
+
+def _plain(data: bytes) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is neither OCR's text.json nor UTF-8 text") from None
+    if "\x00" in text or text.startswith("%PDF-"):
+        raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is no text; send it through OCR first")
+    return text.replace("\r\n", "\n")

@@ -1,0 +1,64 @@
+"""`vectors.json`: passages with their vectors, written by EMBEDDING and read by SIS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from platform_service.embedding.embedder import DIMENSIONS, MODEL, Embedder, Vectors
+from platform_service.embedding.passages import Passage, split_passages
+from platform_service.embedding.source_text import TextPage
+from platform_service.error_model import INPUT_BROKEN, FailedFinal
+
+FORMAT = "lucius.vectors/1"
+#: half the size of full precision, with cosines equal to four digits
+DECIMALS = 5
+
+
+@dataclass(frozen=True)
+class EmbeddedText:
+    """Passages, and as many rows of vectors."""
+
+    passages: list[Passage]
+    vectors: Vectors
+
+
+def embed_pages(pages: list[TextPage], embedder: Embedder, chunk_size: int, overlap: int) -> EmbeddedText:
+    passages = split_passages(pages, chunk_size, overlap)
+    return EmbeddedText(passages, embedder.embed([passage.text for passage in passages]))
+
+
+def to_json(uri: str, text: EmbeddedText) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "input": {"uri": uri},
+        "model": MODEL,
+        "dimensions": DIMENSIONS,
+        "chunks": [
+            {
+                "index": passage.index,
+                "page": passage.page,
+                "text": passage.text,
+                "vector": [round(float(number), DECIMALS) for number in vector],
+            }
+            for passage, vector in zip(text.passages, text.vectors, strict=True)
+        ],
+    }
+
+
+def from_json(value: dict[str, Any], embedder: Embedder) -> EmbeddedText:
+    """Raises FailedFinal. Vectors of another model are made anew from the passages."""
+    try:
+        chunks = value["chunks"]
+        passages = [Passage(int(chunk["index"]), int(chunk["page"]), str(chunk["text"])) for chunk in chunks]
+        if value.get("model") == MODEL:
+            vectors = np.array([chunk["vector"] for chunk in chunks], np.float32).reshape(-1, DIMENSIONS)
+        else:
+            vectors = embedder.embed([passage.text for passage in passages])
+    except (KeyError, TypeError, ValueError):
+        raise FailedFinal(INPUT_BROKEN, f"the input says it is {FORMAT} and lacks its chunks or vectors") from None
+    if not passages or len(vectors) != len(passages):
+        raise FailedFinal(INPUT_BROKEN, f"the input says it is {FORMAT} and has {len(vectors)} vectors")
+    return EmbeddedText(passages, vectors)

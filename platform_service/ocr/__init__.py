@@ -1,0 +1,1 @@
+"""OCR: PDFs and images to text."""

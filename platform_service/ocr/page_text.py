@@ -1,0 +1,74 @@
+"""The text of one page, and the shape of `text.json`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+#: named in the document, so that a reader knows what it has
+FORMAT = "lucius.text/1"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line as a reader sees it."""
+
+    text: str
+    #: 0 to 1; 1 where the text was read from a text layer
+    confidence: float
+    #: left, top, right, bottom in the page's unit, origin at the top left
+    box: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page."""
+
+    #: counted from 1
+    number: int
+    width: float
+    height: float
+    #: of width, height and boxes: points of 1/72 inch in a PDF, pixels in an image
+    unit: Literal["point", "pixel"]
+    source: Literal["text_layer", "ocr"]
+    lines: tuple[Line, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.text for line in self.lines)
+
+
+def document(uri: str, pages: list[Page]) -> dict[str, Any]:
+    """`text.json`. The mean confidence counts each line by its length; None where a page has no lines."""
+    return {
+        "format": FORMAT,
+        "input": {"uri": uri},
+        "mean_confidence": mean_confidence([line for page in pages for line in page.lines]),
+        "pages": [
+            {
+                "page": page.number,
+                "source": page.source,
+                "width": round(page.width, 1),
+                "height": round(page.height, 1),
+                "unit": page.unit,
+                "mean_confidence": mean_confidence(list(page.lines)),
+                "text": page.text,
+                "lines": [
+                    {
+                        "text": line.text,
+                        "confidence": round(line.confidence, 4),
+                        "box": [round(edge, 1) for edge in line.box],
+                    }
+                    for line in page.lines
+                ],
+            }
+            for page in pages
+        ],
+    }
+
+
+def mean_confidence(lines: list[Line]) -> float | None:
+    letters = sum(len(line.text) for line in lines)
+    if not letters:
+        return None
+    return round(sum(line.confidence * len(line.text) for line in lines) / letters, 4)

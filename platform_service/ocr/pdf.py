@@ -1,0 +1,103 @@
+"""Pages of a PDF by pdfium: the text layer where a page has one, else a picture for the recogniser."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+from PIL import Image
+
+from platform_service.error_model import INPUT_TOO_LARGE, PDF_BROKEN, PDF_ENCRYPTED, FailedFinal
+from platform_service.ocr.page_text import Line, Page
+
+#: pdfium may be called by one thread at a time in a process
+_PDFIUM = threading.RLock()
+#: A page with fewer letters and digits in its text layer is looked at as a picture: scanners like to add a page
+#: number or a stamp as text.
+FEWEST_LETTERS = 20
+POINTS_PER_INCH = 72
+#: longest side of a rendered page: a poster would fill the memory
+MOST_PIXELS_A_SIDE = 6000
+
+Recognise = Callable[[Image.Image], tuple[Line, ...]]
+
+
+def read_pages(
+    data: bytes, recognise: Recognise, *, dpi: int, force_ocr: bool, max_pages: int
+) -> Iterator[tuple[int, Page]]:
+    """Gives (number of pages, page) page by page. Raises FailedFinal for a PDF that cannot be read."""
+    with _PDFIUM:
+        document = _open(data)
+    try:
+        with _PDFIUM:
+            count = len(document)
+        if not count:
+            raise FailedFinal(PDF_BROKEN, "the PDF has no pages")
+        if count > max_pages:
+            raise FailedFinal(INPUT_TOO_LARGE, f"the PDF has {count} pages; max_pages is {max_pages}")
+        for index in range(count):
+            yield count, _page(document, index, recognise, dpi, force_ocr)
+    finally:
+        with _PDFIUM:
+            document.close()
+
+
+def _open(data: bytes) -> pypdfium2.PdfDocument:
+    try:
+        return pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        code = getattr(error, "err_code", None)
+        if code in (pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY) or "password" in str(error).lower():
+            raise FailedFinal(PDF_ENCRYPTED, "the PDF needs a password; send it without one") from None
+        raise FailedFinal(PDF_BROKEN, "the PDF cannot be read: it is damaged or cut off") from None
+
+
+def _page(document: pypdfium2.PdfDocument, index: int, recognise: Recognise, dpi: int, force_ocr: bool) -> Page:
+    with _PDFIUM:
+        try:
+            page = document[index]
+            width, height = page.get_size()
+            layer = () if force_ocr else _text_layer(page, height)
+            letters = sum(character.isalnum() for line in layer for character in line.text)
+            if letters >= FEWEST_LETTERS:
+                return Page(index + 1, width, height, "point", "text_layer", layer)
+            scale = min(dpi / POINTS_PER_INCH, MOST_PIXELS_A_SIDE / max(width, height, 1))
+            picture = page.render(scale=scale).to_pil()
+        except pypdfium2.PdfiumError:
+            raise FailedFinal(PDF_BROKEN, f"page {index + 1} of the PDF cannot be read") from None
+    seen = tuple(Line(line.text, line.confidence, (_scaled(line.box, 1 / scale))) for line in recognise(picture))
+    if not seen and layer:
+        return Page(index + 1, width, height, "point", "text_layer", layer)
+    return Page(index + 1, width, height, "point", "ocr", seen)
+
+
+def _scaled(box: tuple[float, float, float, float], factor: float) -> tuple[float, float, float, float]:
+    left, top, right, bottom = box
+    return left * factor, top * factor, right * factor, bottom * factor
+
+
+def _text_layer(page: pypdfium2.PdfPage, height: float) -> tuple[Line, ...]:
+    """The lines as pdfium orders them, each with the box around its characters."""
+    text = page.get_textpage()
+    lines: list[Line] = []
+    letters: list[str] = []
+    box: list[float] | None = None
+    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
+    for index in range(text.count_chars() + 1):
+        code = pdfium.FPDFText_GetUnicode(text, index) if index < text.count_chars() else 10
+        if code in (10, 13):
+            line = "".join(letters).strip()
+            if line and box:
+                lines.append(Line(line, 1.0, (box[0], height - box[3], box[2], height - box[1])))
+            letters, box = [], None
+            continue
+        # pdfium gives 2 for the hyphen of a word that it knows to be broken at the line's end
+        letters.append("-" if code == 2 else chr(code) if 0x20 <= code <= 0x10FFFF else "")
+        if pdfium.FPDFText_GetCharBox(text, index, left, right, bottom, top) and right.value > left.value:
+            here = [left.value, bottom.value, right.value, top.value]
+            box = here if box is None else [*map(min, box[:2], here[:2]), *map(max, box[2:], here[2:])]
+    text.close()
+    return tuple(lines)

@@ -1,0 +1,123 @@
+"""Text in a picture, by rapidocr's models on onnxruntime."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from platform_service.ocr.page_text import Line
+
+#: The detector looks at the picture with its longer side scaled to this. Enough for 9 point print on a whole page:
+#: more costs time and memory by its square.
+DETECTOR_SIDE_PX = 960
+
+_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """One run of text found. Coordinates are upright: turned back by the page's skew."""
+
+    text: str
+    confidence: float
+    corners: Any
+    left: float
+    middle: float
+    height: float
+
+
+class Recogniser:
+    """Loads its models on first use; they come in the wheel, nothing is fetched."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._engine: Any = None
+
+    def load(self) -> None:
+        from rapidocr import RapidOCR
+
+        self._engine = RapidOCR(
+            params={
+                "Global.log_level": "critical",
+                "Global.text_score": 0.0,
+                "Det.limit_type": "max",
+                "Det.limit_side_len": DETECTOR_SIDE_PX,
+                "EngineConfig.onnxruntime.intra_op_num_threads": self._threads,
+                "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+            }
+        )
+        # the models are read at the first picture
+        self._engine(np.full((64, 256, 3), 255, np.uint8), use_det=False)
+        self._engine(np.full((64, 256, 3), 255, np.uint8), use_det=True)
+
+    def lines(self, image: Image.Image, min_confidence: float) -> tuple[Line, ...]:
+        """Lines from top to bottom; runs that stand in one row are one line. Boxes in pixels."""
+        if self._engine is None:
+            self.load()
+        found = self._engine(np.asarray(image.convert("RGB"))[:, :, ::-1])
+        if found.txts is None or found.boxes is None:
+            return ()
+        kept = [
+            (_spaced(text.strip()), float(score), np.asarray(box, float))
+            for text, score, box in zip(found.txts, found.scores, found.boxes, strict=True)
+            if text.strip() and score >= min_confidence
+        ]
+        return _rows(kept)
+
+
+def _rows(found: list[tuple[str, float, Any]]) -> tuple[Line, ...]:
+    """Pieces into rows, by their place on the page turned upright: on a skewed page the right end of a line is
+    higher or lower than the left end of its neighbour."""
+    angle = _skew([corners for _, _, corners in found])
+    cos, sin = math.cos(-angle), math.sin(-angle)
+    turn = np.array([[cos, sin], [-sin, cos]])
+    pieces = []
+    for text, confidence, corners in found:
+        upright = corners @ turn
+        top, bottom = upright[:2, 1].mean(), upright[2:, 1].mean()
+        pieces.append(
+            _Piece(text, confidence, corners, upright[:, 0].min(), (top + bottom) / 2, max(bottom - top, 1.0))
+        )
+    pieces.sort(key=lambda piece: piece.middle)
+    rows: list[list[_Piece]] = []
+    for piece in pieces:
+        row = rows[-1] if rows else None
+        if row and abs(piece.middle - row[-1].middle) < 0.5 * min(piece.height, row[-1].height):
+            row.append(piece)
+        else:
+            rows.append([piece])
+    return tuple(_line(sorted(row, key=lambda piece: piece.left)) for row in rows)
+
+
+def _spaced(text: str) -> str:
+    """The recogniser is weak at narrow spaces: those are put back that print always has."""
+    text = re.sub(r"(?<=[a-z0-9])([,;:])(?=[A-Z][a-z])", r"\1 ", text)
+    text = re.sub(rf"(?<=\d)(?={_MONTH}(?:\d|\b))", " ", text)
+    return re.sub(rf"(?<=\d ){_MONTH}(?=\d{{4}}\b)", lambda month: month[0] + " ", text)
+
+
+def _line(row: list[_Piece]) -> Line:
+    corners = np.concatenate([piece.corners for piece in row])
+    letters = sum(len(piece.text) for piece in row)
+    (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
+    return Line(
+        text=" ".join(piece.text for piece in row),
+        confidence=sum(piece.confidence * len(piece.text) for piece in row) / letters,
+        box=(float(left), float(top), float(right), float(bottom)),
+    )
+
+
+def _skew(boxes: list[Any]) -> float:
+    """The angle of the page's lines in radians, from its long runs of text; 0 where there are none."""
+    angles = []
+    for corners in boxes:
+        across, down = corners[1] - corners[0], corners[3] - corners[0]
+        if np.hypot(*across) > 4 * np.hypot(*down):
+            angles.append(math.atan2(across[1], across[0]))
+    return median(angles) if angles else 0.0

@@ -1,0 +1,132 @@
+"""ACK, HEARTBEAT and RESULT: their bodies (CONTRACT "Service Bus") and their way to the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any, Protocol
+from uuid import uuid4
+
+from azure.servicebus import ServiceBusMessage
+from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+from azure.servicebus.exceptions import ServiceBusError
+
+from platform_service.directive_model import Directive
+from platform_service.error_model import StepFailed
+from platform_service.step import Outcome
+
+log = logging.getLogger(__name__)
+
+#: between tries to publish a reply that must not be lost; the bus is out of reach, and may be for long
+PUBLISH_PAUSES_S = (0.5, 1, 2, 5, 10)
+
+
+class ReplyPublisher(Protocol):
+    """Where replies go."""
+
+    async def publish(self, lane: int, reply: dict[str, Any]) -> None:
+        """Returns once the bus has it; tries for ever."""
+
+    async def try_publish(self, lane: int, reply: dict[str, Any]) -> bool:
+        """One try; False: the bus did not take it."""
+
+
+def ack(directive: Directive) -> dict[str, Any]:
+    """Picked up: the work may still wait."""
+    return _reply("ACK", directive)
+
+
+def heartbeat(directive: Directive, progress: float, note: str) -> dict[str, Any]:
+    """Still alive. `progress` is 0 to 1."""
+    return _reply("HEARTBEAT", directive) | {"progress": round(progress, 3), "note": note}
+
+
+def succeeded(directive: Directive, outcome: Outcome) -> dict[str, Any]:
+    return _reply("RESULT", directive) | {
+        "status": "SUCCEEDED",
+        "result_ref": {"uri": outcome.result_ref},
+        "metrics": outcome.metrics,
+    }
+
+
+def failed(directive: Directive, fault: StepFailed) -> dict[str, Any]:
+    return _reply("RESULT", directive) | {
+        "status": fault.status,
+        "error": {"code": fault.code, "message": fault.message},
+    }
+
+
+def _reply(kind: str, directive: Directive) -> dict[str, Any]:
+    reply: dict[str, Any] = {
+        "type": kind,
+        "jobId": directive.jobId,
+        "stepId": directive.stepId,
+        "tenant_id": directive.tenant_id,
+        "attempt_no": directive.attempt_no,
+        "lease_id": directive.lease_id,
+        "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    }
+    if directive.correlation_id is not None:
+        reply["correlation_id"] = directive.correlation_id
+    return reply
+
+
+class BusReplyPublisher:
+    """Publishes to `{prefix}{lane}`. One sender a lane, opened on first use: each is a connection of its own."""
+
+    def __init__(self, client: ServiceBusClient, prefix: str) -> None:
+        self._client = client
+        self._prefix = prefix
+        self._senders: dict[int, ServiceBusSender] = {}
+        # the SDK's sender is not made for two sends at once
+        self._turns: dict[int, asyncio.Lock] = {}
+
+    async def publish(self, lane: int, reply: dict[str, Any]) -> None:
+        tries = 0
+        while not await self.try_publish(lane, reply):
+            await asyncio.sleep(PUBLISH_PAUSES_S[min(tries, len(PUBLISH_PAUSES_S) - 1)])
+            tries += 1
+
+    async def try_publish(self, lane: int, reply: dict[str, Any]) -> bool:
+        async with self._turns.setdefault(lane, asyncio.Lock()):
+            try:
+                sender = self._senders.get(lane)
+                if sender is None:
+                    sender = self._client.get_topic_sender(f"{self._prefix}{lane}")
+                    self._senders[lane] = sender
+                await sender.send_messages(_message(reply))
+            except (ServiceBusError, OSError, ValueError) as error:
+                # ValueError: what the SDK raises once its own handler was shut down
+                log.warning("%s of %s not published: %s", reply["type"], reply["jobId"], _one_line(error))
+                await self._drop(lane)
+                return False
+        return True
+
+    async def close(self) -> None:
+        for lane in list(self._senders):
+            await self._drop(lane)
+
+    async def _drop(self, lane: int) -> None:
+        sender = self._senders.pop(lane, None)
+        if sender is not None:
+            try:
+                await sender.close()
+            except Exception as error:  # it is thrown away whatever it says
+                log.debug("sender of lane %d closed with %s", lane, _one_line(error))
+
+
+def _message(reply: dict[str, Any]) -> ServiceBusMessage:
+    return ServiceBusMessage(
+        json.dumps(reply, ensure_ascii=False).encode(),
+        content_type="application/json",
+        # new for each sending: a RESULT that is emitted again must not be taken for a duplicate by the topic
+        message_id=uuid4().hex,
+        correlation_id=reply.get("correlation_id"),
+        application_properties={"type": reply["type"], "job_id": reply["jobId"], "tenant_id": reply["tenant_id"]},
+    )
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

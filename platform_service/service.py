@@ -1,0 +1,111 @@
+"""A service process: settings and a step made into something that serves until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+
+from azure.servicebus.aio import ServiceBusClient
+
+from platform_service.attempts import Attempts
+from platform_service.error_model import StepFailed
+from platform_service.health import serve_health
+from platform_service.replies import BusReplyPublisher
+from platform_service.servicebus_consumer import Lane
+from platform_service.settings import Settings, SettingsError
+from platform_service.step import Step
+from platform_service.workspace_io import Workspace
+
+log = logging.getLogger(__name__)
+
+#: The SDK wakes an idle receiver this often. Its default of 0.2 s is 80 wake-ups a second over 16 lanes; a message
+#: that arrives ends the wait at once, so a longer one costs no latency.
+SOCKET_TIMEOUT_S = 2.0
+#: for closing links in order once the work is settled
+CLOSE_TIMEOUT_S = 5.0
+
+
+async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None]) -> int:
+    """Serves until SIGTERM or SIGINT: 0. A second signal ends the process at once. Raises SettingsError."""
+    stopping = asyncio.Event()
+    _stop_on_signals(stopping)
+    try:
+        workspace = Workspace(settings.blob_connection, max_input_bytes=settings.max_input_mib * 2**20)
+    except ValueError:
+        raise SettingsError("LUCIUS_BLOB_CONNECTION is not a storage connection string") from None
+    try:
+        client = ServiceBusClient.from_connection_string(
+            settings.servicebus_connection, socket_timeout=SOCKET_TIMEOUT_S, retry_total=1
+        )
+    except ValueError:
+        raise SettingsError("LUCIUS_SERVICEBUS_CONNECTION is not a Service Bus connection string") from None
+    await asyncio.to_thread(step.prepare)
+
+    publisher = BusReplyPublisher(client, settings.reply_prefix)
+    attempts = Attempts(
+        step,
+        publisher,
+        workspace,
+        queue_size=settings.queue_size,
+        workers=settings.workers,
+        heartbeat_s=settings.heartbeat_s,
+    )
+    lanes = [Lane(client, lane, step.step_type, settings.lanes, attempts) for lane in settings.listen]
+
+    async def checks() -> dict[str, bool]:
+        try:
+            await asyncio.to_thread(workspace.check)
+            storage = True
+        except StepFailed:
+            storage = False
+        return {"servicebus": all(lane.open.is_set() for lane in lanes), "storage": storage}
+
+    health = await serve_health(settings.health_port, checks) if settings.health_port else None
+    attempts.start()
+    loops = [asyncio.create_task(lane.serve(stopping)) for lane in lanes]
+    ready = asyncio.create_task(_announce(lanes, on_ready))
+    stop = asyncio.create_task(stopping.wait())
+    try:
+        # a loop ends by itself only through a bug; then the process ends too, and whoever runs it starts it again
+        await asyncio.wait({stop, *loops}, return_when=asyncio.FIRST_COMPLETED)
+        for loop in loops:
+            if loop.done():
+                loop.result()
+    finally:
+        stopping.set()
+        ready.cancel()
+        stop.cancel()
+        if health is not None:
+            health.close()
+        finished = await attempts.stop(settings.grace_s)
+        _, open_loops = await asyncio.wait(loops, timeout=CLOSE_TIMEOUT_S)
+        for loop in open_loops:
+            loop.cancel()
+        await asyncio.gather(*loops, return_exceptions=True)
+        await publisher.close()
+        await client.close()
+        workspace.close()
+    if not finished:
+        log.warning("work was cut off after %.0f s; its directive will be delivered again", settings.grace_s)
+        os._exit(0)  # a thread at work cannot be stopped otherwise
+    return 0
+
+
+async def _announce(lanes: list[Lane], on_ready: Callable[[], None]) -> None:
+    for lane in lanes:
+        await lane.open.wait()
+    on_ready()
+
+
+def _stop_on_signals(stopping: asyncio.Event) -> None:
+    def stop() -> None:
+        if stopping.is_set():
+            os._exit(130)
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)

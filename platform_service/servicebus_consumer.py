@@ -1,0 +1,148 @@
+"""Directives from the bus: one loop and one receiver a lane, held open and opened again for ever.
+
+The receiver of a lane is used by that lane's loop only: receiving, renewing and settling take turns, since the SDK's
+receiver shares one connection and one read lock between them. While the lane holds messages its waits are short, so
+that they are settled soon after their RESULT; while it holds none it waits long, which costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from azure.servicebus import ServiceBusReceivedMessage
+from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
+from azure.servicebus.exceptions import MessageAlreadySettled, MessageLockLostError, ServiceBusError
+
+from platform_service.attempts import Attempt, Attempts
+from platform_service.directive_model import DirectiveRefused, read_directive
+
+log = logging.getLogger(__name__)
+
+#: one wait for a message where the lane holds none
+IDLE_WAIT_S = 60.0
+#: where it holds some: how late a message is completed at most
+HOLDING_WAIT_S = 1.0
+#: how long before its end a lock is renewed: locks are 5 minutes long (CONTRACT)
+RENEW_BEFORE = timedelta(seconds=120)
+#: between tries to open a lane that the bus refuses or that is out of reach
+REOPEN_PAUSES_S = (0.5, 1, 2, 5, 10)
+
+
+@dataclass(eq=False)
+class _Held:
+    message: ServiceBusReceivedMessage
+    attempt: Attempt
+
+
+class Lane:
+    """One lane's loop."""
+
+    def __init__(self, client: ServiceBusClient, lane: int, step_type: str, lanes: int, attempts: Attempts) -> None:
+        self._client = client
+        self._topic = f"global-bus-p{lane}"
+        self._step_type = step_type
+        self._lanes = lanes
+        self._attempts = attempts
+        self._held: list[_Held] = []
+        #: set while the lane is open
+        self.open = asyncio.Event()
+
+    async def serve(self, stopping: asyncio.Event) -> None:
+        """Returns once `stopping` is set and every message is settled; cancel it to leave at once."""
+        failures = 0
+        while not stopping.is_set() or self._held:
+            try:
+                async with self._client.get_subscription_receiver(
+                    self._topic, self._step_type.lower(), client_identifier=f"{self._step_type.lower()}:{self._topic}"
+                ) as receiver:
+                    self.open.set()
+                    failures = 0
+                    while not stopping.is_set() or self._held:
+                        await self._turn(receiver, stopping)
+            except (ServiceBusError, OSError, ValueError) as error:
+                # ValueError: what the SDK raises once its own handler was shut down
+                pause = REOPEN_PAUSES_S[min(failures, len(REOPEN_PAUSES_S) - 1)]
+                failures += 1
+                if self.open.is_set() or failures == 1:
+                    text = " ".join(str(error).split())[:200]
+                    log.warning("%s lost (%s: %s), opening again", self._topic, type(error).__name__, text)
+                self.open.clear()
+                if stopping.is_set():
+                    return  # what is held is delivered again once its lock ends
+                await asyncio.sleep(pause)
+        self.open.clear()
+
+    async def _turn(self, receiver: ServiceBusReceiver, stopping: asyncio.Event) -> None:
+        for held in list(self._held):
+            if held.attempt.told.is_set():
+                await self._settle(receiver, held)
+                self._held.remove(held)
+            elif not await self._keep_lock(receiver, held):
+                self._held.remove(held)
+        if stopping.is_set() or self._attempts.is_full:
+            await asyncio.sleep(0.1)
+            return
+        wait_s = HOLDING_WAIT_S if self._held else IDLE_WAIT_S
+        for message in await _receive(receiver, wait_s, stopping):
+            await self._take(receiver, message)
+
+    async def _take(self, receiver: ServiceBusReceiver, message: ServiceBusReceivedMessage) -> None:
+        try:
+            directive = read_directive(_body(message), self._step_type, self._lanes)
+        except DirectiveRefused as refusal:
+            log.warning("%s: a message is dead-lettered: %s", self._topic, refusal.description)
+            await receiver.dead_letter_message(message, reason=refusal.reason, error_description=refusal.description)
+            return
+        self._held.append(_Held(message, await self._attempts.take(directive)))
+
+    async def _settle(self, receiver: ServiceBusReceiver, held: _Held) -> None:
+        try:
+            if held.attempt.given_back:
+                await receiver.abandon_message(held.message)
+            else:
+                await receiver.complete_message(held.message)
+        except (MessageLockLostError, MessageAlreadySettled) as error:
+            # it comes again, and is answered from the store
+            log.info("%s: a message could not be settled: %s", self._topic, type(error).__name__)
+
+    async def _keep_lock(self, receiver: ServiceBusReceiver, held: _Held) -> bool:
+        """False: the lock is lost. The message comes again and joins the attempt, which goes on."""
+        until = held.message.locked_until_utc
+        if until is None or until - datetime.now(UTC) > RENEW_BEFORE:
+            return True
+        try:
+            await receiver.renew_message_lock(held.message)
+        except (MessageLockLostError, MessageAlreadySettled):
+            log.info("%s: the lock of a message was lost while it was worked on", self._topic)
+            return False
+        return True
+
+
+async def _receive(
+    receiver: ServiceBusReceiver, wait_s: float, stopping: asyncio.Event
+) -> list[ServiceBusReceivedMessage]:
+    """At most one message, since each has a place in a bounded queue. Nothing once `stopping` is set."""
+    receive = asyncio.create_task(receiver.receive_messages(max_message_count=1, max_wait_time=wait_s))
+    stop = asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait({receive, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if receive.done():
+            return receive.result()
+        receive.cancel()
+        await asyncio.gather(receive, return_exceptions=True)
+        return []
+    finally:
+        stop.cancel()
+        if not receive.done():
+            receive.cancel()
+
+
+def _body(message: ServiceBusReceivedMessage) -> bytes:
+    """The sections of a data body, joined. Any other kind of body is no directive."""
+    try:
+        return b"".join(message.body)
+    except TypeError:
+        raise DirectiveRefused("DirectiveMalformed", "body: not a data body with JSON") from None

@@ -1,0 +1,135 @@
+"""What a service reads from its environment, once, into one frozen object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class SettingsError(Exception):
+    """A setting is missing or wrong; the message names it and says what to write."""
+
+
+@dataclass(frozen=True)
+class ModelEndpoint:
+    """An OpenAI-compatible endpoint that SIS may ask for the wording of its answers."""
+
+    #: up to and without `/chat/completions`, for instance `http://127.0.0.1:11434/v1`
+    base_url: str
+    model: str
+    #: never logged; empty: no Authorization header
+    api_key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One service process."""
+
+    #: connection string of the bus (never logged)
+    servicebus_connection: str = field(repr=False)
+    #: connection string of the blob account that holds documents and workspaces (never logged)
+    blob_connection: str = field(repr=False)
+    #: how many lanes there are
+    lanes: int = 16
+    #: the lanes this process listens on
+    listen: tuple[int, ...] = tuple(range(16))
+    #: reply topics are this prefix and the lane's number
+    reply_prefix: str = "global-bus-replies-p"
+    #: directives acknowledged but not yet worked on; where it is full nothing more is taken
+    queue_size: int = 32
+    #: attempts worked on at once, each on a thread of its own
+    workers: int = 1
+    #: seconds between heartbeats of an attempt that waits or is worked on
+    heartbeat_s: float = 30.0
+    #: seconds that running work gets to finish after SIGTERM
+    grace_s: float = 20.0
+    #: largest input taken, in MiB
+    max_input_mib: int = 64
+    #: HTTP port of /health/live and /health/ready; 0: none
+    health_port: int = 0
+    #: threads of one OCR inference
+    ocr_threads: int = 1
+    #: None: SIS answers extractively
+    model: ModelEndpoint | None = None
+
+
+def read_settings(environ: Mapping[str, str]) -> Settings:
+    """Raises SettingsError for what is missing or wrong."""
+    lanes = _whole(environ, "LUCIUS_SERVICEBUS_LANES", 16, 1, 1024)
+    return Settings(
+        servicebus_connection=_required(environ, "LUCIUS_SERVICEBUS_CONNECTION"),
+        blob_connection=_required(environ, "LUCIUS_BLOB_CONNECTION"),
+        lanes=lanes,
+        listen=_lanes(environ, lanes),
+        reply_prefix=environ.get("LUCIUS_SERVICEBUS_REPLY_PREFIX") or Settings.reply_prefix,
+        queue_size=_whole(environ, "LUCIUS_SERVICE_QUEUE_SIZE", Settings.queue_size, 1, 10_000),
+        workers=_whole(environ, "LUCIUS_SERVICE_WORKERS", Settings.workers, 1, 64),
+        heartbeat_s=_seconds(environ, "LUCIUS_SERVICE_HEARTBEAT_SECONDS", Settings.heartbeat_s),
+        grace_s=_seconds(environ, "LUCIUS_SERVICE_GRACE_SECONDS", Settings.grace_s),
+        max_input_mib=_whole(environ, "LUCIUS_SERVICE_MAX_INPUT_MIB", Settings.max_input_mib, 1, 4096),
+        health_port=_whole(environ, "LUCIUS_SERVICE_HEALTH_PORT", 0, 0, 65535),
+        ocr_threads=_whole(environ, "LUCIUS_OCR_THREADS", Settings.ocr_threads, 1, 64),
+        model=_model(environ),
+    )
+
+
+def _required(environ: Mapping[str, str], name: str) -> str:
+    value = environ.get(name, "").strip()
+    if not value:
+        raise SettingsError(f"{name} is not set: it is the connection string the service needs")
+    return value
+
+
+def _whole(environ: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    text = environ.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if not least <= value <= most:
+        raise SettingsError(f"{name}={text!r} must be a whole number from {least} to {most}")
+    return value
+
+
+def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
+    text = environ.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 86_400:
+        raise SettingsError(f"{name}={text!r} must be seconds, over 0 and under a day")
+    return value
+
+
+def _lanes(environ: Mapping[str, str], lanes: int) -> tuple[int, ...]:
+    """`LUCIUS_SERVICE_LANES` is a list such as `0,3,8-11`; empty: all. For hosts that allow few connections."""
+    text = environ.get("LUCIUS_SERVICE_LANES", "").strip()
+    if not text:
+        return tuple(range(lanes))
+    chosen: set[int] = set()
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            chosen.update(range(int(first), int(last or first) + 1))
+    except ValueError:
+        chosen = set()
+    if not chosen or min(chosen) < 0 or max(chosen) >= lanes:
+        raise SettingsError(f"LUCIUS_SERVICE_LANES={text!r} must list lanes from 0 to {lanes - 1}, as in 0,3,8-11")
+    return tuple(sorted(chosen))
+
+
+def _model(environ: Mapping[str, str]) -> ModelEndpoint | None:
+    base_url = environ.get("LUCIUS_SIS_OPENAI_BASE_URL", "").strip().rstrip("/")
+    if not base_url:
+        return None
+    if not base_url.startswith(("http://", "https://")):
+        raise SettingsError("LUCIUS_SIS_OPENAI_BASE_URL must be an http or https address")
+    model = environ.get("LUCIUS_SIS_OPENAI_MODEL", "").strip()
+    if not model:
+        raise SettingsError("LUCIUS_SIS_OPENAI_MODEL is not set: it names the model to ask")
+    return ModelEndpoint(base_url, model, environ.get("LUCIUS_SIS_OPENAI_API_KEY", "").strip())

@@ -1,0 +1,97 @@
+"""The best passages for a question, and the best sentence in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from platform_service.embedding.embedder import Embedder
+from platform_service.embedding.passages import Passage, sentences
+from platform_service.embedding.vector_document import EmbeddedText
+from platform_service.sis.answer_kind import holds_answer
+from platform_service.sis.words import Rarity, stems
+
+#: A passage's score is half meaning (cosine), half words: static word vectors confuse what is merely of one topic,
+#: and shared rare words tell it apart.
+COSINE_SHARE = 0.5
+#: A sentence is judged by itself and, less, by the passage it stands in, which names what it calls "it".
+PASSAGE_SHARE = 0.35
+#: what a sentence loses that has no number, date or name where one is asked for
+WRONG_KIND_FACTOR = 0.55
+PAIR_FACTOR = 0.93
+#: in characters: a longer line without a full stop is no label
+LONGEST_LABEL = 60
+#: a cosine of this is as good as it gets between a question and its answer
+BEST_COSINE = 0.75
+
+
+@dataclass(frozen=True)
+class FoundPassage:
+    """A passage with its score for one question, 0 to 1."""
+
+    passage: Passage
+    score: float
+
+
+@dataclass(frozen=True)
+class FoundSentence:
+    """A sentence with its score for one question, 0 to 1, and where it stands."""
+
+    text: str
+    passage: Passage
+    score: float
+
+
+class Retrieval:
+    """Searches one document."""
+
+    def __init__(self, text: EmbeddedText, embedder: Embedder) -> None:
+        self._text = text
+        self._embedder = embedder
+        self._stems = [stems(passage.text) for passage in text.passages]
+        self._rarity = Rarity(passage.text for passage in text.passages)
+
+    def passages(self, question: str, top_k: int) -> list[FoundPassage]:
+        """The best `top_k`, best first; equals in the document's order."""
+        asked = stems(question)
+        cosines = self._text.vectors @ self._embedder.embed([question])[0]
+        found = [
+            FoundPassage(passage, _blend(float(cosine), self._rarity.overlap(asked, there)))
+            for passage, cosine, there in zip(self._text.passages, cosines, self._stems, strict=True)
+        ]
+        return sorted(found, key=lambda each: (-each.score, each.passage.index))[:top_k]
+
+    def sentences(self, question: str, passages: list[FoundPassage]) -> list[FoundSentence]:
+        """The sentences of these passages, best first."""
+        asked = stems(question)
+        candidates = [(found, *each) for found in passages for each in _candidates(found.passage.text)]
+        vectors = self._embedder.embed([text for _, text, _ in candidates])
+        cosines = vectors @ self._embedder.embed([question])[0]
+        best: dict[str, FoundSentence] = {}
+        for (found, text, factor), cosine in zip(candidates, cosines, strict=True):
+            own = _blend(float(cosine), self._rarity.overlap(asked, stems(text)))
+            score = factor * ((1 - PASSAGE_SHARE) * own + PASSAGE_SHARE * found.score)
+            if holds_answer(question, text) is False:
+                score *= WRONG_KIND_FACTOR
+            # overlapping passages share sentences: each is named once, where it scores best
+            if text not in best or score > best[text].score:
+                best[text] = FoundSentence(text, found.passage, score)
+        return sorted(best.values(), key=lambda each: (-each.score, each.passage.index))
+
+
+def _candidates(passage: str) -> list[tuple[str, float]]:
+    """(text, factor): sentences, and a heading or label with the line after it, since "Opening hours" alone answers
+    nothing. Such a pair has the words of both, so it counts a little less than a line that says it all."""
+    lines = sentences(passage)
+    alone = [(line, 1.0) for line in lines if len(line) > 2]
+    pairs = [
+        (f"{line} {after}", PAIR_FACTOR)
+        for line, after in pairwise(lines)
+        if line[-1:] not in ".!?" and len(line) < LONGEST_LABEL and after[-1:] not in ".!?"
+    ]
+    return alone + pairs
+
+
+def _blend(cosine: float, overlap: float) -> float:
+    meaning = min(max(cosine, 0.0) / BEST_COSINE, 1.0)
+    return COSINE_SHARE * meaning + (1 - COSINE_SHARE) * overlap

@@ -1,0 +1,89 @@
+"""The SIS step: `sis/result.json`, the answers to `payload.prompt_set` from vectors, or from text."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from platform_service.embedding.embedder import Embedder
+from platform_service.embedding.source_text import read_json, read_text
+from platform_service.embedding.step import DEFAULT_CHUNK_SIZE, DEFAULT_OVERLAP
+from platform_service.embedding.vector_document import FORMAT as VECTORS_FORMAT
+from platform_service.embedding.vector_document import EmbeddedText, embed_pages, from_json
+from platform_service.payload import read_payload
+from platform_service.settings import ModelEndpoint
+from platform_service.sis.answers import answer
+from platform_service.sis.retrieval import Retrieval
+from platform_service.step import Outcome, Task
+
+FORMAT = "lucius.answers/1"
+
+
+class Prompt(BaseModel):
+    """One question. Without an id it is known by its place in the list, from 1."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    prompt: Annotated[str, Field(min_length=1, max_length=4000)]
+
+
+def _as_prompt(value: Any) -> Any:
+    return {"prompt": value} if isinstance(value, str) else value
+
+
+class SisPayload(BaseModel):
+    """As `protocols/steps/sis.schema.json` describes it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    prompt_set: Annotated[list[Annotated[Prompt, BeforeValidator(_as_prompt)]], Field(min_length=1, max_length=100)]
+    top_k: Annotated[int, Field(ge=1, le=20)] = 4
+    min_score: Annotated[float, Field(ge=0, le=1)] = 0.4
+
+
+class SisStep:
+    """Answers questions from a document, with citations."""
+
+    step_type = "SIS"
+
+    def __init__(self, *, model: ModelEndpoint | None = None) -> None:
+        self._embedder = Embedder()
+        self._model = model
+
+    def prepare(self) -> None:
+        self._embedder.load()
+
+    def validate(self, payload: Any) -> SisPayload:
+        return read_payload(SisPayload, payload)
+
+    def execute(self, task: Task) -> Outcome:
+        source = task.read_input()
+        payload: SisPayload = task.payload
+        retrieval = Retrieval(self._text(source.data), self._embedder)
+        answers = []
+        for number, prompt in enumerate(payload.prompt_set, 1):
+            found = answer(
+                retrieval,
+                self._embedder,
+                prompt.prompt,
+                top_k=payload.top_k,
+                min_score=payload.min_score,
+                model=self._model,
+            )
+            answers.append({"id": prompt.id or str(number), "prompt": prompt.prompt, **found})
+            task.report(number / len(payload.prompt_set), f"question {number} of {len(payload.prompt_set)}")
+        result = {"format": FORMAT, "input": {"uri": source.uri}, "answers": answers}
+        body = json.dumps(result, ensure_ascii=False, indent=1).encode()
+        return Outcome(
+            task.write("sis/result.json", body, "application/json"),
+            {"questions": len(answers), "answered": sum(each["answer"] is not None for each in answers)},
+        )
+
+    def _text(self, data: bytes) -> EmbeddedText:
+        value = read_json(data)
+        if value is not None and value.get("format") == VECTORS_FORMAT:
+            return from_json(value, self._embedder)
+        return embed_pages(read_text(data), self._embedder, DEFAULT_CHUNK_SIZE, DEFAULT_OVERLAP)

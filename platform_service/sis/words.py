@@ -1,0 +1,58 @@
+"""Words compared by their stems and by how rare they are in the document."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+_WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
+_SUFFIXES = ("ations", "ation", "ments", "ment", "ings", "ing", "edly", "ies", "ied", "ed", "es", "ly", "s", "e", "y")
+#: words that say what is asked, not what it is asked about
+_STOP = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        a about an and any are as at be been but by can could did do does for from had has have how i if in into is it
+        its may me much many must my no not of on or our per shall should so some such than that the their them then
+        there these they this those to under upon us was we were what when where which who whom whose why will with within
+        would you your much long often state stated say says please tell give name list document text according
+        """,
+    )
+)
+
+
+def stems(text: str) -> list[str]:
+    """The stems of the words that carry meaning, in order."""
+    words = (word.lower().replace("\u2019", "'").removesuffix("'s") for word in _WORD.findall(text))
+    return [_stem(word) for word in words if word not in _STOP]
+
+
+def _stem(word: str) -> str:
+    if not word.isalpha():
+        return word.strip(".,:")
+    for suffix in _SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+            word = word[: -len(suffix)]
+            break
+    # stopped and stop, as in "the shutt-ing shut-ter"
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+
+
+class Rarity:
+    """How much a word tells apart, from the passages it stands in; a word that is in none weighs most."""
+
+    def __init__(self, passages: Iterable[str]) -> None:
+        found = [set(stems(passage)) for passage in passages]
+        self._passages = len(found)
+        self._with_word = Counter(stem for stems_ in found for stem in stems_)
+
+    def weight(self, stem: str) -> float:
+        return math.log(1 + (self._passages + 1) / (self._with_word[stem] + 0.5))
+
+    def overlap(self, asked: Iterable[str], text: Iterable[str]) -> float:
+        """The share of what is asked that the text has, by weight: 0 to 1."""
+        wanted, there = set(asked), set(text)
+        whole = sum(self.weight(stem) for stem in wanted)
+        return sum(self.weight(stem) for stem in wanted & there) / whole if whole else 0.0
