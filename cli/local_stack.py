@@ -18,8 +18,8 @@ from cli.exits import CliError
 from emulator.up.parent_death import end_with_parent
 
 ROOT = Path(__file__).resolve().parents[1]
-#: `up` drains its services first and lets Azurite save; a service gives running work 20 s.
-_STOP_TIMEOUT_S = 90
+#: `up` gives each of its four kinds of children 25 s.
+_STOP_TIMEOUT_S = 120
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -102,7 +102,11 @@ class LocalStack:
         with _signals_to(lambda number: self._terminate()):  # a second Ctrl-C makes it stop at once
             self._terminate()
             if self._process is not None:
-                self._process.wait(_STOP_TIMEOUT_S)
+                try:
+                    self._process.wait(_STOP_TIMEOUT_S)
+                except subprocess.TimeoutExpired:
+                    self._process.kill()  # its children end with it
+                    self._process.wait()
             if not self._failed:
                 shutil.rmtree(self.data, ignore_errors=True)
                 if self._home_is_ours:

@@ -14,33 +14,36 @@ run() {
 }
 
 fits() { "$1" -c 'import sys; raise SystemExit(not ((3, 11) <= sys.version_info < (3, 13)))' >/dev/null 2>&1; }
-python=
+minor() { "$1" -c 'import sys; print(sys.version_info[:2])'; }
 if [ -n "${PYTHON:-}" ]; then
     fits "$PYTHON" || die "PYTHON=$PYTHON is not Python 3.11 or 3.12"
-    python=$PYTHON
-else
-    # the interpreter of a .venv that stands comes first: another one on PATH is no reason to make it anew
-    for candidate in .venv/bin/python python3.12 python3.11 python3 python; do
+fi
+
+# a .venv that stands is kept, whatever else is on PATH by now; what it cannot survive is a move
+keep=
+if [ "$(cat .venv/.home 2>/dev/null || true)" = "$(pwd -P)" ] && fits .venv/bin/python; then
+    [ -n "${PYTHON:-}" ] && [ "$(minor "$PYTHON")" != "$(minor .venv/bin/python)" ] || keep=yes
+fi
+python=${PYTHON:-}
+if [ -z "$keep$python" ]; then
+    for candidate in python3.12 python3.11 python3 python; do
         if fits "$candidate"; then python=$candidate; break; fi
     done
+    [ -n "$python" ] || die "needs Python 3.11 or 3.12 on PATH (or PYTHON=/path/to/python make setup); found: $( (python3 --version 2>&1 || echo none) | head -n 1)"
 fi
-[ -n "$python" ] || die "needs Python 3.11 or 3.12 on PATH (or PYTHON=/path/to/python make setup); found: $( (python3 --version 2>&1 || echo none) | head -n 1)"
 
 command -v node >/dev/null 2>&1 || die "needs Node.js 18 or newer on PATH (for Azurite); install it from your package manager or nodejs.org"
 node -e 'process.exit(parseInt(process.versions.node) >= 18 ? 0 : 1)' || die "needs Node.js 18 or newer; found $(node --version)"
 command -v npm >/dev/null 2>&1 || die "needs npm on PATH (it comes with Node.js)"
 
-# what a .venv cannot survive: another interpreter, or a move
-home=$("$python" -c 'import pathlib, sys; print(sys.version_info[:3], pathlib.Path.cwd())')
-if [ "$(cat .venv/.home 2>/dev/null || true)" != "$home" ] || ! fits .venv/bin/python; then
-    case $python in .venv/*) python=$("$python" -c 'import sys; print(sys._base_executable)');; esac
-    rm -rf .venv
+if [ -z "$keep" ]; then
     "$python" -c 'import ensurepip, venv' 2>/dev/null \
         || die "Python cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv"
     echo "setup: Python packages into .venv ($("$python" --version)); about a minute"
+    rm -rf .venv
     mkdir .venv || die "cannot write into $(pwd)"
     run .venv/setup.log "could not make .venv" "$python" -m venv .venv
-    echo "$home" >.venv/.home
+    pwd -P >.venv/.home
 fi
 
 pins=$(cat requirements.txt requirements-dev.txt constraints.txt pyproject.toml | cksum)
