@@ -30,9 +30,11 @@ from emulator.bus.amqp.performatives import Accepted, Body, Coordinator, Error, 
 from emulator.bus.amqp.values import Symbol, Ulong
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.errors import BusError, EntityNotFound, InvalidRequest, MessageTooLarge, NotImplementedHere
+from emulator.bus.broker.sessions import SessionQueue
 from emulator.bus.broker.topic import Destination
 from emulator.bus.management import Management
 from emulator.bus.outgoing import LinkConsumer
+from emulator.bus.session_links import SessionConsumer, has_session_filter, session_filter
 from emulator.bus.settlement import settle
 
 log = logging.getLogger(__name__)
@@ -119,7 +121,7 @@ class Gateway:
         """The peer reads again."""
         self.paused = False
         for consumer in list(self._consumers.values()):
-            consumer.queue.want(consumer)
+            consumer.want()
 
     # Links
 
@@ -159,8 +161,16 @@ class Gateway:
         path = entity_path(address_of(link.attach.source))
         if path == claims.ADDRESS or path.lower().endswith(MANAGEMENT_SUFFIX):
             self._replies[link] = ReplyLink(link, path.lower())
+        elif isinstance(queue := self._broker.queue(path), SessionQueue):
+            session_id = session_filter(link.attach.source)
+            consumer = SessionConsumer(link, queue, self, self._broker.timers, self._broker.clock)
+            self._consumers[link] = consumer
+            consumer.open(session_id)
+            return
         else:
-            self._consumers[link] = LinkConsumer(link, self._broker.queue(path), self)
+            if has_session_filter(link.attach.source):
+                raise InvalidRequest(f"'{queue.path}' does not require sessions: receive without one.")
+            self._consumers[link] = LinkConsumer(link, queue, self)
         link.accept()
 
     def _forget(self, link: IncomingLink | OutgoingLink) -> None:
@@ -176,7 +186,7 @@ class Gateway:
     def _credit(self, link: OutgoingLink) -> None:
         consumer = self._consumers.get(link)
         if consumer is not None:
-            consumer.queue.want(consumer)
+            consumer.want()
         elif (replies := self._replies.get(link)) is not None:
             replies.flush()
         if link.drain:

@@ -12,16 +12,19 @@ from typing import Any
 
 from emulator.bus.amqp.errors import DecodeError
 from emulator.bus.amqp.message import AmqpMessage, Request, simple_message
-from emulator.bus.amqp.values import Array, Int, Symbol
+from emulator.bus.amqp.values import Array, Int, Symbol, Timestamp
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.errors import BusError, InvalidRequest, MessageTooLarge, NotImplementedHere
 from emulator.bus.broker.message import Message
 from emulator.bus.broker.queue import MessageQueue
+from emulator.bus.broker.sessions import SessionQueue
 from emulator.bus.broker.topic import Destination
 from emulator.bus.outgoing import render
 
 _VENDOR = "com.microsoft:"
-_LONG, _TIMESTAMP = 0x81, 0x83
+_LONG, _TIMESTAMP, _STRING = 0x81, 0x83, 0xB1
+#: Asking for sessions changed since the end of time (.NET's DateTime.MaxValue) means: those with messages.
+_FAR_FUTURE_MS = 253_000_000_000_000
 #: As many as Azure gives at once; a larger wish is cut down.
 MAX_PEEK = 250
 
@@ -77,7 +80,7 @@ class Management:
 
     def peek_message(self, body: Mapping[str, Any]) -> Reply:
         count = min(int(body["message-count"]), MAX_PEEK)
-        found = self._queue.peek(int(body["from-sequence-number"]), count)
+        found = self._queue.peek(int(body["from-sequence-number"]), count, body.get("session-id"))
         if not found:
             return Reply(204, condition="com.microsoft:no-content", description="No messages to peek.")
         return Reply(body={"messages": [{"message": render(message)} for message in found]})
@@ -126,6 +129,35 @@ class Management:
             settle(token)
         return Reply()
 
+    @property
+    def _sessions(self) -> SessionQueue:
+        queue = self._queue
+        if not isinstance(queue, SessionQueue):
+            raise InvalidRequest(f"'{queue.path}' does not require sessions.")
+        return queue
+
+    def renew_session_lock(self, body: Mapping[str, Any]) -> Reply:
+        return Reply(body={"expiration": Timestamp(self._sessions.renew_session(body["session-id"]))})
+
+    def get_session_state(self, body: Mapping[str, Any]) -> Reply:
+        return Reply(body={"session-state": self._sessions.get_state(body["session-id"])})
+
+    def set_session_state(self, body: Mapping[str, Any]) -> Reply:
+        state = body.get("session-state")
+        if state is not None and not isinstance(state, bytes):
+            raise InvalidRequest("A session's state is binary or null.")
+        self._sessions.set_state(body["session-id"], state)
+        return Reply()
+
+    def get_message_sessions(self, body: Mapping[str, Any]) -> Reply:
+        skip, top = int(body.get("skip", 0)), int(body.get("top", 100))
+        since = body.get("last-updated-time")
+        found = self._sessions.list_sessions(None if since is None or since >= _FAR_FUTURE_MS else since)
+        page = found[skip : skip + top]
+        if not page:
+            return Reply(204, condition="com.microsoft:session-not-found", description="No sessions.")
+        return Reply(body={"sessions-ids": Array(_STRING, tuple(page)), "skip": Int(skip + len(page))})
+
 
 _Handler = Callable[[Management, Mapping[str, Any]], Reply]
 _OPERATIONS: dict[str, _Handler] = {
@@ -135,6 +167,10 @@ _OPERATIONS: dict[str, _Handler] = {
     "cancel-scheduled-message": Management.cancel_scheduled_message,
     "receive-by-sequence-number": Management.receive_by_sequence_number,
     "update-disposition": Management.update_disposition,
+    "renew-session-lock": Management.renew_session_lock,
+    "get-session-state": Management.get_session_state,
+    "set-session-state": Management.set_session_state,
+    "get-message-sessions": Management.get_message_sessions,
 }
 
 

@@ -54,7 +54,11 @@ class LinkConsumer:
 
     @property
     def credit(self) -> int:
-        return 0 if self._peer.paused else self.link.credit
+        return 0 if self._peer.paused or self.link.closed else self.link.credit
+
+    def want(self) -> None:
+        """There is new credit, or the peer reads again."""
+        self.queue.want(self)
 
     def deliver(self, message: Message) -> None:
         tag = message.lock_token.bytes_le if message.lock_token is not None else uuid.uuid4().bytes_le

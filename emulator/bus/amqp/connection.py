@@ -95,6 +95,10 @@ class Connection:
         if self.state is not State.CLOSED:
             self._write(encode_frame(body, channel, payload))
 
+    def tell(self, event: Event) -> None:
+        """Adds an event of our own making, in order with those of the peer."""
+        self._events.append(event)
+
     def heartbeat(self) -> None:
         """Sends an empty frame, so that the peer sees us alive."""
         if self.state is State.OPEN and self.heartbeat_every_ms:

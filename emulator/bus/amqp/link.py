@@ -23,7 +23,7 @@ INCOMING_CREDIT = 1000
 _SEQUENCE = 1 << 32
 
 
-class Link:
+class _Link:
     """What both kinds share: the name, the handle (ours is the peer's, so both directions agree) and the end."""
 
     def __init__(self, session: Session, attach: Attach) -> None:
@@ -57,10 +57,11 @@ class Link:
             return
         error = None if condition is None else Error(condition, description)
         self.session.send(Detach(self.handle, True, error))
+        assert isinstance(self, IncomingLink | OutgoingLink)
         self.session.forget(self)
 
 
-class IncomingLink(Link):
+class IncomingLink(_Link):
     """The peer sends, the broker receives."""
 
     def __init__(self, session: Session, attach: Attach) -> None:
@@ -121,7 +122,7 @@ class Delivery:
         self.link.session.send(Disposition(False, self.delivery_id, None, True, outcome))
 
 
-class OutgoingLink(Link):
+class OutgoingLink(_Link):
     """The broker sends, the peer receives."""
 
     def __init__(self, session: Session, attach: Attach) -> None:

@@ -15,7 +15,7 @@ from emulator.bus.amqp.events import (
     LinkDetached,
     MessageReceived,
 )
-from emulator.bus.amqp.link import INCOMING_CREDIT, Delivery, IncomingLink, Link, OutgoingLink, Partial
+from emulator.bus.amqp.link import INCOMING_CREDIT, Delivery, IncomingLink, OutgoingLink, Partial
 from emulator.bus.amqp.performatives import (
     Attach,
     Begin,
@@ -48,7 +48,7 @@ class Session:
         self._incoming_window = INCOMING_WINDOW
         self._next_outgoing_id = 0
         self._remote_window = begin.incoming_window
-        self._waiting: deque[tuple[Link, Transfer, bytes]] = deque()
+        self._waiting: deque[tuple[OutgoingLink, Transfer, bytes]] = deque()
         self._next_delivery_id = 0
         self._unsettled: dict[int, Delivery] = {}
         self._detaching: set[int] = set()
@@ -75,13 +75,14 @@ class Session:
             )
         )
 
-    def forget(self, link: Link) -> None:
+    def forget(self, link: IncomingLink | OutgoingLink) -> None:
         """Drops a link that we detached; its deliveries can no longer be settled through it."""
         if self.links.get(link.handle) is link:
             self._detaching.add(link.handle)
             self._drop(link)
+            self._connection.tell(LinkDetached(link))
 
-    def _drop(self, link: Link) -> None:
+    def _drop(self, link: IncomingLink | OutgoingLink) -> None:
         link.closed = True
         self.links.pop(link.handle, None)
         for delivery_id in [key for key, item in self._unsettled.items() if item.link is link]:
@@ -234,7 +235,7 @@ class Session:
         self._unsettled[delivery_id] = delivery
         return delivery
 
-    def _enqueue(self, link: Link, transfer: Transfer, payload: bytes) -> None:
+    def _enqueue(self, link: OutgoingLink, transfer: Transfer, payload: bytes) -> None:
         if self._waiting or self._remote_window <= 0:
             self._waiting.append((link, transfer, payload))
         else:

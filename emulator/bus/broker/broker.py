@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from emulator.bus.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
 from emulator.bus.broker.duplicates import DuplicateHistory
@@ -10,6 +11,7 @@ from emulator.bus.broker.errors import EntityExists, EntityNotFound, InvalidRequ
 from emulator.bus.broker.message import Content, Message, MessageState
 from emulator.bus.broker.queue import MessageQueue
 from emulator.bus.broker.schedule import Counter, Environment
+from emulator.bus.broker.sessions import SessionQueue
 from emulator.bus.broker.store import Memory, Store, StoredMessage
 from emulator.bus.broker.timers import Timers
 from emulator.bus.broker.topic import Destination, Subscription, Topic
@@ -71,8 +73,9 @@ class Broker:
     def _make_queue(self, path: str, description: QueueDescription) -> MessageQueue:
         counter = self._counter(path)
         dead_path = f"{path}/$DeadLetterQueue"
-        dead = MessageQueue(dead_path, description, self._env, counter, None)
-        queue = MessageQueue(path, description, self._env, counter, dead)
+        dead = MessageQueue(dead_path, replace(description, requires_session=False), self._env, counter, None)
+        kind = SessionQueue if description.requires_session else MessageQueue
+        queue = kind(path, description, self._env, counter, dead)
         self._queues[path.lower()] = queue
         self._queues[dead_path.lower()] = dead
         return queue
@@ -122,6 +125,10 @@ class Broker:
             else:
                 continue  # of an entity that the configuration no longer has; kept in the store
             count += 1
+        for entity, session_id, state in self.store.session_states():
+            queue = self._queues.get(entity.lower())
+            if isinstance(queue, SessionQueue):
+                queue.restore_state(session_id, state)
         for entity, message_id, until_ms in self.store.history(self.clock.now_ms()):
             found = self.destinations.get(entity.lower())
             if found is not None and found.history is not None:

@@ -13,11 +13,13 @@ class DuplicateHistory:
         self._until: dict[str, int] = {}
         self._order: deque[tuple[int, str]] = deque()
 
-    def remember(self, message_id: str, now_ms: int) -> int | None:
-        """When the id will be forgotten if it is new; None if it is a duplicate."""
+    def knows(self, message_id: str, now_ms: int) -> bool:
+        """The id was seen within the window."""
         self.forget(now_ms)
-        if message_id in self._until:
-            return None
+        return message_id in self._until
+
+    def remember(self, message_id: str, now_ms: int) -> int:
+        """Takes in an id not known; when it will be forgotten."""
         until = now_ms + self._window_ms
         self.restore(message_id, until)
         return until

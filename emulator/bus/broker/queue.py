@@ -73,6 +73,11 @@ class MessageQueue:
                 f"for '{self.path}'. Receive messages from the entity or delete some."
             )
 
+    def accept(self, content: Content) -> None:
+        """`check` and `enqueue`."""
+        self.check(content)
+        self.enqueue(content)
+
     def enqueue(self, content: Content, enqueued_sequence_number: int | None = None) -> Message:
         """Adds a message that `check` allows."""
         number = self._counter.next()

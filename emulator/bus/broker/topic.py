@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from emulator.bus.broker.descriptions import SubscriptionDescription, TopicDescription
 from emulator.bus.broker.duplicates import DuplicateHistory
-from emulator.bus.broker.errors import QuotaExceeded
 from emulator.bus.broker.message import Content
 from emulator.bus.broker.queue import MessageQueue
 from emulator.bus.broker.schedule import Counter, Environment, Schedule
@@ -31,13 +30,26 @@ class Topic:
     def enqueue(self, content: Content) -> int:
         """Copies the message to every subscription that selects it, once however many of its rules match."""
         number = self._counter.next()
-        chosen = [item.queue for item in self.subscriptions.values() if self._selects(item, content)]
-        for queue in chosen:
-            if queue.size_bytes + content.size > queue.description.max_size_bytes:
-                raise QuotaExceeded(f"The subscription '{queue.path}' is full.")
-        for queue in chosen:
+        for queue in self._chosen(content):
             queue.enqueue(content, number)
         return number
+
+    def accept(self, content: Content) -> None:
+        """`check` and `enqueue`, the rules looked at once."""
+        chosen = self._chosen(content)
+        for queue in chosen:
+            queue.check(content)
+        number = self._counter.next()
+        for queue in chosen:
+            queue.enqueue(content, number)
+
+    def check(self, content: Content) -> None:
+        """Refuses what a subscription that selects it would."""
+        for queue in self._chosen(content):
+            queue.check(content)
+
+    def _chosen(self, content: Content) -> list[MessageQueue]:
+        return [item.queue for item in self.subscriptions.values() if self._selects(item, content)]
 
     def _selects(self, subscription: Subscription, content: Content) -> bool:
         return any(rule.filter.matches(content) for rule in subscription.description.rules)
@@ -61,21 +73,29 @@ class Destination:
             return
         due_ms = content.scheduled_at_ms
         if due_ms is not None and due_ms > self.environment.clock.now_ms():
+            self.entity.check(content)
             self.entity.schedule.add(content, due_ms)
         else:
-            self.entity.enqueue(content)
+            self.entity.accept(content)
+        self._remember(content)
 
     def schedule(self, content: Content, due_ms: int) -> int:
         """Takes a message in for later; its sequence number. One that is due already goes at once."""
-        self._is_duplicate(content)
-        return self.entity.schedule.add(content, due_ms)
+        self.entity.check(content)
+        number = self.entity.schedule.add(content, due_ms)
+        self._remember(content)
+        return number
 
     def _is_duplicate(self, content: Content) -> bool:
-        if self.history is None or content.message_id is None:
+        if self.history is None:
             return False
-        message_id = str(content.message_id)
-        until_ms = self.history.remember(message_id, self.environment.clock.now_ms())
-        if until_ms is None:
-            return True
-        self.environment.store.put_history(self.path, message_id, until_ms)
-        return False
+        return self.history.knows(str(content.message_id), self.environment.clock.now_ms())
+
+    def _remember(self, content: Content) -> None:
+        """Only what was taken in: a message refused may come again."""
+        if self.history is None:
+            return
+        message_id, now = str(content.message_id), self.environment.clock.now_ms()
+        if not self.history.knows(message_id, now):
+            until_ms = self.history.remember(message_id, now)
+            self.environment.store.put_history(self.path, message_id, until_ms)

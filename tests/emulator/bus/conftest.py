@@ -33,7 +33,8 @@ def configuration() -> dict[str, Any]:
         _queue(f"expiring-{i}", DefaultMessageTimeToLive="PT1S", DeadLetteringOnMessageExpiration=True)
         for i in range(_POOL)
     ]
-    queues += [_queue(f"sessions-{i}", RequiresSession=True, LockDuration="PT1S") for i in range(_POOL)]
+    queues += [_queue(f"sessions-{i}", RequiresSession=True) for i in range(_POOL)]
+    queues += [_queue(f"short-sessions-{i}", RequiresSession=True, LockDuration="PT1S") for i in range(_POOL)]
     topics = [
         {
             "Name": "steps",
@@ -95,5 +96,11 @@ def expiring_queue() -> str:
 
 @pytest.fixture
 def session_queue() -> str:
-    """A queue that requires sessions, locked for a second."""
+    """A queue that requires sessions."""
     return _fresh("sessions")
+
+
+@pytest.fixture
+def short_session_queue() -> str:
+    """A queue that requires sessions, locked for a second."""
+    return _fresh("short-sessions")

@@ -31,7 +31,7 @@ def queue(broker: Broker) -> MessageQueue:
 
 def fill(queue: MessageQueue, *texts: str) -> None:
     for text in texts:
-        queue.enqueue(Text(text))
+        queue.accept(Text(text))
 
 
 def receive(queue: MessageQueue, credit: int = 1, *, delete: bool = False) -> Receiver:
