@@ -16,6 +16,7 @@ from triggers import (
     orchestrate_http,
     protocols_http,
     replies_bus,
+    sweeper,
 )
 
 
@@ -24,7 +25,16 @@ def build() -> df.DFApp:
     wiring = Wiring(settings.load())
     built = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
     built.register_functions(job.bp)
-    for blueprint in (steps, orchestrate_http, jobs_http, controls_http, protocols_http, replies_bus, health_http):
+    for blueprint in (
+        steps,
+        orchestrate_http,
+        jobs_http,
+        controls_http,
+        protocols_http,
+        replies_bus,
+        sweeper,
+        health_http,
+    ):
         built.register_functions(blueprint.blueprint(wiring))
     return built
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Protocol
 
 from shared.contracts.messages import Directive
@@ -61,6 +62,19 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Active:
+    """An ACTIVE row: a job that still owes something."""
+
+    job_id: str
+    tenant: str
+    #: RowKey of its claim, without the prefix
+    claim: str
+    created_at: datetime
+    #: when the sweeper looks at the job next; written by the sweeper alone
+    check_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
 class Listed:
     """A LIST row: one line of a tenant's list. `status` is as of `seq` and may lag behind JOB's."""
 
@@ -89,6 +103,15 @@ class Index(Protocol):
 
     async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
         """After a job's end: ACTIVE out, LIST brought up to date, the claim's end set; again is harmless."""
+
+    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[Active]:
+        """Active jobs whose `check_at` has come, in the order of their keys. Raises LedgerUnavailable."""
+
+    async def check_later(self, active: Active, check_at: datetime) -> None:
+        """Moves the sweeper's next look; nothing happens if the row is gone. Raises LedgerUnavailable."""
+
+    async def withdraw(self, active: Active) -> None:
+        """CLAIM, ACTIVE and LIST of a job that never came to be, in one transaction; again is harmless."""
 
     async def list_jobs(self, tenant: str, *, after: str | None, limit: int) -> list[Listed]:
         """A tenant's jobs, newest first. Raises LedgerUnavailable."""
@@ -127,11 +150,26 @@ class DirectivePublisher(Protocol):
         """Sends to the topic of the directive's lane. Raises PublishUnavailable."""
 
 
+class InstanceState(StrEnum):
+    """What the durable engine says of an instance."""
+
+    NOT_FOUND = "NOT_FOUND"
+    #: Pending, Running or suspended by hand
+    ALIVE = "ALIVE"
+    ENDED = "ENDED"
+
+
 class Orchestrations(Protocol):
     """The durable engine, as far as triggers may speak to it."""
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
         """Starts the job orchestration; one that exists already is left alone. Raises OrchestrationUnavailable."""
+
+    async def state(self, instance_id: str) -> InstanceState:
+        """Raises OrchestrationUnavailable."""
+
+    async def purge(self, instance_id: str) -> None:
+        """Removes an ended instance's history; one that is gone is fine. Raises OrchestrationUnavailable."""
 
     async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
         """Raises InstanceNotFound, InstanceEnded, OrchestrationUnavailable."""

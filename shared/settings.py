@@ -48,6 +48,7 @@ class Settings:
     defaults: Defaults
     idempotency_ttl_days: float
     default_mode: str
+    sweep_schedule: str
     protocols_path: Path
     topology_path: Path
 
@@ -106,6 +107,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             execution_backoffs=read.backoffs("LUCIUS_EXECUTION_BACKOFF_SECONDS"),
         ),
         idempotency_ttl_days=read.number("LUCIUS_IDEMPOTENCY_TTL_DAYS"),
+        sweep_schedule=read.name("LUCIUS_SWEEP_SCHEDULE"),
         default_mode=read.choice("LUCIUS_DEFAULT_MODE", ("DEFAULT", "BURST")),
         protocols_path=Path(read.text("LUCIUS_PROTOCOLS_PATH") or ROOT / "protocols"),
         topology_path=Path(read.text("LUCIUS_TOPOLOGY_PATH") or ROOT / "infra" / "bicep" / "topology.json"),

@@ -8,6 +8,9 @@ import aiohttp
 from azure.durable_functions import DurableOrchestrationClient
 
 from shared.errors import InstanceEnded, InstanceNotFound, OrchestrationUnavailable
+from shared.ports import InstanceState
+
+_ENDED = frozenset({"Completed", "Failed", "Canceled", "Terminated"})
 
 
 class DurableOrchestrations:
@@ -27,6 +30,21 @@ class DurableOrchestrations:
             if "already exists" in str(error):
                 return
             raise OrchestrationUnavailable(f"the orchestration could not be started: {error}") from error
+
+    async def state(self, instance_id: str) -> InstanceState:
+        try:
+            status = await self._client.get_status(instance_id)
+        except Exception as error:
+            raise OrchestrationUnavailable(f"the durable client does not answer: {type(error).__name__}") from error
+        if not status or status.runtime_status is None:
+            return InstanceState.NOT_FOUND
+        return InstanceState.ENDED if status.runtime_status.name in _ENDED else InstanceState.ALIVE
+
+    async def purge(self, instance_id: str) -> None:
+        try:
+            await self._client.purge_instance_history(instance_id)
+        except Exception as error:
+            raise OrchestrationUnavailable(f"the history was not purged: {error}") from error
 
     async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
         try:

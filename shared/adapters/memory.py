@@ -11,9 +11,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.core.job import Event, Job, Record
-from shared.core.keys import list_row
+from shared.core.keys import FIRST_CHECK, list_row
 from shared.errors import AlreadyExists, Conflict
-from shared.ports import Claim, Listed, RejectedMessage, Stored
+from shared.ports import Active, Claim, Listed, RejectedMessage, Stored
 
 
 class MemoryLedger:
@@ -57,7 +57,7 @@ class MemoryIndex:
 
     def __init__(self) -> None:
         self._claims: dict[tuple[str, str], Claim] = {}
-        self._active: dict[tuple[str, str], Job] = {}
+        self._active: dict[tuple[str, str], Active] = {}
         self._listed: dict[str, dict[str, Listed]] = {}
         self._etags = itertools.count(1)
 
@@ -78,7 +78,13 @@ class MemoryIndex:
             expires_at=None,
             etag=str(next(self._etags)),
         )
-        self._active[job.tenant, job.job_id] = job
+        self._active[job.tenant, job.job_id] = Active(
+            job_id=job.job_id,
+            tenant=job.tenant,
+            claim=job.idempotency_hash,
+            created_at=job.created_at,
+            check_at=job.created_at + FIRST_CHECK,
+        )
         row = list_row(job.created_at, job.job_id)
         self._listed.setdefault(job.tenant, {})[row] = Listed(
             job_id=job.job_id,
@@ -99,6 +105,20 @@ class MemoryIndex:
         listed[row] = replace(listed[row], status=job.status.value, seq=job.event_seq)
         key = (job.tenant, job.idempotency_hash)
         self._claims[key] = replace(self._claims[key], expires_at=claim_expires_at, etag=str(next(self._etags)))
+
+    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[Active]:
+        rows = sorted(self._active.items())
+        return [row for (owner, _), row in rows if owner == tenant and row.check_at <= now][:limit]
+
+    async def check_later(self, active: Active, check_at: datetime) -> None:
+        key = (active.tenant, active.job_id)
+        if key in self._active:
+            self._active[key] = replace(self._active[key], check_at=check_at)
+
+    async def withdraw(self, active: Active) -> None:
+        if self._active.pop((active.tenant, active.job_id), None) is not None:
+            self._claims.pop((active.tenant, active.claim), None)
+            self._listed[active.tenant].pop(list_row(active.created_at, active.job_id), None)
 
     async def list_jobs(self, tenant: str, *, after: str | None, limit: int) -> list[Listed]:
         rows = sorted(self._listed.get(tenant, {}).items())

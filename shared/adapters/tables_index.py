@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -13,9 +14,9 @@ from azure.data.tables import UpdateMode
 from shared.adapters.claim_check import TextStore, stow
 from shared.adapters.tables_account import TablesAccount, meaning, transact
 from shared.core.job import Job
-from shared.core.keys import TENANTS_PARTITION, active_row, claim_row, encode_key, list_row
+from shared.core.keys import FIRST_CHECK, TENANTS_PARTITION, active_row, claim_row, encode_key, list_row
 from shared.errors import Conflict
-from shared.ports import Claim, Listed, RejectedMessage
+from shared.ports import Active, Claim, Listed, RejectedMessage
 
 
 class TablesIndex:
@@ -60,7 +61,7 @@ class TablesIndex:
             "job_id": job.job_id,
             "claim": job.idempotency_hash,
             "created_at": job.created_at,
-            "check_at": job.created_at,
+            "check_at": job.created_at + FIRST_CHECK,
             "mode": job.mode,
             "sent_seq": 0,
         }
@@ -110,6 +111,44 @@ class TablesIndex:
         except Conflict:
             # a row is gone: the job was closed before, in one transaction like this
             return
+
+    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[Active]:
+        table = await self._account.table(self._table)
+        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end and check_at le @now"
+        parameters = {"tenant": encode_key(tenant), "first": "ACTIVE:", "end": "ACTIVE;", "now": now}
+        found: list[Active] = []
+        async with meaning():
+            async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
+                found.append(
+                    Active(
+                        job_id=entity["job_id"],
+                        tenant=tenant,
+                        claim=entity["claim"],
+                        created_at=_instant(entity["created_at"]),
+                        check_at=_instant(entity["check_at"]),
+                    )
+                )
+                if len(found) == limit:
+                    break
+        return found
+
+    async def check_later(self, active: Active, check_at: datetime) -> None:
+        row = {
+            "PartitionKey": encode_key(active.tenant),
+            "RowKey": active_row(active.job_id),
+            "check_at": check_at,
+        }
+        table = await self._account.table(self._table)
+        with contextlib.suppress(Conflict):
+            async with meaning():
+                await table.update_entity(row, mode=UpdateMode.MERGE)
+
+    async def withdraw(self, active: Active) -> None:
+        partition = encode_key(active.tenant)
+        keys = (claim_row(active.claim), active_row(active.job_id), list_row(active.created_at, active.job_id))
+        operations = [("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys]
+        with contextlib.suppress(Conflict):
+            await transact(await self._account.table(self._table), operations)
 
     async def list_jobs(self, tenant: str, *, after: str | None, limit: int) -> list[Listed]:
         table = await self._account.table(self._table)

@@ -7,16 +7,18 @@ when it was asked of us.
 
 from __future__ import annotations
 
-from shared.core import attempts, controls, replies
+from shared.core import attempts, controls, recovery, replies
 from shared.core.history import Cause
 from shared.core.job import Record
 from shared.core.occurrences import (
     Control,
     DeadlinePassed,
     Occurrence,
+    OrchestrationEnded,
     PublishFailed,
     RecordAttempt,
     RenewLease,
+    Repaired,
     ReplyArrived,
 )
 from shared.core.outcome import Outcome
@@ -35,5 +37,9 @@ def apply(record: Record, occurrence: Occurrence, cause: Cause) -> Outcome:
             return attempts.publish_failed(record, step_id, attempt_no, message, cause)
         case DeadlinePassed(step_id, attempt_no):
             return attempts.deadline_passed(record, step_id, attempt_no, cause)
+        case OrchestrationEnded(instance_id):
+            return recovery.orchestration_ended(record, instance_id, cause)
+        case Repaired(what):
+            return recovery.repaired(record, what, cause)
         case Control(kind):
             return controls.apply_control(record, kind, cause)

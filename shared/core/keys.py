@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 JOB_ROW = "JOB"
 TENANTS_PARTITION = "tenants"
 
 #: what a key may hold as it is; Azure forbids / \ # ? and control characters, and % and ' are trouble (azure-facts A2)
 _PLAIN = re.compile(r"[A-Za-z0-9_.~@ -]")
+
+#: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
+FIRST_CHECK = timedelta(minutes=1)
 
 #: LIST rows sort newest first: this minus the milliseconds since 1970, 13 digits
 _FAR_FUTURE_MS = 9_999_999_999_999

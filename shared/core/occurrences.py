@@ -47,6 +47,20 @@ class DeadlinePassed:
     attempt_no: int
 
 
+@dataclass(frozen=True)
+class OrchestrationEnded:
+    """The sweeper found the job alive and its orchestration ended: a new one takes over."""
+
+    instance_id: str
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """The sweeper told the orchestration again what it seems not to have heard."""
+
+    what: str
+
+
 class ControlKind(StrEnum):
     """What an operator can ask for."""
 
@@ -62,4 +76,6 @@ class Control:
     kind: ControlKind
 
 
-Occurrence = RecordAttempt | RenewLease | PublishFailed | ReplyArrived | DeadlinePassed | Control
+Occurrence = (
+    RecordAttempt | RenewLease | PublishFailed | ReplyArrived | DeadlinePassed | OrchestrationEnded | Repaired | Control
+)

@@ -146,3 +146,44 @@ def _timings(step: StepDefinition, defaults: Defaults) -> Timings:
         ack_backoffs=step.backoffs.ack or defaults.ack_backoffs,
         execution_backoffs=step.backoffs.execution or defaults.execution_backoffs,
     )
+
+
+#: error_code of a creation that nobody finished
+WITHDRAWN = "WITHDRAWN"
+
+
+def tombstone(job_id: str, *, tenant: str, claim: str, created_at: datetime, now: datetime) -> tuple[Record, Event]:
+    """The rows that stand in for a job that never came to be, so that a late creator meets them."""
+    nowhere = {"uri": "urn:lucius:withdrawn"}
+    job = Job(
+        job_id=job_id,
+        tenant_id=tenant,
+        tenant=tenant,
+        protocol_id="",
+        protocol_version=0,
+        protocol_digest="",
+        request_type="",
+        schema_version="",
+        mode="",
+        status=JobStatus.CANCELLED,
+        instance_id=job_id,
+        idempotency_hash=claim,
+        body_hash="",
+        payload_digest="",
+        input_ref=nowhere,
+        output_ref=nowhere,
+        workspace_base="",
+        correlation_id=job_id,
+        labels={},
+        callback_urls={},
+        requested_at=created_at,
+        current_step_id="",
+        error_code=WITHDRAWN,
+        error_message="its creation was begun and never finished",
+        suppressed={},
+        created_at=created_at,
+        updated_at=now,
+        completed_at=now,
+    )
+    cause = Cause(cause_id=f"withdraw:{job_id}", actor="system", source="sweeper", at=now)
+    return append(None, Record(job, ()), "JOB_WITHDRAWN", cause)

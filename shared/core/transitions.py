@@ -52,6 +52,8 @@ class JobEvent(StrEnum):
     PAUSE_IDLE = "PAUSE_IDLE"
     RESUME_UNACKED = "RESUME_UNACKED"
     RESUME_ACKED = "RESUME_ACKED"
+    RESTART = "RESTART"
+    ORCHESTRATION_FAILED = "ORCHESTRATION_FAILED"
 
 
 _P, _I, _W, _R = StepStatus.PENDING, StepStatus.INITIATED, StepStatus.PROCESSING, StepStatus.FAILED_RETRY
@@ -108,6 +110,8 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
         _J.PAUSE: Row(_PING, "S0 18.1: two-phase pause"),
         _J.PAUSE_IDLE: Row(_PD, "LIFECYCLE Controls: PAUSED means drained"),
         _J.RESUME_UNACKED: Row(_Q, "LIFECYCLE Controls: accepted, changes nothing"),
+        _J.RESTART: Row(_Q, "LIFECYCLE Sweeper: instance terminal and job live"),
+        _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
     },
     _RUN: {
         _J.ATTEMPT_RECORDED: Row(_RUN, "S2: step N+1 activated"),
@@ -121,6 +125,8 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
         _J.PAUSE: Row(_PING, "S0 18.1: two-phase pause"),
         _J.PAUSE_IDLE: Row(_PD, "LIFECYCLE Controls: PAUSED means drained"),
         _J.RESUME_ACKED: Row(_RUN, "LIFECYCLE Controls: accepted, changes nothing"),
+        _J.RESTART: Row(_RUN, "LIFECYCLE Sweeper: instance terminal and job live"),
+        _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
     },
     _PING: {
         _J.ACKED: Row(_PING, "LIFECYCLE Replies: step moves, job does not"),
@@ -132,6 +138,8 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
         _J.PAUSE: Row(_PING, "LIFECYCLE Controls: repeated, changes nothing"),
         _J.RESUME_UNACKED: Row(_Q, "LIFECYCLE Controls: takes the pause back"),
         _J.RESUME_ACKED: Row(_RUN, "LIFECYCLE Controls: takes the pause back"),
+        _J.RESTART: Row(_PING, "LIFECYCLE Sweeper: instance terminal and job live"),
+        _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
     },
     _PD: {
         _J.STEP_SUCCEEDED: Row(_PD, "LIFECYCLE Replies: revived while paused"),
@@ -142,6 +150,8 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
         _J.PAUSE_IDLE: Row(_PD, "LIFECYCLE Controls: repeated, changes nothing"),
         _J.RESUME_UNACKED: Row(_Q, "LIFECYCLE Controls: QUEUED if no ACK was seen"),
         _J.RESUME_ACKED: Row(_RUN, "LIFECYCLE Controls: IN_PROGRESS if first_ack_at is set"),
+        _J.RESTART: Row(_PD, "LIFECYCLE Sweeper: instance terminal and job live"),
+        _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
     },
     _CING: {
         _J.ACKED: Row(_CING, "LIFECYCLE Replies: step moves, job does not"),
@@ -150,6 +160,8 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
         _J.STEP_FAILED_RETRY: Row(_CD, "LIFECYCLE Controls: until that attempt ends"),
         _J.STEP_FAILED_FINAL: Row(_CD, "S2: active step terminal"),
         _J.CANCEL: Row(_CING, "LIFECYCLE Controls: repeated, changes nothing"),
+        _J.RESTART: Row(_CING, "LIFECYCLE Sweeper: instance terminal and job live"),
+        _J.ORCHESTRATION_FAILED: Row(_CD, "LIFECYCLE Sweeper: given up, and the job was to be cancelled"),
     },
     _DONE: {},
     _FAIL: {},

@@ -9,7 +9,7 @@ from shared import telemetry
 from shared.contracts.envelope import Envelope
 from shared.core.directive import MAX_DIRECTIVE_BYTES, directive_of, encode
 from shared.core.job import Event, Record
-from shared.core.plan import digests, plan_job
+from shared.core.plan import WITHDRAWN, digests, plan_job
 from shared.core.references import ReferencePolicy
 from shared.core.registry import Protocol
 from shared.core.routing import Route, normalise, route
@@ -68,6 +68,7 @@ async def create_job(
             if taken is None or taken.job_id != record.job.job_id:
                 continue
         stored = await _write(context, record, event)
+        _refuse_withdrawn(stored)
         await orchestrations.start(stored.record.job.instance_id, orchestration_input(stored.record))
         telemetry.info("JOB_CREATED", jobId=record.job.job_id, tenant_id=tenant, lane=request.route.lane)
         return Created(stored, replayed=False)
@@ -126,6 +127,7 @@ async def _finish(context: Context, orchestrations: Orchestrations, request: _Ch
     if stored is None:
         record, event = _plan(context, request, claim.job_id, claim.created_at)
         stored = await _write(context, record, event)
+    _refuse_withdrawn(stored)
     job = stored.record.job
     if job.status is JobStatus.QUEUED and job.attempts_total == 0:
         # perhaps it was never started; an instance that runs is left alone
@@ -141,6 +143,12 @@ async def _write(context: Context, record: Record, event: Event) -> Stored:
         if stored is None:
             raise LedgerUnavailable("the job's rows are there and not there; try again") from None
         return stored
+
+
+def _refuse_withdrawn(stored: Stored) -> None:
+    """LIFECYCLE "Creation": a creator that comes after the sweeper's tombstone answers 503."""
+    if stored.record.job.error_code == WITHDRAWN:
+        raise LedgerUnavailable("the creation of this job took too long and was withdrawn; send the request again")
 
 
 def _plan(context: Context, request: _Checked, job_id: str, created_at: datetime) -> tuple[Record, Event]:

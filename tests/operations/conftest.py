@@ -15,6 +15,7 @@ from shared.core.directive import message_id
 from shared.core.job import Record
 from shared.errors import InstanceNotFound, PublishUnavailable
 from shared.operations.context import Context
+from shared.ports import InstanceState
 from shared.settings import load
 from tests.jobs import START, registry
 
@@ -50,9 +51,18 @@ class RecordingOrchestrations:
     started: list[str] = field(default_factory=list)
     raised: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     unknown: bool = False
+    #: what the engine says of an instance; started ones are alive
+    states: dict[str, InstanceState] = field(default_factory=dict)
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
         self.started.append(instance_id)
+        self.states.setdefault(instance_id, InstanceState.ALIVE)
+
+    async def state(self, instance_id: str) -> InstanceState:
+        return self.states.get(instance_id, InstanceState.NOT_FOUND)
+
+    async def purge(self, instance_id: str) -> None:
+        self.states.pop(instance_id, None)
 
     async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
         if self.unknown:

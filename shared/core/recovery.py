@@ -1,0 +1,51 @@
+"""A job whose orchestration ended before it did (LIFECYCLE "Sweeper")."""
+
+from __future__ import annotations
+
+import re
+
+from shared.core.history import Cause
+from shared.core.job import Record
+from shared.core.outcome import NoSuchMove, Outcome, ignored, move_job, moved, refused
+from shared.core.states import JobStatus
+from shared.core.transitions import JobEvent
+
+#: a job whose orchestrations keep failing is given up
+MAX_RESTARTS = 5
+
+ORCHESTRATION_FAILED = "ORCHESTRATION_FAILED"
+
+_RESTARTED = re.compile(r"\.r(\d+)$")
+
+
+def restarts(instance_id: str) -> int:
+    """How often the job was started again: the first instance is `{job_id}`, later ones are `{job_id}.r{n}`."""
+    found = _RESTARTED.search(instance_id)
+    return int(found[1]) if found else 0
+
+
+def repaired(record: Record, what: str, cause: Cause) -> Outcome:
+    """Nothing moves; the history says what was told again, and where the job stood."""
+    if record.job.status.terminal:
+        return ignored(record, "JOB_TERMINAL")
+    stands = {step.step_id: step.status.value for step in record.steps}
+    return moved(record, record, "REPAIRED", cause, reason=what, data={"steps": stands})
+
+
+def orchestration_ended(record: Record, instance_id: str, cause: Cause) -> Outcome:
+    """A new `instance_id`, which fences the old one off; past the limit the job fails for good."""
+    job = record.job
+    if job.instance_id != instance_id:
+        return ignored(record, "RESTARTED_ALREADY")
+    count = restarts(instance_id) + 1
+    try:
+        if count > MAX_RESTARTS:
+            after = move_job(record, JobEvent.ORCHESTRATION_FAILED, cause)
+            if after.job.status is JobStatus.FAILED_FINAL:
+                message = f"its orchestration ended {count} times before the job did"
+                after = after.with_job(error_code=ORCHESTRATION_FAILED, error_message=message)
+            return moved(record, after, "ORCHESTRATION_FAILED", cause)
+        after = move_job(record, JobEvent.RESTART, cause, instance_id=f"{job.job_id}.r{count}")
+    except NoSuchMove as no:
+        return refused(record, f"{no.event}_IN_{no.state}")
+    return moved(record, after, "ORCHESTRATION_RESTARTED", cause)

@@ -1,0 +1,194 @@
+"""The sweeper: finishes whatever was left half done, and tells lost from slow (LIFECYCLE "Sweeper"; FEATURES D15).
+
+It looks at ACTIVE rows whose `check_at` has come and at nothing else. Every repair is one that the functions
+themselves might make at the same moment, so it is safe beside normal work and beside itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core import event_names
+from shared.core.history import Origin
+from shared.core.job import Record, Step
+from shared.core.occurrences import OrchestrationEnded, Repaired
+from shared.core.plan import WITHDRAWN, tombstone
+from shared.core.states import JobStatus, StepStatus
+from shared.errors import AlreadyExists, InstanceEnded, InstanceNotFound, LuciusError
+from shared.operations.context import Context
+from shared.operations.create_job import orchestration_input
+from shared.operations.move import close, move
+from shared.operations.settle_step import settle_step
+from shared.ports import Active, InstanceState, Orchestrations, Stored
+
+#: bounds of one sweep; the next one goes on, since every job looked at gets a later `check_at`
+MAX_JOBS_A_TENANT = 100
+MAX_JOBS = 500
+
+#: a creation without rows is withdrawn after this
+WITHDRAW_AFTER = timedelta(minutes=5)
+#: beyond a deadline, before the orchestration's own timer counts as lost
+GRACE = timedelta(seconds=60)
+#: between two looks at a job that is in order, at the least
+LOOK_AGAIN = timedelta(minutes=1)
+#: between two repairs of the same job
+REPAIR_AGAIN = timedelta(minutes=5)
+
+
+@dataclass
+class Swept:
+    """What a sweep did; with `dry_run`, what it would do."""
+
+    dry_run: bool
+    looked_at: int = 0
+    actions: list[dict[str, str]] = field(default_factory=list)
+    #: a bound was reached: there may be more to do
+    more: bool = False
+
+    def did(self, job_id: str, action: str) -> None:
+        self.actions.append({"jobId": job_id, "action": action})
+
+
+async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> Swept:
+    """One pass. A job whose repair fails is left for the next one. Raises LedgerUnavailable for the listing alone."""
+    swept = Swept(dry_run)
+    now = context.clock.now()
+    for tenant in await context.index.tenants():
+        due = await context.index.due(tenant, now=now, limit=MAX_JOBS_A_TENANT)
+        swept.more = swept.more or len(due) == MAX_JOBS_A_TENANT
+        for active in due:
+            if swept.looked_at >= MAX_JOBS:
+                swept.more = True
+                break
+            swept.looked_at += 1
+            try:
+                await _look(context, orchestrations, active, swept)
+            except LuciusError as fault:
+                telemetry.warn("SWEEP_FAILED", jobId=active.job_id, reason=str(fault))
+                swept.did(active.job_id, "failed, the next sweep tries again")
+    telemetry.info("SWEPT", looked_at=swept.looked_at, actions=len(swept.actions), dry_run=dry_run or None)
+    return swept
+
+
+async def _look(context: Context, orchestrations: Orchestrations, active: Active, swept: Swept) -> None:
+    now = context.clock.now()
+    stored = await context.ledger.read(active.job_id)
+    if stored is None:
+        await _withdraw(context, active, swept, now)
+        return
+    job = stored.record.job
+    if job.status.terminal:
+        swept.did(job.job_id, "close")
+        if not swept.dry_run:
+            await close(context, stored)
+        return
+    state = await orchestrations.state(job.instance_id)
+    next_check = now + REPAIR_AGAIN
+    if state is InstanceState.NOT_FOUND:
+        swept.did(job.job_id, "start")
+        if not swept.dry_run:
+            await orchestrations.start(job.instance_id, orchestration_input(stored.record))
+    elif state is InstanceState.ENDED:
+        swept.did(job.job_id, "restart")
+        if not swept.dry_run:
+            await _restart(context, orchestrations, stored)
+    elif (deadline := _deadline(stored.record)) is not None and deadline + GRACE > now:
+        next_check = max(deadline + GRACE, now + LOOK_AGAIN)
+    elif job.status is not JobStatus.PAUSED:
+        await _tell_again(context, orchestrations, stored, swept)
+    if not swept.dry_run:
+        await context.index.check_later(active, next_check)
+
+
+async def _withdraw(context: Context, active: Active, swept: Swept, now: datetime) -> None:
+    """A creation that died after its claim: the tombstone first, so that a late creator cannot go on."""
+    if active.created_at + WITHDRAW_AFTER > now:
+        if not swept.dry_run:
+            await context.index.check_later(active, active.created_at + WITHDRAW_AFTER)
+        return
+    swept.did(active.job_id, "withdraw")
+    if swept.dry_run:
+        return
+    record, event = tombstone(
+        active.job_id, tenant=active.tenant, claim=active.claim, created_at=active.created_at, now=now
+    )
+    try:
+        await context.ledger.create(record, event)
+    except AlreadyExists:
+        stored = await context.ledger.read(active.job_id)
+        if stored is not None and stored.record.job.error_code != WITHDRAWN:
+            return  # the creator came first after all
+    await context.index.withdraw(active)
+
+
+async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
+    job = stored.record.job
+    origin = Origin(cause_id=f"sweep:restart:{job.instance_id}", actor="system", source="sweeper")
+    moved = await move(context, stored, OrchestrationEnded(job.instance_id), origin)
+    after = moved.stored.record
+    if not after.job.status.terminal:
+        await orchestrations.start(after.job.instance_id, orchestration_input(after))
+
+
+async def _tell_again(context: Context, orchestrations: Orchestrations, stored: Stored, swept: Swept) -> None:
+    """The orchestration lives and is behind: settle what is over, then say again what it has not heard."""
+    job = stored.record.job
+    found = _unheard(stored.record)
+    if found is None:
+        return
+    name, data = found
+    swept.did(job.job_id, f"raise {name}")
+    if swept.dry_run:
+        return
+    step = _current(stored.record)
+    if step is not None and step.status.in_flight:
+        await settle_step(
+            context,
+            job_id=job.job_id,
+            instance_id=job.instance_id,
+            step_id=step.step_id,
+            attempt_no=step.attempt_no,
+        )
+        again = await context.ledger.read(job.job_id)
+        if again is None or again.record.job.status.terminal:
+            return
+        stored = again
+    origin = Origin(cause_id=f"sweep:{name}:{context.clock.now().isoformat()}", actor="system", source="sweeper")
+    await move(context, stored, Repaired(name), origin)
+    try:
+        await orchestrations.raise_event(job.instance_id, name, data)
+    except (InstanceEnded, InstanceNotFound):
+        return  # the next look sees to that
+
+
+def _current(record: Record) -> Step | None:
+    return next((step for step in record.steps if step.status is not StepStatus.SUCCEEDED), None)
+
+
+def _deadline(record: Record) -> datetime | None:
+    """Until when the job may be silent; None: it owes a move already."""
+    step = _current(record)
+    if step is None:
+        return None
+    if step.status is StepStatus.PENDING:
+        return record.job.updated_at
+    return step.lease_expires_at if step.status.in_flight else step.due_at
+
+
+def _unheard(record: Record) -> tuple[str, dict[str, str]] | None:
+    """The event that would bring an orchestration that missed it to where the ledger stands."""
+    step = _current(record)
+    if step is None:
+        return None
+    if step.status is StepStatus.PENDING:
+        if record.job.park_no:
+            return event_names.resume(record.job.park_no), {}
+        if step.step_index == 0:
+            return None
+        before = record.steps[step.step_index - 1]
+        return event_names.result(before.step_id, before.attempt_no), {"next": "NEXT"}
+    if step.status is StepStatus.FAILED_RETRY and record.job.park_no:
+        return event_names.resume(record.job.park_no), {}
+    return event_names.result(step.step_id, step.attempt_no), {"next": "DISPATCH"}

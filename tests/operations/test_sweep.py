@@ -1,0 +1,167 @@
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.core.states import JobStatus, StepStatus
+from shared.errors import LedgerUnavailable
+from shared.operations.create_job import create_job
+from shared.operations.sweep import sweep
+from shared.ports import InstanceState
+from tests.jobs import envelope
+from tests.operations.conftest import World
+from tests.operations.test_running import dispatch, service_says, submitted
+
+
+async def swept(world: World, **options: Any) -> list[str]:
+    return [action["action"] for action in (await sweep(world.context, world.orchestrations, **options)).actions]
+
+
+async def died_after_the_claim(world: World) -> str:
+    """A creation whose process ended between the index transaction and the job's rows."""
+
+    class Dying:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.ledger, name)
+
+        async def create(self, *_: Any) -> Any:
+            raise LedgerUnavailable
+
+    with pytest.raises(LedgerUnavailable):
+        await create_job(replace(world.context, ledger=Dying()), world.orchestrations, envelope(), correlation_id=None)
+    [active] = await world.index.due("tenant_a", now=world.clock.now().replace(year=2030), limit=10)
+    return active.job_id
+
+
+async def test_a_job_in_order_is_left_alone(world: World) -> None:
+    """Young jobs are not looked at; a job within its deadline is looked at and not touched."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    assert await swept(world) == []
+    world.clock.advance(61)
+    before = await world.job(job_id)
+    await service_says(world, job_id, "ACK", 1)
+    assert await swept(world) == []
+    assert (await world.job(job_id)).job.event_seq == before.job.event_seq + 1
+
+
+async def test_an_unstarted_orchestration_is_started(world: World) -> None:
+    """Killed between the rows and the start."""
+    job_id = await submitted(world)
+    world.orchestrations.states.clear()
+    world.orchestrations.started.clear()
+    world.clock.advance(61)
+    assert await swept(world, dry_run=True) == ["start"]
+    assert world.orchestrations.started == []
+    assert await swept(world) == ["start"]
+    assert world.orchestrations.started == [job_id]
+    assert await swept(world) == []
+
+
+async def test_a_creation_that_nobody_finishes_is_withdrawn(world: World) -> None:
+    """After five minutes a tombstone stands in the job's place and the claim is free again."""
+    job_id = await died_after_the_claim(world)
+    world.clock.advance(61)
+    assert await swept(world) == []
+    world.clock.advance(240)
+    assert await swept(world) == ["withdraw"]
+    job = (await world.job(job_id)).job
+    assert (job.status, job.error_code) == (JobStatus.CANCELLED, "WITHDRAWN")
+    created = await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)
+    assert not created.replayed
+    assert created.stored.record.job.job_id != job_id
+
+
+async def test_a_late_creator_meets_the_tombstone(world: World) -> None:
+    """Whoever finishes a creation after the tombstone was written is told to send the request again."""
+    await died_after_the_claim(world)
+    world.clock.advance(301)
+
+    class NoWithdraw:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.index, name)
+
+        async def withdraw(self, *_: Any) -> None:
+            return None
+
+    await sweep(replace(world.context, index=NoWithdraw()), world.orchestrations)
+    with pytest.raises(LedgerUnavailable, match="withdrawn"):
+        await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)
+
+
+async def test_an_ended_job_is_closed(world: World) -> None:
+    """Killed between the last RESULT's commit and the index transaction."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    await dispatch(world, job_id)
+    close = world.index.close
+
+    async def dies(*_: Any, **__: Any) -> None:
+        raise LedgerUnavailable
+
+    world.index.close = dies  # type: ignore[method-assign]
+    with pytest.raises(LedgerUnavailable):
+        await service_says(world, job_id, "RESULT", 1)
+    world.index.close = close  # type: ignore[method-assign]
+    world.clock.advance(61)
+    assert await swept(world) == ["close"]
+    assert await swept(world) == []
+    [listed] = await world.index.list_jobs("tenant_a", after=None, limit=10)
+    assert listed.status == "SUCCEEDED"
+
+
+async def test_a_failed_orchestration_is_started_anew_five_times(world: World) -> None:
+    """Each restart fences the instance before it; after the fifth the job fails for good."""
+    job_id = await submitted(world)
+    for number in range(1, 6):
+        instance_id = (await world.job(job_id)).job.instance_id
+        world.orchestrations.states[instance_id] = InstanceState.ENDED
+        world.clock.advance(301)
+        assert await swept(world) == ["restart"]
+        assert (await world.job(job_id)).job.instance_id == f"{job_id}.r{number}"
+        assert world.orchestrations.started[-1] == f"{job_id}.r{number}"
+    world.orchestrations.states[f"{job_id}.r5"] = InstanceState.ENDED
+    world.clock.advance(301)
+    await swept(world)
+    job = (await world.job(job_id)).job
+    assert (job.status, job.error_code) == (JobStatus.FAILED_FINAL, "ORCHESTRATION_FAILED")
+
+
+async def test_a_result_that_was_not_heard_is_told_again(world: World) -> None:
+    """The ledger stands after step one, the orchestration does not move: the event is raised again."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    await service_says(world, job_id, "RESULT", 1)
+    world.orchestrations.raised.clear()
+    world.clock.advance(61)
+    assert await swept(world) == ["raise result:ocr:1"]
+    assert world.orchestrations.raised == [("result:ocr:1", {"next": "NEXT"})]
+    assert [event.type for event in await world.ledger.events(job_id)][-1] == "REPAIRED"
+
+
+async def test_a_lease_that_nobody_settled_is_settled(world: World) -> None:
+    """The orchestration's timer is lost: a minute past the lease the sweeper ends the attempt."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    world.clock.advance(89)
+    assert await swept(world) == []
+    world.clock.advance(62)
+    assert await swept(world) == ["raise result:ocr:1"]
+    assert (await world.job(job_id)).steps[0].status is StepStatus.FAILED_RETRY
+
+
+async def test_a_fault_with_one_job_does_not_stop_the_sweep(world: World) -> None:
+    """One job's fault is noted; the others are looked at all the same."""
+    first, second = await submitted(world), await submitted(world, doc_id="other")
+    world.orchestrations.states.clear()
+    world.orchestrations.started.clear()
+    real = world.orchestrations.state
+
+    async def fails_for_the_first(instance_id: str) -> InstanceState:
+        if instance_id == first:
+            raise LedgerUnavailable
+        return await real(instance_id)
+
+    world.orchestrations.state = fails_for_the_first  # type: ignore[method-assign]
+    world.clock.advance(61)
+    assert await swept(world) == ["failed, the next sweep tries again", "start"]
+    assert world.orchestrations.started == [second]
