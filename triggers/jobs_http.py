@@ -8,6 +8,7 @@ import binascii
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.core.explain import explain
 from shared.core.view import event_view, job_view, step_view
 from shared.errors import Refusal
 from shared.operations.list_jobs import list_jobs
@@ -52,6 +53,13 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             req,
             {"events": [event_view(event) for event in events], "next": _cursor(str(events[-1].seq)) if full else None},
         )
+
+    @bp.function_name("job_explain")
+    @bp.route(route="v1/jobs/{jobId}/explain", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
+    @answers_problems
+    async def job_explain(req: func.HttpRequest) -> func.HttpResponse:
+        stored = await _job(wiring, req)
+        return answer(req, explain(stored.record, wiring.context().clock.now()))
 
     @bp.function_name("jobs_list")
     @bp.route(route="v1/jobs", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)

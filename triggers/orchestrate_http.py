@@ -14,6 +14,7 @@ from shared.core.strict_json import parse
 from shared.core.view import links
 from shared.errors import Refusal
 from shared.operations.create_job import create_job
+from shared.operations.dry_run import dry_run
 from shared.wiring import Wiring
 from triggers.problems import answer, answers_problems, correlation_id, json_body
 
@@ -24,6 +25,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     async def orchestrate(req: func.HttpRequest, client) -> func.HttpResponse:
         envelope = Envelope.model_validate(_object(json_body(req)))
+        if req.params.get("dryRun", "false").lower() == "true":
+            return answer(req, await dry_run(wiring.context(), envelope, correlation_id=correlation_id(req)))
         created = await create_job(
             wiring.context(), DurableOrchestrations(client, names.JOB), envelope, correlation_id=correlation_id(req)
         )

@@ -14,9 +14,8 @@ from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusErro
 
 from shared.contracts.messages import Directive
 from shared.core.directive import encode, message_id
+from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.errors import PublishUnavailable
-
-DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
 
 #: the SDK's own short retries; what lasts longer is the dispatch backoff's business (LIFECYCLE "Dispatch")
 _SDK_RETRIES = 2

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from shared.contracts.envelope import Envelope
 
 
+#: directive topics are this and the lane's number (S0 7.3)
+DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
+
+
 @dataclass(frozen=True)
 class Route:
     """The pinned decision; `lane` numbers the directive topic and the reply topic alike."""

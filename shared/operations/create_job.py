@@ -31,7 +31,7 @@ class Created:
 
 
 @dataclass(frozen=True)
-class _Checked:
+class Checked:
     """A request that passed validation."""
 
     envelope: Envelope
@@ -49,7 +49,7 @@ async def create_job(
     tenant = normalise(envelope.tenant_id)
     for _ in range(_MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, identity.claim)
-        live = claim is not None and not _expired(context, claim)
+        live = claim is not None and not expired(context, claim)
         if claim is not None and live:
             if claim.body_hash != identity.body:
                 raise Refusal(
@@ -59,7 +59,7 @@ async def create_job(
                     jobId=claim.job_id,
                 )
             return Created(await _finish(context, orchestrations, request, claim), replayed=True)
-        record, event = _plan(context, request, context.new_job_id(), context.clock.now())
+        record, event = planned(context, request, context.new_job_id(), context.clock.now())
         try:
             await context.index.reserve(record.job, replacing=claim)
         except (AlreadyExists, Conflict):
@@ -75,7 +75,7 @@ async def create_job(
     raise LedgerUnavailable("the claim of this request changes hands too often; try again")
 
 
-def validate(context: Context, envelope: Envelope, correlation_id: str | None = None) -> _Checked:
+def validate(context: Context, envelope: Envelope, correlation_id: str | None = None) -> Checked:
     """Everything that can be wrong with a request, before anything is written. Raises Refusal."""
     protocol = context.registry.find(envelope.request_type)
     if protocol is None:
@@ -102,8 +102,8 @@ def validate(context: Context, envelope: Envelope, correlation_id: str | None = 
         wrong.append(("doc_id", str(missing)))
     if wrong:
         raise Refusal(400, "REQUEST_INVALID", "the request does not fit its protocol; see errors", errors=wrong)
-    request = _Checked(envelope, protocol, way, correlation_id)
-    record, _ = _plan(context, request, context.new_job_id(), context.clock.now())
+    request = Checked(envelope, protocol, way, correlation_id)
+    record, _ = planned(context, request, context.new_job_id(), context.clock.now())
     for step in record.steps:
         size = len(encode(directive_of(record, step)))
         if size > MAX_DIRECTIVE_BYTES:
@@ -121,11 +121,11 @@ def orchestration_input(record: Record) -> dict[str, object]:
     return {"job_id": record.job.job_id, "steps": [step.step_id for step in record.steps]}
 
 
-async def _finish(context: Context, orchestrations: Orchestrations, request: _Checked, claim: Claim) -> Stored:
+async def _finish(context: Context, orchestrations: Orchestrations, request: Checked, claim: Claim) -> Stored:
     """The job of a live claim; a creation that another began and left is finished here."""
     stored = await context.ledger.read(claim.job_id)
     if stored is None:
-        record, event = _plan(context, request, claim.job_id, claim.created_at)
+        record, event = planned(context, request, claim.job_id, claim.created_at)
         stored = await _write(context, record, event)
     _refuse_withdrawn(stored)
     job = stored.record.job
@@ -151,7 +151,7 @@ def _refuse_withdrawn(stored: Stored) -> None:
         raise LedgerUnavailable("the creation of this job took too long and was withdrawn; send the request again")
 
 
-def _plan(context: Context, request: _Checked, job_id: str, created_at: datetime) -> tuple[Record, Event]:
+def planned(context: Context, request: Checked, job_id: str, created_at: datetime) -> tuple[Record, Event]:
     return plan_job(
         request.envelope,
         request.protocol,
@@ -164,5 +164,5 @@ def _plan(context: Context, request: _Checked, job_id: str, created_at: datetime
     )
 
 
-def _expired(context: Context, claim: Claim) -> bool:
+def expired(context: Context, claim: Claim) -> bool:
     return claim.expires_at is not None and claim.expires_at <= context.clock.now()

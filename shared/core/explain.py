@@ -1,0 +1,135 @@
+"""Why a job is where it is, in one paragraph, and what would happen next (FEATURES E6, N2).
+
+Pure: the "what if" answers come from the same `apply` that decides for real, on the same rows.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from shared.contracts.messages import Reply
+from shared.core.decide import apply
+from shared.core.history import Cause
+from shared.core.job import Record, Step
+from shared.core.occurrences import Control, ControlKind, DeadlinePassed, Occurrence, RecordAttempt, ReplyArrived
+from shared.core.outcome import OutcomeKind
+from shared.core.states import JobStatus, StepStatus
+
+
+def explain(record: Record, now: datetime) -> dict[str, Any]:
+    """`{"text", "waits_for", "since", "until", "then", "what_if"}`; instants as ISO text, None where there is none."""
+    job = record.job
+    step = _current(record)
+    if job.status.terminal or step is None:
+        since, waits_for, until, then = job.completed_at, None, None, "Nothing: an ended job never moves again."
+        told = f"{_ended(record)}"
+    else:
+        since, waits_for, until, then = _waiting(record, step, now)
+        told = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}"
+        told += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
+    return {
+        "jobId": job.job_id,
+        "status": job.status.value,
+        "text": f"{told} {then}",
+        "waits_for": waits_for,
+        "since": _iso(since),
+        "until": _iso(until),
+        "then": then,
+        "what_if": {} if job.status.terminal or step is None else _what_if(record, step, now),
+    }
+
+
+def _ended(record: Record) -> str:
+    job = record.job
+    text = f"Job {job.job_id} {job.status} at {_iso(job.completed_at)}"
+    if job.error_code:
+        text += f" with {job.error_code}: {job.error_message or 'no message'}"
+    return f"{text}, after {job.attempts_total} attempt{'' if job.attempts_total == 1 else 's'}."
+
+
+def _current(record: Record) -> Step | None:
+    return next((step for step in record.steps if step.status is not StepStatus.SUCCEEDED), None)
+
+
+def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, datetime | None, str]:
+    """Since when, for what, until when, and then."""
+    job, timings = record.job, step.timings
+    attempt = f"attempt {step.attempt_no} of {timings.max_attempts} of step {step.step_id}"
+    match step.status:
+        case StepStatus.INITIATED if step.due_at is not None and step.due_at > now:
+            return step.updated_at, f"the bus to take the directive of {attempt}", step.due_at, "Then it is sent again."
+        case StepStatus.INITIATED:
+            then = _after_failure(record, step, "ACK", timings.ack_backoffs, step.ack_failures)
+            return step.updated_at, f"the ACK of {attempt} by service {step.service}", step.lease_expires_at, then
+        case StepStatus.PROCESSING:
+            then = _after_failure(
+                record, step, "RESULT or heartbeat", timings.execution_backoffs, step.execution_failures
+            )
+            return step.updated_at, f"the RESULT of {attempt} by service {step.service}", step.lease_expires_at, then
+        case _ if job.status is JobStatus.PAUSED:
+            since = job.drained_at or job.updated_at
+            return since, "a resume", None, f"Then step {step.step_id} goes on; nothing is in flight meanwhile."
+        case StepStatus.FAILED_RETRY:
+            why = f"the backoff after {step.last_error_code or step.retry_cause} in {attempt}"
+            return step.updated_at, why, step.due_at, f"Then attempt {step.attempt_no + 1} is dispatched."
+        case _:
+            return (
+                job.updated_at,
+                f"the dispatch of step {step.step_id}",
+                None,
+                "It is due now; the sweeper sees to it.",
+            )
+
+
+def _after_failure(record: Record, step: Step, what: str, backoffs: tuple[float, ...], failures: int) -> str:
+    if record.job.status is JobStatus.CANCELLING:
+        return f"If no {what} comes by then, the job is CANCELLED."
+    if step.attempt_no >= step.timings.max_attempts:
+        return f"If no {what} comes by then, the attempts are used up and the job is FAILED_FINAL."
+    wait_s = backoffs[min(failures + 1, len(backoffs)) - 1]
+    return f"If no {what} comes by then, attempt {step.attempt_no + 1} follows after about {wait_s:g} s."
+
+
+def _what_if(record: Record, step: Step, now: datetime) -> dict[str, str]:
+    """What each possible next occurrence would do, by a dry `apply`."""
+    after = max(now, step.lease_expires_at or now, step.due_at or now)
+    tried: dict[str, tuple[Occurrence, datetime]] = {"dispatch": (RecordAttempt(step.step_id), after)}
+    if step.attempt_no:
+        for name, fields in {
+            "ACK": {"type": "ACK"},
+            "HEARTBEAT": {"type": "HEARTBEAT"},
+            "RESULT SUCCEEDED": {"type": "RESULT", "status": "SUCCEEDED"},
+            "RESULT FAILED_RETRY": {"type": "RESULT", "status": "FAILED_RETRY"},
+            "RESULT FAILED_FINAL": {"type": "RESULT", "status": "FAILED_FINAL"},
+        }.items():
+            tried[name] = (ReplyArrived(_reply(record, step, fields)), now)
+        tried["deadline"] = (DeadlinePassed(step.step_id, step.attempt_no), after)
+    for kind in ControlKind:
+        tried[kind.value.lower()] = (Control(kind), now)
+    return {name: _outcome(record, step, occurrence, at) for name, (occurrence, at) in tried.items()}
+
+
+def _reply(record: Record, step: Step, fields: dict[str, str]) -> Reply:
+    return Reply.model_validate(
+        {
+            "jobId": record.job.job_id,
+            "stepId": step.step_id,
+            "tenant_id": record.job.tenant_id,
+            "attempt_no": step.attempt_no,
+            "lease_id": step.lease_id,
+            **fields,
+        }
+    )
+
+
+def _outcome(record: Record, step: Step, occurrence: Occurrence, at: datetime) -> str:
+    outcome = apply(record, occurrence, Cause(cause_id="what-if", actor="nobody", source="explain", at=at))
+    if outcome.kind is not OutcomeKind.MOVED:
+        return f"{outcome.kind}: {outcome.why}"
+    moved = outcome.record.step(step.step_id)
+    return f"step {moved.status if moved else step.status}, job {outcome.record.job.status}"
+
+
+def _iso(instant: datetime | None) -> str | None:
+    return instant.isoformat(timespec="seconds").replace("+00:00", "Z") if instant else None
