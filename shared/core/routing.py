@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from shared.contracts.envelope import Envelope
 
-
 #: directive topics are this and the lane's number (S0 7.3)
 DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
 
