@@ -42,7 +42,7 @@ async def upload_samples(connection: str) -> None:
 def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
     """A `curl` that submits a job for an uploaded sample; a `lucius submit` that uploads one itself."""
     path = sample_paths()[0]
-    question = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))[path.name][0]
+    question = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))[path.name][0]["prompt"]
     api, blob = f"http://{LOOPBACK}:{ports.api}", blob_endpoint(ports)
     envelope: dict[str, Any] = {
         "schema_version": "1.0",
@@ -50,7 +50,7 @@ def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
         "request_type": PROTOCOL,
         "input_ref": {"uri": f"{blob}/{DOCUMENTS}/samples/{path.name}"},
         "output_ref": {"uri": f"{blob}/{RESULTS}"},
-        "payload": {"ocr": {}, "embedding": {}, "sis": {"prompt_set": [question]}},
+        "payload": {"sis": {"prompt_set": [question]}},
     }
     curl = [
         "curl",
@@ -62,7 +62,7 @@ def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
         json.dumps(envelope),
     ]
     lucius = [_shown(Path(sys.executable).parent / "lucius"), "submit", _shown(path), "--protocol", PROTOCOL]
-    lucius += ["--ask", question["question"], "--watch"]
+    lucius += ["--ask", question, "--watch"]
     if ports.api != DEFAULTS.api:
         lucius += ["--api", api]
     elsewhere = ""

@@ -102,5 +102,9 @@ class _Invitation:
         print(ready, flush=True)
         if uploaded:
             first, second = samples.first_commands(chosen, self._environment)
-            log(f"submit a job for a sample that is uploaded already:\n\n{first}\n")
-            log(f"or upload a file, submit it and watch:\n\n{second}\n")
+            print(
+                f"\nA job for a sample that is uploaded already:\n\n{first}\n"
+                f"\nOr upload a file, submit it and watch:\n\n{second}\n",
+                file=sys.stderr,
+                flush=True,
+            )
