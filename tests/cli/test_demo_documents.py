@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.demo_documents import SAMPLES, chosen_documents
+from cli.exits import UsageError
+
+
+def test_without_docs_it_is_the_samples_with_their_questions() -> None:
+    """The demo takes every sample, and asks what `questions.json` says, without giving the answers away."""
+    chosen = chosen_documents("", "")
+    assert {document.path.suffix for document in chosen} == {".pdf", ".png"}
+    assert all(set(prompt) == {"id", "prompt"} for document in chosen for prompt in document.prompt_set)
+
+
+def test_names_with_spaces(tmp_path: Path) -> None:
+    """A name with a space stands in quotes among others, and alone needs none."""
+    odd, plain = tmp_path / "my file.pdf", tmp_path / "b.png"
+    odd.touch()
+    plain.touch()
+    assert [document.path for document in chosen_documents(f"'{odd}' {plain}", "")] == [odd, plain]
+    assert [document.path for document in chosen_documents(str(odd), "")] == [odd]
+
+
+def test_ask_replaces_every_question() -> None:
+    """ASK is put to each document, alone."""
+    assert [document.prompt_set for document in chosen_documents("", "Why?")] == [["Why?"]] * 3
+
+
+def test_a_file_of_the_users_own_gets_general_questions(tmp_path: Path) -> None:
+    """Nobody knows what is in it, so the questions suit any document."""
+    (tmp_path / "invoice.png").touch()
+    (document,) = chosen_documents(str(tmp_path / "invoice.png"), "")
+    assert document.prompt_set
+    assert all(isinstance(prompt, str) for prompt in document.prompt_set)
+
+
+def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """Two files called the same keep a line each."""
+    paths = [tmp_path / "a" / "x.pdf", tmp_path / "b" / "x.pdf"]
+    for path in paths:
+        path.parent.mkdir()
+        path.touch()
+    labels = [document.label for document in chosen_documents(" ".join(map(str, paths)), "")]
+    assert labels == ["x.pdf", "x.pdf (2)"]
+
+
+@pytest.mark.parametrize("docs", ["nowhere.pdf", f"{SAMPLES}/invoice.png nowhere.pdf", "'open"])
+def test_what_is_no_file_is_named(docs: str) -> None:
+    """A missing file or an open quote is one line, before anything starts."""
+    with pytest.raises(UsageError, match=r"^DOCS: ") as caught:
+        chosen_documents(docs, "")
+    assert "\n" not in str(caught.value)

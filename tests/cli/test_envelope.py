@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.envelope import envelope, payload_for
+from cli.exits import UsageError
+
+OCR = {"request_type": "OCR", "steps": [{"step_id": "ocr", "step_type": "OCR"}]}
+ALL = {
+    "request_type": "OCR_SIS",
+    "steps": [{"step_id": "ocr", "step_type": "OCR"}, {"step_id": "ask", "step_type": "SIS"}],
+}
+
+
+def test_questions_go_to_the_sis_step() -> None:
+    """--ask is the prompt set of the step whose type is SIS, whatever its id; the other steps get an empty part."""
+    assert payload_for(ALL, None, ["Who?"]) == {"ocr": {}, "ask": {"prompt_set": ["Who?"]}}
+
+
+def test_questions_join_a_payload() -> None:
+    """--ask adds to what --payload says of the same step."""
+    given = '{"ask": {"top_k": 2}, "ocr": {"dpi": 200}}'
+    assert payload_for(ALL, given, ["Who?"]) == {"ocr": {"dpi": 200}, "ask": {"top_k": 2, "prompt_set": ["Who?"]}}
+
+
+def test_a_one_step_payload_may_be_flat() -> None:
+    """For a protocol of one step both forms mean the same."""
+    assert payload_for(OCR, '{"dpi": 200}', []) == payload_for(OCR, '{"ocr": {"dpi": 200}}', [])
+
+
+def test_a_payload_is_read_from_a_file(tmp_path: Path) -> None:
+    """@FILE names a file that holds the JSON."""
+    (tmp_path / "p.json").write_text(json.dumps({"ocr": {"dpi": 100}}))
+    assert payload_for(OCR, f"@{tmp_path / 'p.json'}", []) == {"ocr": {"dpi": 100}}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "given", "questions", "words"),
+    [
+        (OCR, None, ["Who?"], "OCR has none"),
+        (OCR, "{", [], "--payload is not JSON"),
+        (OCR, "[]", [], "must be a JSON object"),
+        (OCR, "@/nowhere/p.json", [], "/nowhere/p.json"),
+        (ALL, '{"ask": []}', ["Who?"], "ask must be a JSON object"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(protocol: dict, given: str | None, questions: list[str], words: str) -> None:
+    """Wrong options are one line that names the option."""
+    with pytest.raises(UsageError, match=words) as caught:
+        payload_for(protocol, given, questions)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_key_is_sent_only_where_one_is_given() -> None:
+    """Without --again the request itself is its identity."""
+    assert "idempotency_key" not in envelope("t", OCR, "http://i", "http://o", {}, None)
+    assert envelope("t", OCR, "http://i", "http://o", {}, "k")["idempotency_key"] == "k"

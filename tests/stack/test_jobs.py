@@ -1,0 +1,142 @@
+"""Jobs through the whole stack: real documents, real messages, real tables."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from azure.data.tables import TableServiceClient
+
+from cli.answers import answers
+from cli.documents import Documents
+from tests.running_stack import ROOT, RunningStack
+
+SAMPLES = ROOT / "samples"
+QUESTIONS: dict[str, list[dict[str, Any]]] = json.loads((SAMPLES / "questions.json").read_text())
+JOB_TIMEOUT_S = 120
+ENDED = {"SUCCEEDED", "FAILED_FINAL", "CANCELLED"}
+
+
+def documents(stack: RunningStack) -> Documents:
+    return Documents(stack.storage_connection)
+
+
+def post(stack: RunningStack, uri: str, payload: dict[str, Any], request_type: str = "OCR_EMBEDDING_SIS") -> str:
+    response = httpx.post(
+        f"{stack.api}/v1/orchestrate",
+        json={
+            "schema_version": "1.0",
+            "tenant_id": "stack-tests",
+            "request_type": request_type,
+            "input_ref": {"uri": uri},
+            "output_ref": {"uri": f"{stack.blob}/results"},
+            "payload": payload,
+            "idempotency_key": str(uuid.uuid4()),
+        },
+        timeout=30,
+    )
+    assert response.status_code == 202, response.text
+    return str(response.json()["jobId"])
+
+
+def read(stack: RunningStack, job_id: str) -> dict[str, Any]:
+    job: dict[str, Any] = httpx.get(f"{stack.api}/v1/jobs/{job_id}", timeout=30).raise_for_status().json()
+    return job
+
+
+def until_ended(stack: RunningStack, job_id: str) -> dict[str, Any]:
+    deadline = time.monotonic() + JOB_TIMEOUT_S
+    while True:
+        try:
+            job = read(stack, job_id)
+            if job["status"] in ENDED:
+                return job
+        except httpx.TransportError:
+            job = {}  # the host is being started again
+        assert time.monotonic() < deadline, f"{job_id} did not end: {job}"
+        time.sleep(0.1)
+
+
+def prompts(name: str) -> list[dict[str, str]]:
+    return [{"id": each["id"], "prompt": each["prompt"]} for each in QUESTIONS[name]]
+
+
+@pytest.mark.parametrize("name", sorted(QUESTIONS))
+def test_a_sample_is_answered_rightly(stack: RunningStack, name: str) -> None:
+    """Each sample goes through OCR, EMBEDDING and SIS, and every question has its answer on its page, or none."""
+    store = documents(stack)
+    job = until_ended(stack, post(stack, store.upload(SAMPLES / name), {"sis": {"prompt_set": prompts(name)}}))
+    assert (job["status"], [step["status"] for step in job["steps"]]) == ("SUCCEEDED", ["SUCCEEDED"] * 3)
+    given = {answer["id"]: answer for answer in answers(store.read_json(job["final_output"]["uri"]))}
+    for question in QUESTIONS[name]:
+        answer = given[question["id"]]
+        if question["expect"] is None:
+            assert answer["answer"] is None, answer
+        else:
+            assert any(words in answer["answer"] for words in question["expect"]), answer
+            assert answer["citation"]["page"] == question["page"], answer
+
+
+def test_the_ledger_is_as_designed(stack: RunningStack) -> None:
+    """JOB, STEP and EVENT rows of one partition can be read with azure-data-tables, and the events have no gap."""
+    job_id = post(stack, documents(stack).upload(SAMPLES / "invoice.png"), {}, "OCR")
+    job = until_ended(stack, job_id)
+    with TableServiceClient.from_connection_string(stack.storage_connection) as tables:
+        rows = list(tables.get_table_client("luciusledger").query_entities(f"PartitionKey eq '{job_id}'"))
+    by_key = {row["RowKey"]: row for row in rows}
+    assert by_key["JOB"]["status"] == job["status"] == "SUCCEEDED"
+    assert by_key["STEP:0000:ocr"]["attempt_no"] == 1
+    events = [row for key, row in sorted(by_key.items()) if key.startswith("EVENT:")]
+    assert [row["seq"] for row in events] == list(range(1, len(events) + 1))
+    assert by_key["JOB"]["event_seq"] == len(events)
+
+
+def test_a_document_that_is_none_fails_for_good(stack: RunningStack, tmp_path: Path) -> None:
+    """A broken PDF ends its job with the service's code, after one attempt, and nothing is left waiting."""
+    broken = tmp_path / "broken.pdf"
+    broken.write_bytes(b"%PDF-1.7 this is none")
+    job = until_ended(stack, post(stack, documents(stack).upload(broken), {}, "OCR"))
+    assert job["status"] == "FAILED_FINAL"
+    assert job["steps"][0]["attempt_no"] == 1
+    assert job["error_code"]
+
+
+@pytest.mark.parametrize("name", ["host", "bus", "sis"])
+def test_a_job_survives_the_kill_of_a_process(stack: RunningStack, name: str) -> None:
+    """SIGKILL in the middle of a job: the process comes back and the job ends SUCCEEDED, each step's result once."""
+    job_id = post(
+        stack,
+        documents(stack).upload(SAMPLES / "minutes-scan.pdf"),
+        {"ocr": {"force_ocr": True}, "sis": {"prompt_set": ["Who was elected as chairwoman?"]}},
+    )
+    deadline = time.monotonic() + JOB_TIMEOUT_S
+    while read(stack, job_id)["steps"][0]["status"] != "PROCESSING":
+        assert time.monotonic() < deadline
+    stack.restart(name)
+    job = until_ended(stack, job_id)
+    assert job["status"] == "SUCCEEDED"
+    events = httpx.get(f"{stack.api}/v1/jobs/{job_id}/events", params={"limit": 1000}).json()["events"]
+    succeeded = [event["stepId"] for event in events if event["to_status"] == "SUCCEEDED"]
+    assert succeeded == ["ocr", "embedding", "sis"]
+
+
+def test_a_stack_goes_on_where_it_was(stack: RunningStack) -> None:
+    """A pause of the bus delays a job and loses nothing."""
+    job_id = post(stack, documents(stack).upload(SAMPLES / "invoice.png"), {}, "OCR_EMBEDDING")
+    stack.pause("bus")
+    time.sleep(1)
+    stack.resume("bus")
+    assert until_ended(stack, job_id)["status"] == "SUCCEEDED"
+
+
+def test_an_orderly_stop_of_storage_is_an_outage_only(stack: RunningStack) -> None:
+    """Azurite stopped in order and started again keeps every row; a job in flight ends SUCCEEDED."""
+    job_id = post(stack, documents(stack).upload(SAMPLES / "invoice.png"), {}, "OCR_EMBEDDING")
+    stack.restart("azurite", signal.SIGTERM)
+    assert until_ended(stack, job_id)["status"] == "SUCCEEDED"

@@ -1,0 +1,168 @@
+"""`python -m emulator up` from outside, as one types it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from emulator.up.ports import find_free
+from tests import running_stack
+from tests.running_stack import ROOT, STOP_TIMEOUT_S, RunningStack
+
+CHILDREN = {"azurite", "bus", "host", "ocr", "embedding", "sis"}
+
+
+def until(true: Callable[[], bool], what: str, deadline_s: float = 60) -> None:
+    end = time.monotonic() + deadline_s
+    while not true():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    # a process that ended and that nobody has asked about yet
+    state = Path(f"/proc/{pid}/stat")
+    return state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def pids_of(stack: RunningStack) -> list[int]:
+    return [child["pid"] for child in stack.children().values()]
+
+
+def refused(*options: str) -> str:
+    """The one line that `up` ends with, at once, when it cannot start."""
+    run = subprocess.run(
+        [sys.executable, "-m", "emulator", "up", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=STOP_TIMEOUT_S,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert run.stdout == ""
+    assert len(run.stderr.splitlines()) == 1
+    return run.stderr
+
+
+def test_everything_serves_when_it_says_ready(stack: RunningStack) -> None:
+    """At the ready line the API answers, the bus is healthy, Azurite has the samples, and each child is up."""
+    assert httpx.get(f"{stack.api}/v1/health/ready").json()["status"] == "ready"
+    assert httpx.get(f"{stack.admin}/health").json()["status"] == "ok"
+    assert set(stack.children()) == CHILDREN
+    assert all(child["ready"] and child["starts"] >= 1 for child in stack.children().values())
+    assert '/devstoreaccount1/documents/samples/invoice.png HTTP/1.1" 201' in stack.log("azurite")
+
+
+def test_two_stacks_serve_side_by_side(stack: RunningStack, tmp_path: Path) -> None:
+    """A second stack on other ports and another folder disturbs neither, and ends without a trace."""
+    second = running_stack.start(tmp_path / "second", "--without-services")
+    assert httpx.get(f"{second.api}/v1/health/live").status_code == 200
+    assert httpx.get(f"{stack.api}/v1/health/live").status_code == 200
+    assert set(second.children()) == CHILDREN - {"ocr", "embedding", "sis"}
+    pids = pids_of(second)
+    assert second.stop() == 0
+    assert all(is_gone(pid) for pid in pids)
+    for url in (second.api, second.bus, second.admin, second.blob, second.table):
+        port = int(url.split(":")[2].split("/")[0])
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)) != 0
+    assert httpx.get(f"{stack.api}/v1/health/live").status_code == 200
+
+
+def test_a_folder_in_use_is_refused(stack: RunningStack) -> None:
+    """A second stack on the same folder is told whose it is and what to do."""
+    line = refused("--data", str(stack.data), "--api-port", "0", "--bus-port", "0", "--azurite-port", "0")
+    assert f"in use by another stack (process {stack.process.pid})" in line
+    assert "--data" in line
+
+
+def test_a_busy_port_is_refused(stack: RunningStack, tmp_path: Path) -> None:
+    """A port that another stack has is told with the option that moves it, before anything starts."""
+    port = stack.ports.api
+    line = refused("--data", str(tmp_path), "--api-port", str(port), "--bus-port", "0", "--azurite-port", "0")
+    assert line == f"up: port {port} is in use; name another by --api-port (0 picks a free one)\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("word", ["x", "-1", "65536"])
+def test_a_port_that_is_none_is_wrong_usage(word: str) -> None:
+    """What is no port is refused by name."""
+    run = subprocess.run(
+        [sys.executable, "-m", "emulator", "up", f"--api-port={word}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=STOP_TIMEOUT_S,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert f"'{word}' is not a port" in run.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent was killed")
+def test_nothing_outlives_a_killed_up(tmp_path: Path) -> None:
+    """SIGKILL of `up` takes every child along, and the next stack takes the folder over with what was saved."""
+    ports = [f"--{name}-port={find_free(3)}" for name in ("api", "bus", "admin", "azurite")]
+    first = running_stack.start(tmp_path, "--without-services", ports=ports)
+    pids = pids_of(first)
+    first.process.kill()
+    first.process.wait(STOP_TIMEOUT_S)
+    second = running_stack.start(tmp_path, "--without-services", ports=ports)  # at once: it waits for the dying
+    assert all(is_gone(pid) for pid in pids)
+    assert second.stop() == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stage", ["bus", "azurite", "host"])
+def test_a_stop_while_starting_leaves_nothing(tmp_path: Path, how: signal.Signals, stage: str) -> None:
+    """A signal at any stage of the start stops what has started so far: exit 0, no ready line, no process."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "emulator", "up", "--data", str(tmp_path)]
+        + [f"--{name}-port=0" for name in ("api", "bus", "admin", "azurite")],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    state = tmp_path / "up.json"
+
+    def started() -> dict[str, int]:
+        import json
+
+        children = json.loads(state.read_text())["children"] if state.exists() else {}
+        return {name: child["pid"] for name, child in children.items() if child["pid"]}
+
+    until(lambda: stage in started(), f"{stage} was not started")
+    pids = started().values()
+    process.send_signal(how)
+    assert process.wait(STOP_TIMEOUT_S) == 0
+    assert process.stdout is not None
+    assert process.stdout.read() == ""
+    assert all(is_gone(pid) for pid in pids)
+
+
+def test_a_second_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
+    """Who presses Ctrl-C twice waits for nobody, and still nothing stays behind."""
+    running = running_stack.start(tmp_path, "--without-services")
+    pids = pids_of(running)
+    running.pause("host")  # would take long to drain
+    os.kill(running.children()["bus"]["pid"], signal.SIGSTOP)
+    running.process.send_signal(signal.SIGINT)
+    until(lambda: "stopping" in (tmp_path / "up.stderr").read_text(), "the first Ctrl-C was not heard")
+    running.process.send_signal(signal.SIGINT)
+    assert running.process.wait(STOP_TIMEOUT_S) in (0, 130)
+    until(lambda: all(is_gone(pid) for pid in pids), "a child outlived the second Ctrl-C")
