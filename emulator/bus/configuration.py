@@ -20,6 +20,8 @@ from emulator.bus.broker.descriptions import (
     TopicDescription,
 )
 from emulator.bus.broker.filters import CorrelationFilter, Filter
+from emulator.bus.broker.sql import SqlAction, SqlFilter
+from emulator.bus.broker.sql_tokens import InvalidExpression
 from emulator.bus.durations import parse_duration
 
 #: Property of Config.json, the description's field, and what kind of value it has.
@@ -108,6 +110,11 @@ def parse(document: Any) -> Topology:
     for name in names:
         if names.count(name) > 1:
             raise ConfigurationError(f"two entities are named '{name}'")
+    subscriptions = [item for _, items in topics for item in items]
+    for item in [*queues, *(subscription.queue for subscription in subscriptions)]:
+        for target in (item.forward_to, item.forward_dead_letters_to):
+            if target is not None and target.lower() not in names:
+                raise ConfigurationError(f"'{item.name}' forwards to '{target}', which is not configured")
     return Topology(tuple(queues), tuple(topics))
 
 
@@ -147,11 +154,33 @@ def _rule(value: Any, where: str) -> RuleDescription:
     _known(item, ("Name", "Properties"), where)
     inside = f"{where}.Properties"
     properties = _mapping(item.get("Properties", {}), inside)
-    _known(properties, ("FilterType", "CorrelationFilter"), inside)
+    _known(properties, ("FilterType", "CorrelationFilter", "SqlFilter", "Action"), inside)
     kind = properties.get("FilterType")
-    if kind != "Correlation":
-        raise ConfigurationError(f"{inside}.FilterType: Correlation expected, not '{kind}'")
-    return RuleDescription(_name(item, where), _correlation(properties, inside))
+    if kind not in ("Correlation", "Sql"):
+        raise ConfigurationError(f"{inside}.FilterType: Correlation or Sql expected, not '{kind}'")
+    wrong = "SqlFilter" if kind == "Correlation" else "CorrelationFilter"
+    if wrong in properties:
+        raise ConfigurationError(f"{inside}: '{wrong}' does not go with FilterType {kind}")
+    try:
+        selects: Filter
+        if kind == "Correlation":
+            selects = _correlation(properties, inside)
+        else:
+            selects = SqlFilter(_expression(properties, "SqlFilter", inside))
+        action = SqlAction(_expression(properties, "Action", inside)) if properties.get("Action") else None
+    except InvalidExpression as error:
+        raise ConfigurationError(f"{inside}: {error}") from error
+    return RuleDescription(_name(item, where), selects, action)
+
+
+def _expression(properties: Mapping[str, Any], name: str, where: str) -> str:
+    where = f"{where}.{name}"
+    item = _mapping(properties.get(name, {}), where)
+    _known(item, ("SqlExpression",), where)
+    expression = item.get("SqlExpression")
+    if not isinstance(expression, str) or not expression:
+        raise ConfigurationError(f"{where}.SqlExpression is missing")
+    return expression
 
 
 def _correlation(properties: Mapping[str, Any], where: str) -> Filter:

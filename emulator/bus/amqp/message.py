@@ -46,6 +46,7 @@ _SYMBOLIC = {
     )
 }
 SCHEDULED_TIME = Symbol("x-opt-scheduled-enqueue-time")
+_PARTITION_KEY = Symbol("x-opt-partition-key")
 #: What the broker writes itself; a sender's own of these are dropped.
 _BROKER_ANNOTATIONS = frozenset(
     {
@@ -156,7 +157,12 @@ class AmqpMessage:
 
     def system_properties(self) -> Mapping[str, Any]:
         properties = _properties(self.properties_raw)
-        return {name: _at(properties, index) for index, name in _SYSTEM.items()}
+        return {
+            **{name: _at(properties, index) for index, name in _SYSTEM.items()},
+            "PartitionKey": self.annotations.get(_PARTITION_KEY),
+            "TimeToLive": self.time_to_live_ms,
+            "ScheduledEnqueueTimeUtc": self.scheduled_at_ms,
+        }
 
     def application_properties(self) -> Mapping[str, Any]:
         if not self.application_raw:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from emulator.bus.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
 from emulator.bus.broker.duplicates import DuplicateHistory
 from emulator.bus.broker.errors import EntityExists, EntityNotFound, InvalidRequest
-from emulator.bus.broker.message import Content, Message, MessageState
+from emulator.bus.broker.message import Content, Message, MessageState, Origin
 from emulator.bus.broker.queue import MessageQueue
 from emulator.bus.broker.schedule import Counter, Environment
 from emulator.bus.broker.sessions import SessionQueue
@@ -28,7 +28,7 @@ class Broker:
         self.clock = clock
         self.timers = Timers()
         self.store = store or Memory()
-        self._env = Environment(clock, self.timers, self.store)
+        self._env = Environment(clock, self.timers, self.store, self._forward)
         self._last_numbers = self.store.counters()
         self.destinations: dict[str, Destination] = {}
         self._queues: dict[str, MessageQueue] = {}
@@ -78,7 +78,15 @@ class Broker:
         queue = kind(path, description, self._env, counter, dead)
         self._queues[path.lower()] = queue
         self._queues[dead_path.lower()] = dead
+        if description.forward_to is not None:
+            transfer_path = f"{path}/$Transfer/$DeadLetterQueue"
+            plain = replace(description, requires_session=False, forward_dead_letters_to=None)
+            queue.transfer_dead_letters = MessageQueue(transfer_path, plain, self._env, counter, None)
+            self._queues[transfer_path.lower()] = queue.transfer_dead_letters
         return queue
+
+    def _forward(self, name: str, content: Content, origin: Origin) -> None:
+        self.destination(name).send(content, origin)
 
     def _counter(self, path: str) -> Counter:
         return Counter(path, self.store, self._last_numbers.get(path, 0))
@@ -95,6 +103,10 @@ class Broker:
             if address.lower() in self.destinations:
                 raise InvalidRequest(f"'{address}' is a topic: receive from one of its subscriptions.")
             raise EntityNotFound(address)
+        if queue.description.forward_to is not None and queue.dead_letters is not None:
+            raise InvalidRequest(
+                f"'{queue.path}' forwards its messages: receive from '{queue.description.forward_to}'."
+            )
         return queue
 
     def destination(self, address: str) -> Destination:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from emulator.bus.broker.filters import Filter, TrueFilter
+from emulator.bus.broker.sql import SqlAction
 
 MINUTE_MS = 60_000
 DEFAULT_RULE = "$Default"
@@ -20,8 +21,8 @@ class RuleDescription:
 
     name: str
     filter: Filter = field(default_factory=TrueFilter)
-    action: str | None = None
-    """SQL statements that change a copy of the message; None: the message comes as it is."""
+    action: SqlAction | None = None
+    """Changes a copy of the message; None: the message comes as it is."""
 
 
 @dataclass(frozen=True, slots=True)

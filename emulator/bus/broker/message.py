@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from emulator.bus.broker.timers import Timer
@@ -32,15 +32,31 @@ class Content(Protocol):
         """Bytes of the encoded message."""
 
     def system_properties(self) -> Mapping[str, Any]:
-        """`MessageId, CorrelationId, To, ReplyTo, Label, ContentType, SessionId, ReplyToSessionId`."""
+        """`MessageId, CorrelationId, To, ReplyTo, Label, ContentType, SessionId, ReplyToSessionId, PartitionKey`, and
+        `TimeToLive` and `ScheduledEnqueueTimeUtc` in milliseconds."""
 
     def application_properties(self) -> Mapping[str, Any]: ...
 
-    def with_changes(self, application: Mapping[str, Any], system: Mapping[str, Any] | None = None) -> Self:
+    def with_changes(self, application: Mapping[str, Any], system: Mapping[str, Any] | None = None) -> Content:
         """A copy with these properties set; a value of None removes one."""
 
     def encode(self) -> bytes:
         """The whole message, to be stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a message comes from, if not from a sender."""
+
+    sequence_number: int | None = None
+    """Its number in the topic."""
+    hops: int = 0
+    """How many times it was forwarded; Azure gives up after the fourth."""
+    dead_letter_source: str | None = None
+    """The entity it was dead-lettered in, once forwarded from its dead-letter queue."""
+
+
+SENDER = Origin()
 
 
 class MessageState(IntEnum):

@@ -6,20 +6,24 @@ sequence number; one that comes back (abandoned, or its lock ran out) takes its 
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import uuid
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
 from emulator.bus.broker.descriptions import QueueDescription
-from emulator.bus.broker.errors import MessageLockLost, MessageNotFound, QuotaExceeded
-from emulator.bus.broker.message import Content, Message, MessageState
+from emulator.bus.broker.errors import BusError, MessageLockLost, MessageNotFound, QuotaExceeded
+from emulator.bus.broker.message import SENDER, Content, Message, MessageState, Origin
 from emulator.bus.broker.schedule import Counter, Environment, Schedule
 
 TTL_EXPIRED = ("TTLExpiredException", "The message expired and was dead lettered.")
 MAX_DELIVERY = "MaxDeliveryCountExceeded"
+#: Azure forwards a message four times at most.
+MAX_HOPS = 4
 REASON, DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
 
 
@@ -52,6 +56,8 @@ class MessageQueue:
         self.path = path
         self.description = description
         self.dead_letters = dead_letters
+        self.transfer_dead_letters: MessageQueue | None = None
+        """Messages that could not be forwarded."""
         self._env = environment
         self._counter = counter
         self._messages: dict[int, Message] = {}
@@ -73,26 +79,57 @@ class MessageQueue:
                 f"for '{self.path}'. Receive messages from the entity or delete some."
             )
 
-    def accept(self, content: Content) -> None:
+    def accept(self, content: Content, origin: Origin = SENDER) -> None:
         """`check` and `enqueue`."""
         self.check(content)
-        self.enqueue(content)
+        self.enqueue(content, origin)
 
-    def enqueue(self, content: Content, enqueued_sequence_number: int | None = None) -> Message:
-        """Adds a message that `check` allows."""
-        number = self._counter.next()
-        now = self._env.clock.now_ms()
-        message = Message(content, number, now, enqueued_sequence_number or number)
+    def enqueue(self, content: Content, origin: Origin = SENDER) -> None:
+        """Adds a message that `check` allows; one that is to be forwarded goes on at once."""
+        if self.description.forward_to is not None and self.dead_letters is not None:
+            self._forward(content, origin)
+        else:
+            self._add(content, origin)
+
+    def _add(self, content: Content, origin: Origin) -> None:
+        message = self._message(content, origin)
         lives_ms = [
             ms
             for ms in (content.time_to_live_ms, self.description.default_time_to_live_ms)
             if ms is not None and self.dead_letters is not None
         ]
         if lives_ms:
-            message.expires_at_ms = now + min(lives_ms)
+            message.expires_at_ms = message.enqueued_at_ms + min(lives_ms)
         self._env.store.put(self.path, message)
         self._admit(message)
         self.pump()
+
+    def _forward(self, content: Content, origin: Origin) -> None:
+        """Sends the message on. Where it cannot go it becomes a dead letter: of this entity after too many hops, else
+        of its transfer queue (Azure, "Chaining Service Bus entities with autoforwarding")."""
+        target = self.description.forward_to or ""
+        if origin.hops >= MAX_HOPS:
+            text = f"The maximum number of allowed hops ({MAX_HOPS}) is exceeded on the way to '{target}'."
+            self.enqueue_dead(content, origin, "MaxTransferHopCountExceeded", text)
+            return
+        try:
+            self._env.forward(target, content, replace(origin, hops=origin.hops + 1))
+        except BusError as error:
+            assert self.transfer_dead_letters is not None
+            text = f"Forwarding to '{target}' failed: {error}"
+            message = self._message(content, origin)
+            self.transfer_dead_letters.take_dead(message, {REASON: "TransferFailed", DESCRIPTION: text})
+
+    def enqueue_dead(self, content: Content, origin: Origin, reason: str, description: str) -> None:
+        """Puts a message that never was in the queue into its dead-letter queue."""
+        if self.dead_letters is not None:
+            message = self._message(content, origin)
+            self.dead_letters.take_dead(message, {REASON: reason, DESCRIPTION: description})
+
+    def _message(self, content: Content, origin: Origin) -> Message:
+        number = self._counter.next()
+        message = Message(content, number, self._env.clock.now_ms(), origin.sequence_number or number)
+        message.forwarded, message.dead_letter_source = origin.hops, origin.dead_letter_source
         return message
 
     def restore(self, message: Message) -> None:
@@ -296,13 +333,23 @@ class MessageQueue:
         self.dead_letters.take_dead(message, known)
 
     def take_dead(self, message: Message, properties: Mapping[str, Any]) -> None:
-        """Admits a message dead-lettered in the entity this is the dead-letter queue of; it keeps its number."""
+        """Admits a message dead-lettered in the entity this is the dead-letter queue of; it keeps its number. Where
+        dead letters are forwarded it goes on instead, if it can."""
+        content = message.content.with_changes(properties) if properties else message.content
+        target = self.description.forward_dead_letters_to
+        if target is not None and message.forwarded < MAX_HOPS:
+            source = self.path.rpartition("/")[0]
+            with contextlib.suppress(BusError):
+                self._env.forward(target, content, Origin(None, message.forwarded + 1, source))
+                return
         dead = Message(
-            message.content.with_changes(properties) if properties else message.content,
+            content,
             message.sequence_number,
             message.enqueued_at_ms,
             message.enqueued_sequence_number,
             delivery_count=message.delivery_count,
+            dead_letter_source=message.dead_letter_source,
+            forwarded=message.forwarded,
         )
         self._env.store.put(self.path, dead)
         self._admit(dead)
@@ -344,6 +391,7 @@ class MessageQueue:
             "locked": len(self._locked),
             "deferred": deferred,
             "scheduled": len(self.schedule.messages),
-            "dead_letter": len(self.dead_letters._messages) if self.dead_letters is not None else 0,
+            "dead_letter": 0 if self.dead_letters is None else len(self.dead_letters._messages),
+            "transfer_dead_letter": 0 if (dead := self.transfer_dead_letters) is None else len(dead._messages),
             "enqueued": self._counter.last,
         }

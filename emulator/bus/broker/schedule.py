@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from emulator.bus.broker.errors import MessageNotFound
-from emulator.bus.broker.message import Content, Message, MessageState
+from emulator.bus.broker.message import Content, Message, MessageState, Origin
 from emulator.bus.broker.store import Store
 from emulator.bus.broker.timers import Timers
 from emulator.bus.clock import Clock
@@ -19,6 +19,8 @@ class Environment:
     clock: Clock
     timers: Timers
     store: Store
+    forward: Callable[[str, Content, Origin], None]
+    """Sends a message to the entity of a name, on behalf of another entity; BusError when it cannot."""
 
 
 @dataclass(slots=True)

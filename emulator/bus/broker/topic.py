@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from emulator.bus.broker.descriptions import SubscriptionDescription, TopicDescription
 from emulator.bus.broker.duplicates import DuplicateHistory
-from emulator.bus.broker.message import Content
+from emulator.bus.broker.message import SENDER, Content, Origin
 from emulator.bus.broker.queue import MessageQueue
 from emulator.bus.broker.schedule import Counter, Environment, Schedule
+from emulator.bus.broker.sql_values import FilterError
+
+FILTER_FAILED = "FilterEvaluationException"
+
+
+@dataclass(slots=True)
+class Selection:
+    """What a subscription makes of a message."""
+
+    copies: list[Content] = field(default_factory=list)
+    failure: str | None = None
+    """Why a rule could not be evaluated."""
 
 
 @dataclass(slots=True)
 class Subscription:
+    """The queue of a subscription and the rules that fill it."""
+
     description: SubscriptionDescription
     queue: MessageQueue
+
+    def select(self, content: Content) -> Selection:
+        """One copy for all rules without an action, one for each rule with one."""
+        selection = Selection()
+        as_is = False
+        for rule in self.description.rules:
+            if rule.action is None and as_is:
+                continue
+            try:
+                if not rule.filter.matches(content):
+                    continue
+                as_is = as_is or rule.action is None
+                selection.copies.append(content if rule.action is None else rule.action.apply(content))
+            except FilterError as error:
+                selection.failure = f"The rule '{rule.name}' failed: {error}"
+        return selection
+
+    def take(self, content: Content, selection: Selection, origin: Origin) -> None:
+        for copy in selection.copies:
+            self.queue.enqueue(copy, origin)
+        if selection.failure is not None and self.queue.description.dead_lettering_on_filter_error:
+            self.queue.enqueue_dead(content, origin, FILTER_FAILED, selection.failure)
 
 
 class Topic:
@@ -27,32 +63,32 @@ class Topic:
         self.schedule = Schedule(path, environment, counter, self.enqueue)
         self._counter = counter
 
-    def enqueue(self, content: Content) -> int:
-        """Copies the message to every subscription that selects it, once however many of its rules match."""
-        number = self._counter.next()
-        for queue in self._chosen(content):
-            queue.enqueue(content, number)
-        return number
+    def enqueue(self, content: Content, origin: Origin = SENDER) -> None:
+        """Gives each subscription what its rules select."""
+        self._distribute(content, self._select(content), origin)
 
-    def accept(self, content: Content) -> None:
+    def accept(self, content: Content, origin: Origin = SENDER) -> None:
         """`check` and `enqueue`, the rules looked at once."""
-        chosen = self._chosen(content)
-        for queue in chosen:
-            queue.check(content)
-        number = self._counter.next()
-        for queue in chosen:
-            queue.enqueue(content, number)
+        selections = self._select(content)
+        self._check(selections)
+        self._distribute(content, selections, origin)
 
     def check(self, content: Content) -> None:
         """Refuses what a subscription that selects it would."""
-        for queue in self._chosen(content):
-            queue.check(content)
+        self._check(self._select(content))
 
-    def _chosen(self, content: Content) -> list[MessageQueue]:
-        return [item.queue for item in self.subscriptions.values() if self._selects(item, content)]
+    def _select(self, content: Content) -> list[tuple[Subscription, Selection]]:
+        return [(item, item.select(content)) for item in self.subscriptions.values()]
 
-    def _selects(self, subscription: Subscription, content: Content) -> bool:
-        return any(rule.filter.matches(content) for rule in subscription.description.rules)
+    def _check(self, selections: list[tuple[Subscription, Selection]]) -> None:
+        for subscription, selection in selections:
+            for copy in selection.copies:
+                subscription.queue.check(copy)
+
+    def _distribute(self, content: Content, selections: list[tuple[Subscription, Selection]], origin: Origin) -> None:
+        copied = replace(origin, sequence_number=self._counter.next())
+        for subscription, selection in selections:
+            subscription.take(content, selection, copied)
 
 
 @dataclass(slots=True)
@@ -67,7 +103,7 @@ class Destination:
     def path(self) -> str:
         return self.entity.path
 
-    def send(self, content: Content) -> None:
+    def send(self, content: Content, origin: Origin = SENDER) -> None:
         """Takes a message in: at once, or at its scheduled time. A duplicate is accepted and dropped."""
         if self._is_duplicate(content):
             return
@@ -76,7 +112,7 @@ class Destination:
             self.entity.check(content)
             self.entity.schedule.add(content, due_ms)
         else:
-            self.entity.accept(content)
+            self.entity.accept(content, origin)
         self._remember(content)
 
     def schedule(self, content: Content, due_ms: int) -> int:

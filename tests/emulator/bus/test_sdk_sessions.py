@@ -22,7 +22,7 @@ WAIT_S = 15
 
 @pytest.fixture
 async def client(bus: Bus) -> AsyncIterator[ServiceBusClient]:
-    async with ServiceBusClient.from_connection_string(bus.connection_string) as client:
+    async with ServiceBusClient.from_connection_string(bus.connection_string, retry_total=0) as client:
         yield client
 
 

@@ -274,7 +274,14 @@ def test_scheduled_messages(client: ServiceBusClient, queue: str, bus: Bus) -> N
             receiver.complete_message(message)
     counts = bus.get("/entities")[queue]
     assert counts.pop("enqueued") >= max(message.sequence_number for message in messages)
-    assert counts == {"active": 0, "locked": 0, "deferred": 0, "scheduled": 0, "dead_letter": 0}
+    assert counts == {
+        "active": 0,
+        "locked": 0,
+        "deferred": 0,
+        "scheduled": 0,
+        "dead_letter": 0,
+        "transfer_dead_letter": 0,
+    }
 
 
 def test_peek_leaves_everything_as_it_is(client: ServiceBusClient, queue: str) -> None:

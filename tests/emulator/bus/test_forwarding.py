@@ -1,0 +1,63 @@
+"""Auto-forwarding between entities, and of dead letters."""
+
+from __future__ import annotations
+
+from emulator.bus.broker.broker import Broker
+from emulator.bus.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
+from emulator.bus.broker.queue import DESCRIPTION, REASON, MessageQueue
+from tests.emulator.bus.fakes import Receiver, StillClock, Text, text_of
+
+
+def texts(queue: MessageQueue | None) -> list[str]:
+    assert queue is not None
+    return [text_of(message) for message in queue.peek(0, 99)]
+
+
+def test_a_chain_of_entities() -> None:
+    """What is sent to the first queue arrives in the last, by way of a topic; nothing stays behind."""
+    broker = Broker(StillClock())
+    first = broker.add_queue(QueueDescription("first", forward_to="topic"))
+    broker.add_topic(TopicDescription("topic"))
+    middle = broker.add_subscription("topic", SubscriptionDescription(QueueDescription("s", forward_to="LAST")))
+    last = broker.add_queue(QueueDescription("last"))
+    broker.destination("first").send(Text("x"))
+    assert (texts(first), texts(middle.queue), texts(last)) == ([], [], ["x"])
+
+
+def test_a_circle_ends_in_the_dead_letters() -> None:
+    """After four hops a message is dead-lettered where it stands."""
+    broker = Broker(StillClock())
+    queues = [broker.add_queue(QueueDescription(name, forward_to=to)) for name, to in (("a", "b"), ("b", "a"))]
+    broker.destination("a").send(Text("x"))
+    assert [texts(queue.dead_letters) for queue in queues] == [["x"], []]
+
+
+def test_what_cannot_be_forwarded_is_in_the_transfer_dead_letter_queue() -> None:
+    """A missing or full target costs the sender nothing; the message can be had from the transfer queue."""
+    broker = Broker(StillClock())
+    broker.add_queue(QueueDescription("lost", forward_to="nowhere"))
+    broker.add_queue(QueueDescription("full", max_size_bytes=1))
+    broker.add_queue(QueueDescription("blocked", forward_to="full"))
+    for name in ("lost", "blocked"):
+        broker.destination(name).send(Text("xyz"))
+        transfer = broker.queue(f"{name}/$Transfer/$DeadLetterQueue")
+        [message] = transfer.peek(0, 9)
+        properties = message.content.application_properties()
+        assert properties[REASON] == "TransferFailed"
+        assert "Forwarding to" in properties[DESCRIPTION]
+
+
+def test_dead_letters_are_forwarded_with_their_source() -> None:
+    """A dead letter goes to the queue named for it and tells where it died."""
+    broker = Broker(StillClock())
+    queue = broker.add_queue(QueueDescription("work", forward_dead_letters_to="graves"))
+    graves = broker.add_queue(QueueDescription("graves"))
+    broker.destination("work").send(Text("x"))
+    receiver = Receiver(1)
+    queue.want(receiver)
+    token = receiver.messages[0].lock_token
+    assert token is not None
+    queue.dead_letter(token, "why", None)
+    [message] = graves.peek(0, 9)
+    assert (texts(queue.dead_letters), text_of(message), message.dead_letter_source) == ([], "x", "work")
+    assert message.content.application_properties()[REASON] == "why"
