@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,8 @@ class Attempt:
     given_back: bool = False
     #: set to end the heartbeats
     over: asyncio.Event = field(default_factory=asyncio.Event)
+    #: its heartbeats; the RESULT waits for the one that may be on its way, so that none comes after it
+    beats: asyncio.Task[None] | None = None
     progress: float = 0.0
     note: str = "waiting"
 
@@ -80,7 +83,7 @@ class Attempts:
             attempt = Attempt(directive)
             self._in_flight[directive.key] = attempt
             await self._publisher.publish(directive.lane, replies.ack(directive))
-            self._spawn(self._heartbeats(attempt))
+            attempt.beats = self._spawn(self._heartbeats(attempt))
             if self._stopping:
                 await self._give_back(attempt)
             else:
@@ -117,6 +120,8 @@ class Attempts:
             loop = asyncio.get_running_loop()
             result = await loop.run_in_executor(self._threads, self._result, attempt)
             attempt.over.set()
+            if attempt.beats is not None:
+                await attempt.beats
             await self._publisher.publish(directive.lane, result)
             log.info(
                 "%s step %s attempt %d: %s%s in %.1f s",
@@ -175,7 +180,8 @@ class Attempts:
         self._in_flight.pop(attempt.directive.key, None)
         attempt.told.set()
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task

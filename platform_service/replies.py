@@ -11,7 +11,6 @@ from uuid import uuid4
 
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
-from azure.servicebus.exceptions import ServiceBusError
 
 from platform_service.directive_model import Directive
 from platform_service.error_model import StepFailed
@@ -97,8 +96,8 @@ class BusReplyPublisher:
                     sender = self._client.get_topic_sender(f"{self._prefix}{lane}")
                     self._senders[lane] = sender
                 await sender.send_messages(_message(reply))
-            except (ServiceBusError, OSError, ValueError) as error:
-                # ValueError: what the SDK raises once its own handler was shut down
+            except Exception as error:
+                # whatever it is: the SDK lets errors of its inner layers through, and the next try has a new sender
                 log.warning("%s of %s not published: %s", reply["type"], reply["jobId"], _one_line(error))
                 await self._drop(lane)
                 return False

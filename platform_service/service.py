@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 #: The SDK wakes an idle receiver this often. Its default of 0.2 s is 80 wake-ups a second over 16 lanes; a message
 #: that arrives ends the wait at once, so a longer one costs no latency.
-SOCKET_TIMEOUT_S = 2.0
+SOCKET_TIMEOUT_S = 1.0
 #: for closing links in order once the work is settled
 CLOSE_TIMEOUT_S = 5.0
 

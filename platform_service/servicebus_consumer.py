@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
-from azure.servicebus.exceptions import MessageAlreadySettled, MessageLockLostError, ServiceBusError
+from azure.servicebus.exceptions import MessageAlreadySettled, MessageLockLostError
 
 from platform_service.attempts import Attempt, Attempts
 from platform_service.directive_model import DirectiveRefused, read_directive
@@ -62,8 +62,8 @@ class Lane:
                     failures = 0
                     while not stopping.is_set() or self._held:
                         await self._turn(receiver, stopping)
-            except (ServiceBusError, OSError, ValueError) as error:
-                # ValueError: what the SDK raises once its own handler was shut down
+            except Exception as error:
+                # whatever it is: the SDK lets errors of its inner layers through, and a lane is never given up
                 pause = REOPEN_PAUSES_S[min(failures, len(REOPEN_PAUSES_S) - 1)]
                 failures += 1
                 if self.open.is_set() or failures == 1:

@@ -1,0 +1,50 @@
+"""A service made from the skeleton as a team would make one, whose work is what its payload says."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated, Any, Literal
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from platform_service.error_model import FailedFinal, FailedRetry
+from platform_service.payload import read_payload
+from platform_service.program import run
+from platform_service.step import Outcome, Task
+
+
+class ProbePayload(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    work_s: Annotated[float, Field(ge=0)] = 0
+    then: Literal["succeed", "final", "retry", "bug"] = "succeed"
+
+
+class ProbeStep:
+    step_type = "PROBE"
+
+    def prepare(self) -> None:
+        """It has no models."""
+
+    def validate(self, payload: Any) -> ProbePayload:
+        return read_payload(ProbePayload, payload)
+
+    def execute(self, task: Task) -> Outcome:
+        # each run leaves a trace, so that a test can count them
+        task.write(f"runs/{uuid4().hex}", b"ran", "text/plain")
+        task.report(0.5, "half way")
+        time.sleep(task.payload.work_s)
+        match task.payload.then:
+            case "final":
+                raise FailedFinal("PROBE_FINAL", "told to")
+            case "retry":
+                raise FailedRetry("PROBE_RETRY", "told to")
+            case "bug":
+                raise RuntimeError("a secret that must not reach the reply")
+        return Outcome(task.write("probe/out.txt", b"done", "text/plain"), {"answer": 42})
+
+
+if __name__ == "__main__":
+    sys.exit(run("probe", lambda settings: ProbeStep()))

@@ -1,0 +1,162 @@
+"""What every service made from the skeleton promises (CONTRACT "Service Bus"), over the real bus and real storage."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import uuid4
+
+import pytest
+
+from tests.platform_service.invoker import Invoker
+
+pytestmark = pytest.mark.usefixtures("serving")
+
+
+def test_an_attempt_is_acknowledged_and_ends_with_one_result(invoker: Invoker) -> None:
+    """The replies of an attempt are an ACK and one RESULT, with the fields that CONTRACT names and no others."""
+    directive = invoker.directive(payload={"work_s": 0.1})
+    job = directive["jobId"]
+    invoker.send(directive)
+    result = invoker.result(job)
+    ack, *_ = replies = invoker.replies(job)
+    common = {name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")}
+    common["correlation_id"] = directive["correlation_id"]
+    assert ["ACK", "RESULT"] == [reply["type"] for reply in replies]
+    assert {**common, "type": "ACK", "timestamp": ack["timestamp"]} == ack
+    assert datetime.fromisoformat(ack["timestamp"]).tzinfo is not None
+    duration_s = result["metrics"].pop("duration_s")
+    assert duration_s >= 0.1
+    assert {
+        **common,
+        "type": "RESULT",
+        "timestamp": result["timestamp"],
+        "status": "SUCCEEDED",
+        "result_ref": {"uri": directive["workspace_ref"]["uri"] + "probe/out.txt"},
+        "metrics": {"answer": 42},
+    } == result
+    assert invoker.download(result["result_ref"]["uri"]) == b"done"
+
+
+def test_a_reply_says_in_its_properties_what_it_is(invoker: Invoker) -> None:
+    """Type, job and tenant stand in the application properties, and the content type is JSON."""
+    directive = invoker.directive()
+    invoker.send(directive)
+    invoker.result(directive["jobId"])
+    ack, result = invoker.messages(directive["jobId"])
+    expected = {b"job_id": directive["jobId"].encode(), b"tenant_id": b"acme"}
+    assert expected | {b"type": b"ACK"} == ack.application_properties
+    assert expected | {b"type": b"RESULT"} == result.application_properties
+    assert ack.content_type == result.content_type == "application/json"
+
+
+def test_the_message_is_completed_after_the_result(invoker: Invoker) -> None:
+    """Nothing is left in the subscription once the attempt is over."""
+    directive = invoker.directive()
+    invoker.send(directive)
+    invoker.result(directive["jobId"])
+    invoker.wait(lambda: not invoker.left(directive), "completion of the directive")
+
+
+def test_heartbeats_tell_of_work_and_of_waiting(invoker: Invoker) -> None:
+    """An attempt that waits for a worker and one that is worked on both send heartbeats, and none after the RESULT."""
+    first, second = invoker.directive(payload={"work_s": 1.5}), invoker.directive(payload={"work_s": 1.5})
+    invoker.send(first)
+    invoker.wait(lambda: bool(invoker.replies(first["jobId"], "ACK")), "ACK")
+    invoker.send(second)
+    invoker.result(second["jobId"])
+    beats = {each["jobId"]: invoker.replies(each["jobId"], "HEARTBEAT") for each in (first, second)}
+    assert ("half way", 0.5) == (beats[first["jobId"]][-1]["note"], beats[first["jobId"]][-1]["progress"])
+    assert beats[second["jobId"]][0]["note"] == "waiting"
+    assert beats[second["jobId"]][-1]["note"] == "half way"
+    assert beats[second["jobId"]][0]["lease_id"] == second["lease_id"]
+    for each in (first, second):
+        assert invoker.replies(each["jobId"])[-1]["type"] == "RESULT"
+
+
+@pytest.mark.parametrize(
+    ("then", "status", "code"),
+    [
+        ("final", "FAILED_FINAL", "PROBE_FINAL"),
+        ("retry", "FAILED_RETRY", "PROBE_RETRY"),
+        ("bug", "FAILED_RETRY", "SERVICE_FAULT"),
+        ("unheard of", "FAILED_FINAL", "PAYLOAD_INVALID"),
+    ],
+)
+def test_a_failure_is_a_result_with_its_class_and_code(invoker: Invoker, then: str, status: str, code: str) -> None:
+    """What the step raises becomes the status and the error; what a bug says stays in the service's log."""
+    directive = invoker.directive(payload={"then": then})
+    invoker.send(directive)
+    result = invoker.result(directive["jobId"])
+    assert (status, code) == (result["status"], result["error"]["code"])
+    assert result["error"]["message"]
+    assert "secret" not in result["error"]["message"]
+    assert "result_ref" not in result
+
+
+def test_a_duplicate_of_work_in_flight_joins_it(invoker: Invoker) -> None:
+    """The same attempt delivered twice is worked on once and has one RESULT; both messages are completed."""
+    directive = invoker.directive(payload={"work_s": 1.0})
+    invoker.send(directive)
+    invoker.send(directive)
+    invoker.wait(lambda: len(invoker.replies(directive["jobId"], "ACK")) == 2, "second ACK")
+    invoker.result(directive["jobId"])
+    invoker.wait(lambda: not invoker.left(directive), "completion of both")
+    assert 1 == len(invoker.replies(directive["jobId"], "RESULT"))
+    assert 1 == invoker.runs(directive)
+
+
+def test_a_duplicate_of_finished_work_gets_the_stored_result(invoker: Invoker) -> None:
+    """The same attempt after its RESULT is not worked on again: the RESULT that was kept comes again, unchanged."""
+    directive = invoker.directive()
+    invoker.send(directive)
+    first = invoker.result(directive["jobId"])
+    invoker.send(directive)
+    assert first == invoker.result(directive["jobId"], 2)
+    assert 1 == invoker.runs(directive)
+
+
+def test_another_lease_or_attempt_is_other_work(invoker: Invoker) -> None:
+    """Attempt number and lease are part of an attempt's identity."""
+    first = invoker.directive()
+    other_lease = {**first, "lease_id": str(uuid4())}
+    second_attempt = invoker.directive(jobId=first["jobId"], attempt_no=2)
+    for number, directive in enumerate((first, other_lease, second_attempt), 1):
+        invoker.send(directive)
+        assert directive["lease_id"] == invoker.result(first["jobId"], number)["lease_id"]
+    assert (2, 1) == (invoker.runs(first), invoker.runs(second_attempt))
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "named"),
+    [
+        (b"not json", "DirectiveMalformed", "JSON"),
+        (b'{"type": "DIRECTIVE", "jobId": "j"}', "DirectiveMalformed", "tenant_id"),
+        (b"[]", "DirectiveMalformed", "body"),
+    ],
+)
+def test_what_is_no_directive_is_dead_lettered(invoker: Invoker, body: bytes, reason: str, named: str) -> None:
+    """A message that names no attempt cannot be answered: it is parked with a reason, and the lane goes on."""
+    before = {message.message_id for message in invoker.waiting("probe", dead=True)}
+
+    def parked() -> list[tuple[str | None, str | None]]:
+        return [
+            (message.dead_letter_reason, message.dead_letter_error_description)
+            for message in invoker.waiting("probe", dead=True)
+            if message.message_id not in before
+        ]
+
+    invoker.send(body)
+    invoker.wait(lambda: bool(parked()), "dead letter")
+    ((found, description),) = parked()
+    assert reason == found
+    assert named in (description or "")
+    directive = invoker.directive()
+    invoker.send(directive)
+    assert invoker.result(directive["jobId"])["status"] == "SUCCEEDED"
+
+
+def test_a_directive_of_another_lane_is_answered_on_its_own(invoker: Invoker) -> None:
+    """Replies go to the lane that the directive names, whatever lane it came on."""
+    directive = invoker.directive(lane=0)
+    invoker.send(directive, lane=1)
+    assert invoker.result(directive["jobId"])["status"] == "SUCCEEDED"
