@@ -1,15 +1,26 @@
-"""The `host` subcommand."""
+"""The `host` subcommand: options, and nothing heavy until it runs."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-HELP = "not written yet"
+HELP = "a Functions host for any Python v2-model app, with a durable engine"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
+    parser.add_argument(
+        "--app", type=Path, required=True, metavar="DIR", help="folder of function_app.py and host.json"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for a free one (default: %(default)s)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3")
+    parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
 
 
 def run(args: argparse.Namespace) -> int:
-    raise NotImplementedError
+    """Serves until SIGTERM or Ctrl-C; 1 if it cannot start."""
+    from .program import run as run_program
+
+    return run_program(args)

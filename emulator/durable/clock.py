@@ -1,0 +1,79 @@
+"""Where the engine takes its time from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Aware UTC time, and how long to really sleep until an instant of it."""
+
+    def now(self) -> datetime: ...
+
+    def seconds_until(self, instant: datetime) -> float | None:
+        """Real seconds to wait; `None`: only `subscribe`'s callback will tell."""
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        """Calls `changed` after the time was moved by hand."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def seconds_until(self, instant: datetime) -> float | None:
+        return max(0.0, (instant - self.now()).total_seconds())
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        """Nobody moves this clock."""
+
+
+class ManualClock:
+    """Stands still until `advance` moves it; never backwards."""
+
+    def __init__(self, start: datetime) -> None:
+        if start.tzinfo is None:
+            raise ValueError("the clock needs an aware datetime")
+        self._now = start.astimezone(UTC)
+        self._listeners: list[Callable[[], None]] = []
+
+    def now(self) -> datetime:
+        return self._now
+
+    def seconds_until(self, instant: datetime) -> float | None:
+        return 0.0 if instant <= self._now else None
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        self._listeners.append(changed)
+
+    def advance(self, by: timedelta) -> None:
+        self.advance_to(self._now + by)
+
+    def advance_to(self, instant: datetime) -> None:
+        if instant < self._now:
+            raise ValueError("time does not go backwards")
+        self._now = instant
+        for changed in self._listeners:
+            changed()
+
+
+def stamp(instant: datetime) -> str:
+    """ISO text with microseconds and `Z`; sorts as time does."""
+    if instant.tzinfo is None:
+        raise ValueError("naive datetime")
+    return instant.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def parse_stamp(text: str) -> datetime:
+    """The instant of a text as `stamp` or the SDK writes it; up to 7 decimals, `Z` or no zone means UTC."""
+    if "." in text:
+        head, _, tail = text.partition(".")
+        digits = tail.rstrip("Z")
+        text = f"{head}.{digits[:6]:0<6}"
+    text = text.removesuffix("Z")
+    parsed = datetime.fromisoformat(text)
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)

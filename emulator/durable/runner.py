@@ -1,0 +1,166 @@
+"""Drives the engine on an asyncio loop: hands episodes and activities to the functions, and wakes timers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from . import wire
+from .actions import Reply
+from .catalog import entity_name
+from .engine import Engine, Episode
+from .entities import Batch, Entities, encode_batch
+from .events import ActivityTask
+from .http_call import HttpCallError, call_http
+from .replay import HTTP_ACTIVITY
+
+
+class ActivityFailedError(Exception):
+    """an activity function failed
+
+    `reason` and `details` are what the orchestrator's exception is made of.
+    """
+
+    def __init__(self, reason: str, details: str = "") -> None:
+        self.reason, self.details = reason, details
+        super().__init__(reason)
+
+
+class OrchestratorRaisedError(Exception):
+    """an orchestrator function raised; the message is the exception's, with the state behind the marker"""
+
+
+class Functions(Protocol):
+    """The app's side. Both take and give JSON text."""
+
+    async def run_orchestrator(self, name: str, instance_id: str, context: str) -> str:
+        """Raises `OrchestratorRaisedError`."""
+
+    async def run_entity(self, name: str, entity_id: str, batch: str) -> str:
+        """Raises `ActivityFailedError` when the function could not run at all."""
+
+    async def run_activity(self, name: str, instance_id: str, text: str | None) -> str:
+        """Raises `ActivityFailedError`."""
+
+
+class Runner:
+    """At most `max_episodes` orchestrator functions and `max_activities` activity functions run at once."""
+
+    def __init__(
+        self, engine: Engine, entities: Entities, functions: Functions, *, max_episodes: int, max_activities: int
+    ) -> None:
+        self._engine = engine
+        self._entities = entities
+        self._functions = functions
+        self._episodes = max_episodes
+        self._activities = max_activities
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Until cancelled or stopped."""
+        loop = asyncio.get_running_loop()
+        self._engine.work_arrived = self._wake.set
+        self._wake.set()
+        timer: asyncio.TimerHandle | None = None
+        while not self._stopping:
+            await self._wake.wait()
+            self._wake.clear()
+            self._hand_out()
+            if timer is not None:
+                timer.cancel()
+            at = self._engine.next_wake()
+            seconds = None if at is None else self._engine.clock.seconds_until(at)
+            # asyncio's timers are milliseconds early at times; waking once more is cheap.
+            timer = None if seconds is None else loop.call_later(min(seconds, 3600.0), self._wake.set)
+        if timer is not None:
+            timer.cancel()
+
+    async def drain(self, timeout: float) -> None:
+        """Takes nothing new, and lets what runs end."""
+        self._stopping = True
+        self._wake.set()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=timeout)
+
+    def _hand_out(self) -> None:
+        while not self._stopping and self._episodes > 0:
+            episode = self._engine.next_episode()
+            if episode is None:
+                break
+            self._episodes -= 1
+            self._spawn(self._run_episode(episode))
+        while not self._stopping and self._episodes > 0:
+            batch = self._entities.next_batch()
+            if batch is None:
+                break
+            self._episodes -= 1
+            self._spawn(self._run_entity(batch))
+        while not self._stopping and self._activities > 0:
+            task = self._engine.next_activity()
+            if task is None:
+                break
+            self._activities -= 1
+            self._spawn(self._run_activity(task))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run_episode(self, episode: Episode) -> None:
+        instance = episode.instance
+        reply: Reply | None = None
+        try:
+            context = wire.encode_context(instance, episode.history, episode.new_from)
+            try:
+                text = await self._functions.run_orchestrator(instance.name, instance.instance_id, context)
+                reply = wire.decode_reply(text)
+            except OrchestratorRaisedError as error:
+                reply = wire.decode_error(str(error))
+            except wire.WireError as error:
+                reply = Reply(done=False, actions=(), error=str(error))
+        finally:
+            self._episodes += 1
+            if reply is None:
+                self._engine.drop_episode(episode)
+        self._engine.finish_episode(episode, reply)
+
+    async def _run_entity(self, batch: Batch) -> None:
+        done = False
+        try:
+            name = entity_name(batch.entity_id)
+            text = await self._functions.run_entity(name, batch.entity_id, encode_batch(batch))
+            answer = json.loads(text)
+            done = True
+        except ActivityFailedError as error:
+            failure = {"isError": True, "result": json.dumps(error.reason)}
+            answer = {"entityExists": batch.state is not None, "entityState": batch.state}
+            answer["results"] = [failure] * len(batch.messages)
+            done = True
+        finally:
+            self._episodes += 1
+            if not done:
+                self._entities.drop(batch)
+        self._entities.finish(
+            batch, exists=answer["entityExists"], state=answer["entityState"], results=answer["results"]
+        )
+
+    async def _run_activity(self, task: ActivityTask) -> None:
+        try:
+            if task.name == HTTP_ACTIVITY:
+                result = await call_http(task.input or "{}")
+            else:
+                result = await self._functions.run_activity(task.name, task.instance_id, task.input)
+        except ActivityFailedError as error:
+            self._engine.fail_activity(task, error.reason, error.details)
+        except HttpCallError as error:
+            self._engine.fail_activity(task, f"Activity function '{task.name}' failed: {error}", "")
+        else:
+            self._engine.finish_activity(task, result)
+        finally:
+            self._activities += 1
+            self._wake.set()

@@ -1,0 +1,51 @@
+"""Which instances have something to do now, and when the next one will."""
+
+from __future__ import annotations
+
+import heapq
+from datetime import datetime
+
+
+class Wakeups:
+    """An instance is handed out to one worker at a time; what comes meanwhile wakes it again afterwards."""
+
+    def __init__(self) -> None:
+        self._ready: dict[str, None] = {}
+        self._later: list[tuple[datetime, str]] = []
+        self._busy: set[str] = set()
+        self._again: set[str] = set()
+
+    def add(self, instance_id: str, at: datetime, now: datetime) -> None:
+        if at > now:
+            heapq.heappush(self._later, (at, instance_id))
+        else:
+            self._ready[instance_id] = None
+
+    def take(self, now: datetime) -> str | None:
+        """An instance with work due; it stays taken until `release`."""
+        while self._later and self._later[0][0] <= now:
+            self._ready[heapq.heappop(self._later)[1]] = None
+        while self._ready:
+            instance_id = next(iter(self._ready))
+            del self._ready[instance_id]
+            if instance_id in self._busy:
+                self._again.add(instance_id)
+            else:
+                self._busy.add(instance_id)
+                return instance_id
+        return None
+
+    def release(self, instance_id: str) -> None:
+        self._busy.discard(instance_id)
+        if instance_id in self._again:
+            self._again.discard(instance_id)
+            self._ready[instance_id] = None
+
+    def next_at(self) -> datetime | None:
+        """When the next sleeping instance wakes."""
+        return self._later[0][0] if self._later else None
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is due and nobody is at work."""
+        return not self._ready and not self._busy and not self._again

@@ -1,0 +1,139 @@
+"""Where the app's code runs: one event loop in a thread of its own for `async` functions, a pool for the others.
+
+The rules of the Python worker. The host's own loop is another one, so that a function that blocks stops other
+functions of the app (as on Azure), never the host, which can then say who does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import Any
+
+from .errors import FunctionFailedError
+from .functions import Function
+from .invocation import Context, Invocation, current
+
+_LOG = logging.getLogger("emulator.host")
+
+#: A loop that has not answered for so long is reported as blocked.
+BLOCKED_AFTER_S = 2.0
+
+_WATCH_INTERVAL_S = 0.5
+
+
+class AppSide:
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="app-loop", daemon=True)
+        setting = os.environ.get("PYTHON_THREADPOOL_THREAD_COUNT")
+        self._pool = ThreadPoolExecutor(int(setting) if setting else None, thread_name_prefix="app-sync")
+        self._answered = monotonic()
+        self._reported = False
+        self._running: dict[str, str] = {}
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def running(self) -> Mapping[str, str]:
+        """Function names of invocations under way, by invocation id."""
+        return self._running
+
+    async def call(self, function: Function, arguments: Mapping[str, Any], invocation: Invocation) -> Any:
+        """The function's return value; `FunctionFailedError` if it raises anything but a cancellation of ours."""
+        values = dict(arguments)
+        if function.wants_context:
+            values["context"] = Context(invocation)
+        self._running[invocation.id] = function.name
+        try:
+            if function.is_async:
+                future = asyncio.run_coroutine_threadsafe(self._call_async(function, values, invocation), self._loop)
+                return await asyncio.wrap_future(future)
+            context = contextvars.copy_context()
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._pool, context.run, _call_sync, function, values, invocation)
+        finally:
+            self._running.pop(invocation.id, None)
+
+    async def _call_async(self, function: Function, values: Mapping[str, Any], invocation: Invocation) -> Any:
+        current.set(invocation)
+        task = asyncio.current_task()
+        if task is not None:
+            task.set_name(f"{function.name} {invocation.id}")
+        try:
+            return await function.call(**values)
+        except Exception as error:
+            raise _failed(function, error) from None
+
+    async def watch(self) -> None:
+        """Reports a blocked app loop with the function and the line that blocks it; until cancelled."""
+        while True:
+            self._loop.call_soon_threadsafe(self._mark)
+            await asyncio.sleep(_WATCH_INTERVAL_S)
+            late = monotonic() - self._answered
+            if late > BLOCKED_AFTER_S and not self._reported:
+                self._reported = True
+                _LOG.error("the app's event loop is blocked for %.1f s by %s", late, self._culprit())
+            elif late < BLOCKED_AFTER_S and self._reported:
+                self._reported = False
+                _LOG.warning("the app's event loop answers again")
+
+    def _mark(self) -> None:
+        self._answered = monotonic()
+
+    def _culprit(self) -> str:
+        task = asyncio.current_task(self._loop)
+        name = task.get_name() if task is not None else "a callback"
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
+        return f"{name}; use an async call there or a plain `def` function\n{stack}"
+
+    async def stop(self, timeout: float) -> None:
+        """Waits for what runs, then ends the loop."""
+        deadline = monotonic() + timeout
+        while self._running and monotonic() < deadline:  # noqa: ASYNC110  # the count changes in other threads
+            await asyncio.sleep(0.02)
+        if self._running:
+            _LOG.warning("stopped while running: %s", ", ".join(sorted(set(self._running.values()))))
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._thread.is_alive():
+            closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+            await asyncio.wait([asyncio.wrap_future(closing)], timeout=2.0)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    async def _close(self) -> None:
+        """Ends what the app left on its loop, and the durable client's HTTP session."""
+        http_utils = sys.modules.get("azure.durable_functions.models.utils.http_utils")
+        if http_utils is not None:
+            await http_utils._close_session()
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
+
+
+def _call_sync(function: Function, values: Mapping[str, Any], invocation: Invocation) -> Any:
+    current.set(invocation)
+    try:
+        return function.call(**values)
+    except Exception as error:
+        raise _failed(function, error) from None
+
+
+def _failed(function: Function, error: BaseException) -> FunctionFailedError:
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    return FunctionFailedError(function.name, error, "".join(lines))

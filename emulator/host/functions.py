@@ -1,0 +1,41 @@
+"""One function of the app, as its metadata declares it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One binding of `function.json`; texts are resolved (`%SETTING%`) in `fields`."""
+
+    type: str
+    name: str
+    direction: str
+    fields: Mapping[str, Any]
+
+    def text(self, key: str) -> str | None:
+        value = self.fields.get(key)
+        return value if isinstance(value, str) and value else None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """`parameters` are the names the callable takes, `outs` those of output bindings besides `$return`."""
+
+    name: str
+    call: Callable[..., Any]
+    is_async: bool
+    trigger: Binding
+    inputs: tuple[Binding, ...]
+    outputs: tuple[Binding, ...]
+    parameters: frozenset[str]
+    wants_context: bool
+    retry: Mapping[str, Any] | None
+
+    @property
+    def returns(self) -> Binding | None:
+        """The binding of the return value."""
+        return next((one for one in self.outputs if one.name == "$return"), None)

@@ -1,0 +1,129 @@
+"""`host.json`: what is honoured here, and a warning for the rest."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import HostError
+
+#: What Azure allows an HTTP answer; the load balancer cuts the connection then.
+HTTP_LIMIT_S = 230.0
+
+#: Keys that are read here. A key not listed is named in a warning; a parent listed alone covers its children.
+_HONOURED = {
+    "version",
+    "extensions.http.routePrefix",
+    "extensions.http.maxConcurrentRequests",
+    "extensions.http.maxOutstandingRequests",
+    "extensions.serviceBus.maxConcurrentCalls",
+    "extensions.serviceBus.maxConcurrentSessions",
+    "extensions.serviceBus.maxAutoLockRenewalDuration",
+    "extensions.serviceBus.prefetchCount",
+    "extensions.serviceBus.autoCompleteMessages",
+    "extensions.serviceBus.maxMessageBatchSize",
+    "extensions.serviceBus.sessionIdleTimeout",
+    "extensions.queues.maxPollingInterval",
+    "extensions.queues.visibilityTimeout",
+    "extensions.queues.batchSize",
+    "extensions.queues.newBatchThreshold",
+    "extensions.queues.maxDequeueCount",
+    "extensions.queues.messageEncoding",
+    "extensions.durableTask.hubName",
+    "extensions.durableTask.maxConcurrentActivityFunctions",
+    "extensions.durableTask.maxConcurrentOrchestratorFunctions",
+    "extensions.durableTask.defaultVersion",
+    "extensions.durableTask.versionMatchStrategy",
+    "extensions.durableTask.versionFailureStrategy",
+    "extensions.durableTask.overridableExistingInstanceStates",
+    "functionTimeout",
+    "logging.logLevel",
+}
+
+#: Keys that mean something on Azure only: no warning, they do no harm here.
+_SILENT = {
+    "extensionBundle",
+    "extensions.durableTask.storageProvider",
+    "extensions.durableTask.tracing",
+    "extensions.durableTask.extendedSessionsEnabled",
+    "extensions.durableTask.useGracefulShutdown",
+    "extensions.serviceBus.clientRetryOptions",
+    "logging.applicationInsights",
+    "telemetryMode",
+    "concurrency",
+    "aggregator",
+    "healthMonitor",
+    "$schema",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HostJson:
+    """Values by dotted key. Times in seconds."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def text(self, key: str, default: str) -> str:
+        return str(self.values.get(key, default))
+
+    def number(self, key: str, default: int) -> int:
+        value = self.values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise HostError(f"host.json: {key} must be a whole number, not {value!r}")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise HostError(f"host.json: {key} must be true or false, not {value!r}")
+        return value
+
+    def seconds(self, key: str, default: float) -> float:
+        """A .NET TimeSpan; `-1` (no limit) is infinity."""
+        if key not in self.values:
+            return default
+        return parse_timespan(self.values[key], f"host.json: {key}")
+
+    @property
+    def unknown_keys(self) -> list[str]:
+        """Keys that have no effect here."""
+        known = _HONOURED | _SILENT
+        return sorted(key for key in self.values if not any(key == one or key.startswith(one + ".") for one in known))
+
+
+def load_host_json(app_dir: Path) -> HostJson:
+    path = app_dir / "host.json"
+    if not path.exists():
+        raise HostError(f"{path} is missing: is {app_dir} a function app?")
+    try:
+        document = json.loads(path.read_text())
+        if document["version"] != "2.0":
+            raise HostError(f'{path}: "version" must be "2.0"')
+    except (ValueError, KeyError, TypeError) as error:
+        raise HostError(f"{path}: not a valid host.json: {error!r}") from None
+    return HostJson(dict(_flatten("", document)))
+
+
+def _flatten(prefix: str, value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [item for key, child in value.items() for item in _flatten(f"{prefix}.{key}".lstrip("."), child)]
+    return [(prefix, value)]
+
+
+_TIMESPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,7}))?")
+
+
+def parse_timespan(text: object, where: str) -> float:
+    """Seconds of `[d.]hh:mm:ss[.fffffff]`."""
+    if text == "-1":
+        return float("inf")
+    found = _TIMESPAN.fullmatch(str(text))
+    if found is None:
+        raise HostError(f"{where} must be a time span like 00:05:00, not {text!r}")
+    days, hours, minutes, seconds, fraction = found.groups()
+    whole = int(days or 0) * 86400 + int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+    return whole + float(f"0.{fraction or 0}")

@@ -1,0 +1,164 @@
+"""Puts the parts of the host together: the one place that builds them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from emulator.durable.client import Client
+from emulator.durable.clock import Clock, SystemClock
+from emulator.durable.engine import Engine
+from emulator.durable.entities import Entities
+from emulator.durable.runner import Runner
+from emulator.durable.store import Store
+from emulator.durable.web import Links, WebApi
+
+from .app_side import AppSide
+from .durable_functions import DurableClientReader, DurableFunctions
+from .errors import FunctionFailedError, HostError
+from .functions import Function
+from .host_json import HostJson, load_host_json
+from .indexing import App, index_app
+from .invoker import InputReader, Invoker, OutputWriter
+from .routes import RouteTable
+from .schedule import parse_schedule
+from .settings import Settings, load_settings
+from .site import Site
+from .timer_trigger import TimerTrigger
+
+_LOG = logging.getLogger("emulator.host")
+
+#: How long running functions may go on after a stop was asked for.
+DRAIN_S = 10.0
+
+
+class Server:
+    def __init__(
+        self, app_dir: Path, *, data_dir: Path | None, host: str, port: int, clock: Clock | None = None
+    ) -> None:
+        self._app_dir = app_dir.resolve()
+        self._data_dir = data_dir
+        self._host, self._port = host, port
+        self._clock = clock or SystemClock()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> str:
+        """Serves; gives the URL. `HostError` if the app or its host.json cannot be used, or the port is taken."""
+        settings = load_settings(self._app_dir)
+        host_json = load_host_json(self._app_dir)
+        for key in host_json.unknown_keys:
+            _LOG.warning("host.json: %s has no effect here", key)
+        app = index_app(self._app_dir, settings)
+        for problem in app.problems:
+            _LOG.error("left out: %s", problem)
+        self._store = Store(self._database())
+        self._app_side = AppSide()
+        self._app_side.start()
+        try:
+            return await self._assemble(app, settings, host_json)
+        except BaseException:
+            self._store.close()
+            raise
+
+    def _database(self) -> Path | None:
+        if self._data_dir is None:
+            return None
+        try:
+            self._data_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HostError(f"--data {self._data_dir}: {error.strerror}") from None
+        return self._data_dir / "host.sqlite3"
+
+    async def _assemble(self, app: App, settings: Settings, host_json: HostJson) -> str:
+        directory = str(self._app_dir)
+        durable = DurableFunctions(app.functions, self._app_side, directory)
+        engine = Engine(self._store, self._clock, durable.catalog)
+        entities = Entities(engine)
+        api = WebApi(Client(engine, host_json.values.get("extensions.durableTask.defaultVersion")), entities)
+        routes = RouteTable(
+            [one for one in app.functions if one.trigger.type == "httpTrigger"],
+            host_json.text("extensions.http.routePrefix", "api"),
+        )
+        site = Site(routes, app, engine, api)
+        url = await site.listen(self._host, self._port)
+        self._site = site
+        hub = host_json.text("extensions.durableTask.hubName", "TestHubName")
+        links = Links(f"{url}/runtime/webhooks/durabletask/", f"taskHub={hub}&connection=Storage")
+        readers: dict[str, InputReader] = {"durableClient": DurableClientReader(links, hub)}
+        writers: dict[str, OutputWriter] = {}
+        self._invoker = Invoker(self._app_side, directory, readers, writers)
+        durable.connect(self._invoker)
+        cores = os.cpu_count() or 1
+        self._runner = Runner(
+            engine,
+            entities,
+            durable,
+            max_episodes=host_json.number("extensions.durableTask.maxConcurrentOrchestratorFunctions", 10 * cores),
+            max_activities=host_json.number("extensions.durableTask.maxConcurrentActivityFunctions", 10 * cores),
+        )
+        self._start(self._app_side.watch())
+        self._start(self._runner.run())
+        self._start_timers(app)
+        self._start_service_bus(app, settings, host_json)
+        site.open(self._invoker, links)
+        return url
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(_log_crash)
+        self._tasks.append(task)
+        return task
+
+    def _start_timers(self, app: App) -> None:
+        for one in app.functions:
+            if one.trigger.type == "timerTrigger":
+                schedule = parse_schedule(str(one.trigger.fields["schedule"]))
+                self._start(TimerTrigger(one, schedule, self._store, self._clock, self._run_quietly).run())
+
+    def _start_service_bus(self, app: App, settings: Settings, host_json: HostJson) -> None:
+        functions = [one for one in app.functions if one.trigger.type == "serviceBusTrigger"]
+        self._receivers: list[tuple[Any, asyncio.Task[None]]] = []
+        if not functions:
+            return
+        from .service_bus_trigger import Limits, ServiceBusTrigger
+
+        limits = Limits(
+            max_concurrent_calls=host_json.number("extensions.serviceBus.maxConcurrentCalls", 16),
+            max_renewal_s=host_json.seconds("extensions.serviceBus.maxAutoLockRenewalDuration", 300.0),
+            prefetch_count=host_json.number("extensions.serviceBus.prefetchCount", 0),
+        )
+        for one in functions:
+            connection = settings.connection(str(one.trigger.fields["connection"]))
+            trigger = ServiceBusTrigger(one, connection, limits, self._run_quietly)
+            self._receivers.append((trigger, self._start(trigger.run())))
+
+    async def _run_quietly(self, function: Function, value: Any) -> bool:
+        """Whether the function succeeded; the invoker has logged a failure."""
+        try:
+            await self._invoker.invoke(function, value)
+        except FunctionFailedError:
+            return False
+        return True
+
+    async def stop(self) -> None:
+        """Takes nothing new, lets what runs end, and closes."""
+        for trigger, _ in self._receivers:
+            trigger.stop()
+        waits: list[Awaitable[Any]] = [self._site.stop(DRAIN_S), self._runner.drain(DRAIN_S)]
+        if self._receivers:
+            waits.append(asyncio.wait([task for _, task in self._receivers], timeout=DRAIN_S))
+        await asyncio.gather(*waits)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._app_side.stop(DRAIN_S)
+        self._store.close()
+
+
+def _log_crash(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _LOG.critical("a part of the host has died: %r", error, exc_info=error)

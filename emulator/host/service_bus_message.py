@@ -1,0 +1,89 @@
+"""A received Service Bus message as the function sees it: `func.ServiceBusMessage`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from azure.functions.meta import Datum
+from azure.functions.servicebus import ServiceBusMessage
+from azure.servicebus import ServiceBusReceivedMessage
+from azure.servicebus.amqp import AmqpMessageBodyType
+
+
+def body_of(message: ServiceBusReceivedMessage) -> bytes:
+    """The body's bytes; an AMQP value is taken as text."""
+    if message.body_type is AmqpMessageBodyType.DATA:
+        return b"".join(message.body)
+    value = message.body
+    if message.body_type is AmqpMessageBodyType.VALUE:
+        if isinstance(value, bytes):
+            return value
+        return b"" if value is None else str(value).encode()
+    return b"".join(part if isinstance(part, bytes) else str(part).encode() for part in value)
+
+
+def convert(message: ServiceBusReceivedMessage) -> ServiceBusMessage:
+    properties = plain(message.application_properties or {})
+    fields: dict[str, Any] = {
+        "content_type": message.content_type,
+        "correlation_id": message.correlation_id,
+        "dead_letter_error_description": message.dead_letter_error_description,
+        "dead_letter_reason": message.dead_letter_reason,
+        "dead_letter_source": message.dead_letter_source,
+        # Azure's extension counts from 1: the SDK's count is of deliveries before this one.
+        "delivery_count": (message.delivery_count or 0) + 1,
+        "enqueued_sequence_number": message.enqueued_sequence_number,
+        "enqueued_time_utc": message.enqueued_time_utc,
+        "expires_at_utc": message.expires_at_utc,
+        "label": message.subject,
+        "locked_until": message.locked_until_utc,
+        "lock_token": str(message.lock_token) if message.lock_token else None,
+        "message_id": message.message_id,
+        "partition_key": message.partition_key,
+        "reply_to": message.reply_to,
+        "reply_to_session_id": message.reply_to_session_id,
+        "scheduled_enqueue_time_utc": message.scheduled_enqueue_time_utc,
+        "sequence_number": message.sequence_number,
+        "session_id": message.session_id,
+        "state": int(message.state),
+        "subject": message.subject,
+        "time_to_live": message.time_to_live,
+        "to": message.to,
+    }
+    return ServiceBusMessage(
+        body=body_of(message),
+        trigger_metadata=_metadata(fields, properties),
+        application_properties=properties,
+        user_properties=properties,
+        **fields,
+    )
+
+
+def plain(properties: Mapping[Any, Any]) -> dict[str, Any]:
+    """The SDK gives keys and texts as bytes."""
+    return {_text(key): _text(value) for key, value in properties.items()}
+
+
+def _text(value: Any) -> Any:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _metadata(fields: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Datum]:
+    """The raw trigger metadata behind `ServiceBusMessage.metadata`, in .NET's names."""
+    shown = {_pascal(name): _datum(value) for name, value in fields.items() if value is not None}
+    shown["ApplicationProperties"] = shown["UserProperties"] = Datum(dict(properties), "dict")
+    return shown
+
+
+def _pascal(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _datum(value: Any) -> Datum:
+    if isinstance(value, datetime):
+        return Datum(value.isoformat(), "string")
+    if isinstance(value, timedelta):
+        return Datum(str(value), "string")
+    return Datum(value, "int" if isinstance(value, int) else "string")
