@@ -147,5 +147,6 @@ def _answer(answer: Answer) -> web.Response:
     return web.Response(status=answer.status, text=text, content_type="application/json", headers=dict(answer.headers))
 
 
-def _make_request(*parts: Any) -> web.BaseRequest:
-    return web.BaseRequest(*parts, loop=asyncio.get_running_loop(), client_max_size=_MAX_BODY)
+def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_MAX_BODY)
