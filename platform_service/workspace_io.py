@@ -14,7 +14,7 @@ from azure.core.exceptions import (
     ResourceExistsError,
     ResourceNotFoundError,
 )
-from azure.storage.blob import BlobClient, BlobServiceClient, ContentSettings, ExponentialRetry
+from azure.storage.blob import BlobClient, BlobServiceClient, ContentSettings, LinearRetry
 
 from platform_service.error_model import (
     INPUT_EMPTY,
@@ -52,7 +52,7 @@ class Workspace:
         """Raises ValueError for what is no connection string."""
         self._service = BlobServiceClient.from_connection_string(
             connection,
-            retry_policy=ExponentialRetry(initial_backoff=1, increment_base=2, retry_total=2, random_jitter_range=0),
+            retry_policy=LinearRetry(backoff=2, retry_total=2, random_jitter_range=0),
             connection_timeout=STORAGE_CONNECT_TIMEOUT_S,
             read_timeout=STORAGE_READ_TIMEOUT_S,
         )

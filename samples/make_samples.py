@@ -1,4 +1,4 @@
-"""Makes the sample documents again, byte for byte with the pinned libraries: `python samples/make_samples.py [FOLDER]`.
+"""Makes the sample documents again, always the same: `python samples/make_samples.py [FOLDER]`.
 
 Everything in them was made up for this project. The fonts are those that PDF readers have built in, and Pillow's own,
 so that the result does not depend on the fonts of the machine.

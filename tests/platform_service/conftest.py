@@ -10,14 +10,19 @@ from typing import Any
 
 import pytest
 
+from platform_service.embedding.step import EmbeddingStep
+from platform_service.ocr.step import OcrStep
+from platform_service.sis.step import SisStep
+from platform_service.workspace_io import Workspace
 from tests.azurite import running_azurite
 from tests.emulator.bus.process import Bus, start_bus
 from tests.platform_service.invoker import Invoker
 from tests.platform_service.processes import PROBE, Service, running
+from tests.platform_service.work import Bench
 
 LANES = 2
 #: short, so that what a killed service held comes back soon; a service at work has to renew it
-DIRECTIVE_LOCK = "PT4S"
+DIRECTIVE_LOCK = "PT3S"
 
 
 def bus_configuration() -> dict[str, Any]:
@@ -100,3 +105,31 @@ def serving(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str
     with running(PROBE, tmp_path_factory.mktemp("probe") / "probe.log", environment) as service:
         yield service
         assert service.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def bench(invoker: Invoker, blob_connection: str) -> Iterator[Bench]:
+    workspace = Workspace(blob_connection, max_input_bytes=2**20)
+    yield Bench(invoker, workspace)
+    workspace.close()
+
+
+@pytest.fixture(scope="session")
+def ocr() -> OcrStep:
+    step = OcrStep()
+    step.prepare()
+    return step
+
+
+@pytest.fixture(scope="session")
+def embedding() -> EmbeddingStep:
+    step = EmbeddingStep()
+    step.prepare()
+    return step
+
+
+@pytest.fixture(scope="session")
+def sis() -> SisStep:
+    step = SisStep()
+    step.prepare()
+    return step

@@ -97,7 +97,9 @@ class Invoker:
         self._senders[lane].send_messages(message)
 
     def replies(self, job: str, *kinds: str) -> list[dict[str, Any]]:
-        return [body for body, _ in list(self._replies) if body["jobId"] == job and (not kinds or body["type"] in kinds)]
+        return [
+            body for body, _ in list(self._replies) if body["jobId"] == job and (not kinds or body["type"] in kinds)
+        ]
 
     def messages(self, job: str) -> list[ServiceBusReceivedMessage]:
         return [message for body, message in list(self._replies) if body["jobId"] == job]

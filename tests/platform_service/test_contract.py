@@ -21,7 +21,7 @@ def test_an_attempt_is_acknowledged_and_ends_with_one_result(invoker: Invoker) -
     ack, *_ = replies = invoker.replies(job)
     common = {name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")}
     common["correlation_id"] = directive["correlation_id"]
-    assert ["ACK", "RESULT"] == [reply["type"] for reply in replies]
+    assert [reply["type"] for reply in replies] == ["ACK", "RESULT"]
     assert {**common, "type": "ACK", "timestamp": ack["timestamp"]} == ack
     assert datetime.fromisoformat(ack["timestamp"]).tzinfo is not None
     duration_s = result["metrics"].pop("duration_s")
@@ -65,7 +65,7 @@ def test_heartbeats_tell_of_work_and_of_waiting(invoker: Invoker) -> None:
     invoker.send(second)
     invoker.result(second["jobId"])
     beats = {each["jobId"]: invoker.replies(each["jobId"], "HEARTBEAT") for each in (first, second)}
-    assert ("half way", 0.5) == (beats[first["jobId"]][-1]["note"], beats[first["jobId"]][-1]["progress"])
+    assert (beats[first["jobId"]][-1]["note"], beats[first["jobId"]][-1]["progress"]) == ("half way", 0.5)
     assert beats[second["jobId"]][0]["note"] == "waiting"
     assert beats[second["jobId"]][-1]["note"] == "half way"
     assert beats[second["jobId"]][0]["lease_id"] == second["lease_id"]
@@ -101,8 +101,8 @@ def test_a_duplicate_of_work_in_flight_joins_it(invoker: Invoker) -> None:
     invoker.wait(lambda: len(invoker.replies(directive["jobId"], "ACK")) == 2, "second ACK")
     invoker.result(directive["jobId"])
     invoker.wait(lambda: not invoker.left(directive), "completion of both")
-    assert 1 == len(invoker.replies(directive["jobId"], "RESULT"))
-    assert 1 == invoker.runs(directive)
+    assert len(invoker.replies(directive["jobId"], "RESULT")) == 1
+    assert invoker.runs(directive) == 1
 
 
 def test_a_duplicate_of_finished_work_gets_the_stored_result(invoker: Invoker) -> None:
@@ -112,7 +112,7 @@ def test_a_duplicate_of_finished_work_gets_the_stored_result(invoker: Invoker) -
     first = invoker.result(directive["jobId"])
     invoker.send(directive)
     assert first == invoker.result(directive["jobId"], 2)
-    assert 1 == invoker.runs(directive)
+    assert invoker.runs(directive) == 1
 
 
 def test_another_lease_or_attempt_is_other_work(invoker: Invoker) -> None:
@@ -123,7 +123,7 @@ def test_another_lease_or_attempt_is_other_work(invoker: Invoker) -> None:
     for number, directive in enumerate((first, other_lease, second_attempt), 1):
         invoker.send(directive)
         assert directive["lease_id"] == invoker.result(first["jobId"], number)["lease_id"]
-    assert (2, 1) == (invoker.runs(first), invoker.runs(second_attempt))
+    assert (invoker.runs(first), invoker.runs(second_attempt)) == (2, 1)
 
 
 @pytest.mark.parametrize(

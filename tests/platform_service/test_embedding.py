@@ -1,0 +1,129 @@
+"""EMBEDDING: passages and their vectors."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platform_service.embedding.passages import paragraphs, sentences, split_passages
+from platform_service.embedding.source_text import TextPage
+from platform_service.embedding.step import EmbeddingStep
+from platform_service.error_model import FailedFinal
+from tests.platform_service.work import Bench
+
+STORY = (
+    "The harbour was quiet in the morning. Nobody had seen the ferry leave. At noon the bell rang twice, and the gates "
+    "were opened by the watchman. He had waited since dawn.\n\nIn the evening it rained. The boats stayed in."
+)
+
+
+def test_vectors_have_text_page_and_length_one(bench: Bench, embedding: EmbeddingStep) -> None:
+    """Each passage of a plain text has its page, its place and a vector of 256 numbers."""
+    done = bench.run(embedding, f"{STORY}\f{STORY}".encode(), {"chunk_size": 150, "overlap": 40})
+    chunks = done.result["chunks"]
+    assert list(range(len(chunks))) == [chunk["index"] for chunk in chunks]
+    assert {1, 2} == {chunk["page"] for chunk in chunks}
+    assert (2, len(chunks), 256) == tuple(done.outcome.metrics[name] for name in ("pages", "chunks", "dimensions"))
+    for chunk in chunks:
+        assert len(chunk["vector"]) == 256
+        assert pytest.approx(1.0, abs=1e-3) == np.linalg.norm(chunk["vector"])
+
+
+def test_alike_is_near(bench: Bench, embedding: EmbeddingStep) -> None:
+    """Vectors mean something: a paraphrase is nearer than another subject."""
+    texts = [
+        "The tenant pays the rent every month.",
+        "Monthly rent is paid by the lessee.",
+        "Cats sleep on warm roofs.",
+    ]
+    rows = [bench.run(embedding, text.encode()).result["chunks"][0]["vector"] for text in texts]
+    rent, paraphrase, cats = (np.array(row) for row in rows)
+    assert rent @ paraphrase > rent @ cats + 0.2
+
+
+def test_text_json_keeps_its_pages(bench: Bench, embedding: EmbeddingStep) -> None:
+    """Passages carry the page number of OCR's text.json; pages without text have none."""
+    pages = [{"page": 3, "text": "Third page."}, {"page": 4, "text": ""}, {"page": 9, "text": "Ninth page."}]
+    done = bench.run(embedding, json.dumps({"format": "lucius.text/1", "pages": pages}).encode())
+    assert [(c["page"], c["text"]) for c in done.result["chunks"]] == [(3, "Third page."), (9, "Ninth page.")]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"   \n \f ", "NO_TEXT_FOUND"),
+        (b"\xff\xfe\x00\x01", "INPUT_TYPE_UNSUPPORTED"),
+        (b"%PDF-1.7 ...", "INPUT_TYPE_UNSUPPORTED"),
+        (b'{"some": "json"}', "INPUT_TYPE_UNSUPPORTED"),
+        (b'{"format": "lucius.text/1"}', "INPUT_BROKEN"),
+        (b'{"format": "lucius.text/1", "pages": []}', "NO_TEXT_FOUND"),
+    ],
+)
+def test_bad_input_fails_for_good(data: bytes, code: str, bench: Bench, embedding: EmbeddingStep) -> None:
+    """What is no text, or has none, has a code."""
+    with pytest.raises(FailedFinal) as failed:
+        bench.run(embedding, data)
+    assert code == failed.value.code
+
+
+def test_lines_broken_by_the_margin_are_joined() -> None:
+    """Prose is put together again across line ends; the lines of a form stay lines."""
+    prose = (
+        "The lease begins on the first of May and ends three years later unless it is re-\n"
+        "newed by both parties in writing at least two months before the end of the term.\n"
+        "Short closing line.\n"
+        "A new paragraph begins here and is also long enough to have been broken by its\n"
+        "margin."
+    )
+    assert len([each for each in paragraphs(prose) if "margin" in each or "renewed" in each]) == 2
+    assert paragraphs(prose)[0].startswith("The lease begins")
+    assert (
+        "|".join(paragraphs("Invoice number: 12\nDate: 3 May\nTotal: 40.00"))
+        == "Invoice number: 12|Date: 3 May|Total: 40.00"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It rained. We left.", ["It rained.", "We left."]),
+        ("Dr. Wren came at 7.30 p.m. on Monday.", ["Dr. Wren came at 7.30 p.m. on Monday."]),
+        ("4. Maintenance", ["4. Maintenance"]),
+        ('He said "Stop!" Then he left.', ['He said "Stop!"', "Then he left."]),
+        ("Is it 6.5? Yes.", ["Is it 6.5?", "Yes."]),
+    ],
+)
+def test_sentences(text: str, expected: list[str]) -> None:
+    """Full stops of abbreviations, numbers and headings end no sentence."""
+    assert expected == sentences(text)
+
+
+@given(
+    st.lists(st.text(st.sampled_from("abc XY.,!?\n-1"), max_size=400), min_size=1, max_size=4),
+    st.integers(100, 400),
+    st.integers(0, 400),
+)
+def test_passages_lose_nothing_and_keep_to_their_size(texts: list[str], chunk_size: int, overlap: int) -> None:
+    """Whatever the text: every letter of a page is in its passages in order, and none is longer than asked."""
+    pages = [TextPage(number, text) for number, text in enumerate(texts, 1)]
+    passages = split_passages(pages, chunk_size, overlap)
+    assert list(range(len(passages))) == [passage.index for passage in passages]
+    assert all(0 < len(passage.text) <= chunk_size for passage in passages)
+    without_overlap = split_passages(pages, chunk_size, 0)
+    for page in pages:
+        units = "".join("".join(each.text.split()) for each in without_overlap if each.page == page.number)
+        assert "".join("".join(paragraphs(page.text)).split()) == units
+
+
+def test_passages_overlap_by_whole_sentences() -> None:
+    """A passage begins with the end of the one before."""
+    text = " ".join(f"Sentence number {number} is here." for number in range(1, 13))
+    passages = split_passages([TextPage(1, text)], 150, 60)
+    assert len(passages) > 2
+    for before, after in pairwise(passages):
+        assert sentences(before.text)[-2:] == sentences(after.text)[:2]

@@ -1,0 +1,91 @@
+"""The sample documents through OCR, EMBEDDING and SIS: right words, right pages, and no answer where there is none."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pypdfium2
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from platform_service.embedding.step import EmbeddingStep
+from platform_service.ocr.step import OcrStep
+from platform_service.sis.step import SisStep
+from samples.make_samples import SAMPLES
+from tests.platform_service.invoker import Invoker
+from tests.platform_service.processes import ROOT, running
+from tests.platform_service.work import Bench
+
+FOLDER = ROOT / "samples"
+QUESTIONS: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / "questions.json").read_text())
+
+
+def prompts(questions: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"prompt_set": [{"id": question["id"], "prompt": question["prompt"]} for question in questions]}
+
+
+def check(questions: list[dict[str, Any]], answers: list[dict[str, Any]]) -> None:
+    assert [question["id"] for question in questions] == [answer["id"] for answer in answers]
+    for question, answer in zip(questions, answers, strict=True):
+        if question["expect"] is None:
+            assert (answer["answer"], answer["citation"]) == (None, None), question["id"]
+            assert answer["passages"], "the nearest passage stands beside a missing answer"
+            continue
+        assert answer["answer"] is not None, question["id"]
+        for words in question["expect"]:
+            assert words in answer["answer"], question["id"]
+        citation = answer["citation"]
+        assert question["page"] == citation["page"]
+        cited = next(passage for passage in answer["passages"] if passage["chunk"] == citation["chunk"])
+        assert " ".join(citation["quote"].split()) in " ".join(cited["text"].split())
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_answers_are_right_and_cited(
+    name: str, bench: Bench, ocr: OcrStep, embedding: EmbeddingStep, sis: SisStep
+) -> None:
+    """Each question finds the expected words on the expected page."""
+    text = bench.run(ocr, (FOLDER / name).read_bytes(), name=name)
+    vectors = bench.run(embedding, text.outcome.result_ref)
+    answers = bench.run(sis, vectors.outcome.result_ref, prompts(QUESTIONS[name]))
+    check(QUESTIONS[name], answers.result["answers"])
+
+
+def pixels(name: str, data: bytes) -> NDArray[np.float64]:
+    """All pages, small: two builds of zlib pack the same page into different bytes."""
+    if name.endswith(".pdf"):
+        pages = [page.render(scale=1).to_pil() for page in pypdfium2.PdfDocument(data)]
+    else:
+        pages = [Image.open(BytesIO(data))]
+    return np.concatenate([np.asarray(page.convert("L"), float) for page in pages])
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples_are_as_the_script_makes_them(name: str) -> None:
+    """The committed documents have questions, and look like those that make_samples.py makes."""
+    assert name in QUESTIONS
+    committed, made = pixels(name, (FOLDER / name).read_bytes()), pixels(name, SAMPLES[name]())
+    assert committed.shape == made.shape
+    assert np.abs(committed - made).mean() < 0.5
+
+
+def test_the_three_services_over_the_bus(tmp_path: Path, environment: dict[str, str], invoker: Invoker) -> None:
+    """The scan goes from service to service as processes, each reading the result of the one before."""
+    name = "minutes-scan.pdf"
+    services = ("ocr", "embedding", "sis")
+    started = [running(("platform_service", each), tmp_path / each, environment) for each in services]
+    with started[0], started[1], started[2]:
+        uri = invoker.upload(name, (FOLDER / name).read_bytes())
+        for service, payload in zip(services, (None, {}, prompts(QUESTIONS[name])), strict=True):
+            directive = invoker.directive(service.upper(), payload, input_ref={"uri": uri})
+            invoker.send(directive, service.upper())
+            result = invoker.result(directive["jobId"])
+            assert result["status"] == "SUCCEEDED", result
+            uri = result["result_ref"]["uri"]
+            assert uri.startswith(directive["workspace_ref"]["uri"] + service + "/")
+        check(QUESTIONS[name], json.loads(invoker.download(uri))["answers"])

@@ -1,0 +1,44 @@
+"""One step's work on real blobs, without the bus."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from platform_service.directive_model import Directive
+from platform_service.step import Outcome, Step, Task
+from platform_service.workspace_io import Workspace
+from tests.platform_service.invoker import Invoker
+
+
+@dataclass
+class Done:
+    outcome: Outcome
+    #: the artefact that `result_ref` names
+    result: dict[str, Any]
+    reports: list[tuple[float, str]] = field(default_factory=list)
+
+
+@dataclass
+class Bench:
+    """Where steps are run."""
+
+    invoker: Invoker
+    workspace: Workspace
+
+    def run(self, step: Step, source: bytes | str, payload: Any = None, name: str = "input") -> Done:
+        """`source` is a document's bytes, or the uri of a blob. Raises StepFailed."""
+        uri = source if isinstance(source, str) else self.invoker.upload(f"{uuid4()}/{name}", source)
+        directive = Directive.model_validate(self.invoker.directive(step.step_type, input_ref={"uri": uri}))
+        reports: list[tuple[float, str]] = []
+        task = Task(
+            directive, step.validate(payload), self.workspace, lambda share, note: reports.append((share, note))
+        )
+        outcome = step.execute(task)
+        return Done(outcome, json.loads(self.invoker.download(outcome.result_ref)), reports)
+
+    def artefact(self, done: Done, name: str) -> bytes:
+        """Another artefact beside the result."""
+        return self.invoker.download(done.outcome.result_ref.rsplit("/", 1)[0] + "/" + name)
