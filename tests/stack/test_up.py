@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -17,25 +16,9 @@ import pytest
 from emulator.up.ports import find_free
 from tests import running_stack
 from tests.running_stack import ROOT, STOP_TIMEOUT_S, RunningStack
+from tests.stack.processes import is_gone, until
 
 CHILDREN = {"azurite", "bus", "host", "ocr", "embedding", "sis"}
-
-
-def until(true: Callable[[], bool], what: str, deadline_s: float = 60) -> None:
-    end = time.monotonic() + deadline_s
-    while not true():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    # a process that ended and that nobody has asked about yet
-    state = Path(f"/proc/{pid}/stat")
-    return state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
 
 def pids_of(stack: RunningStack) -> list[int]:
@@ -141,8 +124,6 @@ def test_a_stop_while_starting_leaves_nothing(tmp_path: Path, how: signal.Signal
     state = tmp_path / "up.json"
 
     def started() -> dict[str, int]:
-        import json
-
         children = json.loads(state.read_text())["children"] if state.exists() else {}
         return {name: child["pid"] for name, child in children.items() if child["pid"]}
 

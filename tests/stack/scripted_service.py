@@ -1,0 +1,59 @@
+"""A platform service that does what a test tells it, over the real bus."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+
+from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiveMode
+
+#: DEFAULT routing of the tenant below: every job of these tests comes on one lane
+TENANT = "tenant_a"
+LANE = 15
+
+RECEIVE_TIMEOUT_S = 60
+
+
+class ScriptedService:
+    """Receives the directives of one step type on one lane and sends whatever reply it is told to."""
+
+    def __init__(self, connection: str, subscription: str = "ocr") -> None:
+        self._client = ServiceBusClient.from_connection_string(connection)
+        self._receiver = self._client.get_subscription_receiver(
+            f"global-bus-p{LANE}", subscription, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
+        )
+        self._sender = self._client.get_topic_sender(f"global-bus-replies-p{LANE}")
+
+    def __enter__(self) -> ScriptedService:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def directive(self, job_id: str) -> dict[str, Any]:
+        """The next directive of the job; those of others are dropped."""
+        deadline = time.monotonic() + RECEIVE_TIMEOUT_S
+        while time.monotonic() < deadline:
+            for message in self._receiver.receive_messages(max_message_count=1, max_wait_time=2):
+                directive: dict[str, Any] = json.loads(str(message))
+                if directive["jobId"] == job_id:
+                    return directive
+        raise AssertionError(f"no directive for {job_id} within {RECEIVE_TIMEOUT_S} s")
+
+    def reply(self, directive: dict[str, Any], type_: str, **fields: Any) -> None:
+        body = {
+            "type": type_,
+            **{name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")},
+            "timestamp": datetime.now(UTC).isoformat(),
+        }
+        if type_ == "RESULT":
+            body |= {"status": "SUCCEEDED", "result_ref": {"uri": directive["workspace_ref"]["uri"] + "out.json"}}
+        self.say(json.dumps(body | fields))
+
+    def say(self, text: str) -> None:
+        self._sender.send_messages(ServiceBusMessage(text))

@@ -1,0 +1,133 @@
+"""`make demo` as a newcomer types it: what it shows, and that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.running_stack import ROOT
+from tests.stack.processes import is_gone, until
+
+#: The promise is two minutes after set-up; a busy machine gets the time that pytest gives.
+DEMO_TIMEOUT_S = 170
+
+
+class Demo:
+    """One run of `make demo` without a terminal, its home and temporary folder watched."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self.home, self.temporary, self.output = folder / "home", folder / "tmp", folder / "output"
+        for path in (self.home, self.temporary):
+            path.mkdir()
+        self.before = folders()
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+        with self.output.open("w") as out:
+            self.process = subprocess.Popen(
+                ["make", "--no-print-directory", "demo", *words],
+                cwd=ROOT,
+                env={**environment, "HOME": str(self.home), "TMPDIR": str(self.temporary)},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # a group of its own, for Ctrl-C goes to all of it
+            )
+
+    @property
+    def text(self) -> str:
+        return self.output.read_text()
+
+    def until_it_says(self, words: str) -> None:
+        until(lambda: words in self.text or self.process.poll() is not None, words, DEMO_TIMEOUT_S)
+        assert words in self.text, self.text
+
+    def ends(self) -> int:
+        return self.process.wait(DEMO_TIMEOUT_S)
+
+    def interrupt(self) -> None:
+        """Ctrl-C in its terminal."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def left_nothing(self) -> None:
+        """No process that it named, no file in home and temporary folder, no folder of its own."""
+        for pid in re.findall(r"process (\d+)\)", self.text):
+            until(lambda pid=pid: is_gone(int(pid)), f"process {pid} outlived the demo:\n{self.text}")  # type: ignore[misc]
+        assert [*self.home.iterdir(), *self.temporary.iterdir()] == []
+        assert folders() <= self.before, self.text
+
+
+def folders() -> set[Path]:
+    return set((ROOT / ".lucius").glob("demo-*"))
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    running = Demo(tmp_path)
+    yield running
+    if running.process.poll() is None:
+        running.process.terminate()
+        running.process.wait(DEMO_TIMEOUT_S)
+
+
+def test_the_samples_are_answered(demo: Demo) -> None:
+    """It exits 0 with every sample SUCCEEDED, shows answers with their pages, counts what it took, and is gone."""
+    began = time.monotonic()
+    assert demo.ends() == 0, demo.text
+    assert time.monotonic() - began < 120
+    for answer in ("Margaret Ellison", "FB-2024-0173", "85 newton"):
+        assert answer in demo.text
+    assert re.search(r"invoice\.png  step 3/3 sis  SUCCEEDED  attempt 1/3", demo.text)
+    assert re.search(r"Service Bus: 9 directives, (1[89]|[2-9]\d) replies, 0 dead letters", demo.text)
+    assert "3 of 3 jobs SUCCEEDED" in demo.text
+    assert "\x1b" not in demo.text
+    demo.left_nothing()
+
+
+def test_ones_own_files_and_question(tmp_path: Path) -> None:
+    """DOCS takes files from elsewhere, with spaces in their names too, and ASK a question of one's own."""
+    own = tmp_path / "my invoice.png"
+    shutil.copy(ROOT / "samples" / "invoice.png", own)
+    demo = Demo(tmp_path, f"DOCS='{own}' samples/bw40-manual.pdf", "ASK=Who's the customer?")
+    assert demo.ends() == 0, demo.text
+    assert "Oakbridge" in demo.text
+    assert "2 of 2 jobs SUCCEEDED" in demo.text
+    demo.left_nothing()
+
+
+def test_a_document_that_fails_is_exit_code_1(tmp_path: Path) -> None:
+    """A file that no service can read is told with its code, and the demo does not end well."""
+    broken = tmp_path / "broken.pdf"
+    broken.write_bytes(b"%PDF-1.7 this is none")
+    demo = Demo(tmp_path, f"DOCS={broken}")
+    assert demo.ends() == 2  # make's own code for a recipe that failed
+    assert "FAILED_FINAL" in demo.text
+    assert "0 of 1 jobs SUCCEEDED" in demo.text
+    demo.left_nothing()
+
+
+@pytest.mark.parametrize(
+    "stage",
+    ["starting Azurite", "bus is ready", "azurite is ready", "host is ready", "ocr is ready", "PROCESSING", "stopping"],
+)
+def test_ctrl_c_leaves_nothing(demo: Demo, stage: str) -> None:
+    """Ctrl-C at any stage ends it without a stack trace, and nothing stays behind."""
+    demo.until_it_says(stage)
+    demo.interrupt()
+    assert demo.ends() != 0 or stage == "stopping"
+    assert "Traceback" not in demo.text
+    demo.left_nothing()
+
+
+def test_make_passes_a_stop_on(demo: Demo) -> None:
+    """SIGTERM to make, as a supervisor sends it, stops the demo in order too."""
+    demo.until_it_says("host is ready")
+    demo.process.terminate()
+    assert demo.ends() != 0
+    demo.left_nothing()
