@@ -9,7 +9,7 @@ import numpy as np
 
 from platform_service.embedding.embedder import DIMENSIONS, MODEL, Embedder, Vectors
 from platform_service.embedding.passages import Passage, split_passages
-from platform_service.embedding.source_text import TextPage
+from platform_service.embedding.source_text import TextPage, whole
 from platform_service.error_model import INPUT_BROKEN, FailedFinal
 
 FORMAT = "lucius.vectors/1"
@@ -51,8 +51,8 @@ def to_json(uri: str, text: EmbeddedText) -> dict[str, Any]:
 def from_json(value: dict[str, Any], embedder: Embedder) -> EmbeddedText:
     """Raises FailedFinal. Vectors of another model are made anew from the passages."""
     try:
-        chunks = value["chunks"]
-        passages = [Passage(int(chunk["index"]), int(chunk["page"]), str(chunk["text"])) for chunk in chunks]
+        chunks = [chunk for chunk in value["chunks"] if str(chunk["text"]).strip()]
+        passages = [Passage(int(chunk["index"]), int(chunk["page"]), whole(chunk["text"])) for chunk in chunks]
         if value.get("model") == MODEL:
             vectors = np.array([chunk["vector"] for chunk in chunks], np.float32).reshape(-1, DIMENSIONS)
         else:

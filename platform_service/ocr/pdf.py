@@ -89,7 +89,8 @@ def _text_layer(page: pypdfium2.PdfPage, height: float) -> tuple[Line, ...]:
     for index in range(text.count_chars() + 1):
         code = pdfium.FPDFText_GetUnicode(text, index) if index < text.count_chars() else 10
         if code in (10, 13):
-            line = "".join(letters).strip()
+            # beyond the basic plane pdfium may give a character as two halves of UTF-16
+            line = "".join(letters).encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()
             if line and box:
                 lines.append(Line(line, 1.0, (box[0], height - box[3], box[2], height - box[1])))
             letters, box = [], None

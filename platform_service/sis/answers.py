@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from platform_service.embedding.embedder import Embedder
+from platform_service.embedding.passages import sentences
 from platform_service.settings import ModelEndpoint
 from platform_service.sis import model_endpoint
 from platform_service.sis.retrieval import FoundPassage, FoundSentence, Retrieval
@@ -59,8 +60,6 @@ def _from_model(
 
 
 def _nearest(embedder: Embedder, text: str, passages: list[FoundPassage]) -> FoundSentence:
-    from platform_service.embedding.passages import sentences
-
     rarity = Rarity(found.passage.text for found in passages)
     candidates = [(found, line) for found in passages for line in sentences(found.passage.text)]
     cosines = embedder.embed([line for _, line in candidates]) @ embedder.embed([text])[0]

@@ -83,7 +83,7 @@ def _candidates(passage: str) -> list[tuple[str, float]]:
     """(text, factor): sentences, and a heading or label with the line after it, since "Opening hours" alone answers
     nothing. Such a pair has the words of both, so it counts a little less than a line that says it all."""
     lines = sentences(passage)
-    alone = [(line, 1.0) for line in lines if len(line) > 2]
+    alone = [(line, 1.0) for line in lines]
     pairs = [
         (f"{line} {after}", PAIR_FACTOR)
         for line, after in pairwise(lines)

@@ -53,6 +53,12 @@ def test_text_json_keeps_its_pages(bench: Bench, embedding: EmbeddingStep) -> No
     assert [(c["page"], c["text"]) for c in done.result["chunks"]] == [(3, "Third page."), (9, "Ninth page.")]
 
 
+def test_half_a_surrogate_pair_is_replaced(bench: Bench, embedding: EmbeddingStep) -> None:
+    """JSON may hold what UTF-8 cannot."""
+    data = json.dumps({"format": "lucius.text/1", "pages": [{"page": 1, "text": "Broken \ud83d sign."}]}).encode()
+    assert bench.run(embedding, data).result["chunks"][0]["text"] == "Broken ? sign."
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [

@@ -176,6 +176,12 @@ def test_an_endpoint_out_of_reach_may_come_back(bench: Bench) -> None:
         ask(bench, SisStep(model=ModelEndpoint(gone.url, "tiny-1")), "How much is the rent?")
 
 
+def test_a_document_of_two_letters_is_no_trouble(bench: Bench, sis: SisStep) -> None:
+    """The smallest text has an answer or none, but never a fault."""
+    (answer,) = bench.run(sis, b"ok", {"prompt_set": ["How much is the rent?"]}).result["answers"]
+    assert (answer["answer"], answer["passages"][0]["text"]) == (None, "ok")
+
+
 def test_broken_vectors_fail_for_good(bench: Bench, sis: SisStep) -> None:
     """A vector document without its vectors is refused."""
     data = json.dumps({"format": "lucius.vectors/1", "model": "wordllama-l2_supercat-256", "chunks": [{"text": "x"}]})
