@@ -139,6 +139,9 @@ class Store:
         rows = self._db.execute("SELECT status, count(*) FROM instances GROUP BY status")
         return {Status(status): count for status, count in rows}
 
+    def count(self, table: str) -> int:
+        return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
     def delete_instance(self, instance_id: str) -> None:
         for table in ("instances", "history", "messages", "activities"):
             self._db.execute(f"DELETE FROM {table} WHERE instance_id = ?", (instance_id,))

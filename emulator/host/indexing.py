@@ -20,6 +20,8 @@ from typing import Any
 
 from .errors import BindingError, HostError
 from .functions import Binding, Function
+from .routes import parse_template
+from .schedule import parse_schedule
 from .settings import Settings
 
 _SCRIPT = "function_app.py"
@@ -55,13 +57,16 @@ def index_app(app_dir: Path, settings: Settings) -> App:
     module = _import_script(app_dir)
     declared = _functions_of(module, app_dir)
     functions, problems = [], []
-    for one in declared:
+    routes: dict[tuple[str, str], str] = {}
+    for one in sorted(declared, key=lambda one: str(one.get_function_name())):
         name = one.get_function_name()
         try:
-            functions.append(_read(name, one, settings))
+            function = _read(name, one, settings)
+            _claim_route(function, routes)
+            functions.append(function)
         except BindingError as error:
             problems.append(f"{name}: {error}")
-    return App(app_dir, tuple(sorted(functions, key=lambda one: one.name)), tuple(problems))
+    return App(app_dir, tuple(functions), tuple(problems))
 
 
 def _import_script(app_dir: Path) -> ModuleType:
@@ -137,6 +142,10 @@ def _read(name: str, declared: Any, settings: Settings) -> Function:
     inputs = tuple(one for one in bindings if one is not trigger and one.direction == "IN")
     outputs = tuple(one for one in bindings if one is not trigger and one.direction == "OUT")
     _check_types(trigger, inputs, outputs)
+    if trigger.type == "httpTrigger":
+        parse_template(str(trigger.fields.get("route") or name))
+    elif trigger.type == "timerTrigger":
+        parse_schedule(str(trigger.fields.get("schedule")))
     parameters, wants_context = _check_parameters(call, bindings)
     for one in bindings:
         if one.text("connection") is not None and one.type != "durableClient":
@@ -157,6 +166,19 @@ def _read(name: str, declared: Any, settings: Settings) -> Function:
         wants_context=wants_context,
         retry=declared.get_settings_dict("retry_policy"),
     )
+
+
+def _claim_route(function: Function, taken: dict[tuple[str, str], str]) -> None:
+    """Two functions on one route and method: the second by name would never be reached."""
+    if function.trigger.type != "httpTrigger":
+        return
+    fields = function.trigger.fields
+    route = str(fields.get("route") or function.name).lower().strip("/")
+    claims = [(route, str(method).upper()) for method in fields.get("methods") or ("any",)]
+    for claim in claims:
+        if claim in taken:
+            raise BindingError(f"the route {route!r} ({claim[1]}) is the one of {taken[claim]} already")
+    taken.update(dict.fromkeys(claims, function.name))
 
 
 def _binding(raw: Mapping[str, Any], settings: Settings) -> Binding:

@@ -39,6 +39,11 @@ class Invoker:
         self._readers = readers
         self._writers = writers
 
+    @property
+    def running(self) -> list[str]:
+        """Names of the functions under way."""
+        return sorted(self._app.running.values())
+
     async def invoke(
         self,
         function: Function,

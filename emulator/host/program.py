@@ -51,6 +51,7 @@ async def _serve(args: argparse.Namespace) -> int:
             logging.getLogger("emulator.host").warning("stopped at once")
             os._exit(1)
         stopped.set()
+        logging.getLogger("emulator.host").info("stopping; again: at once")
 
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, stop)

@@ -129,6 +129,9 @@ class Site:
                         for one in self._engine.reports.stalls
                     ]
                 )
+            case "GET", ["admin", "emulator", "running"]:
+                assert self._invoker is not None
+                return web.json_response(self._invoker.running)
             case "GET", ["admin", "emulator", "problems"]:
                 return web.json_response(list(self._app.problems))
             case _:

@@ -1,0 +1,48 @@
+"""Service Bus triggers that write down what they were given; `Seen` is a file, one JSON line a message."""
+
+import asyncio
+import json
+import os
+
+import azure.functions as func
+
+app = func.FunctionApp(http_auth_level=func.AuthLevel.ANONYMOUS)
+
+
+def note(name: str, message: func.ServiceBusMessage) -> None:
+    line = {
+        "function": name,
+        "body": message.get_body().decode(),
+        "message_id": message.message_id,
+        "correlation_id": message.correlation_id,
+        "subject": message.subject,
+        "content_type": message.content_type,
+        "delivery_count": message.delivery_count,
+        "sequence_number": message.sequence_number,
+        "properties": message.application_properties,
+        "enqueued": message.enqueued_time_utc.isoformat(),
+        "lock_token": message.lock_token,
+        "metadata": message.metadata["MessageId"],
+    }
+    with open(os.environ["SEEN_FILE"], "a") as out:
+        out.write(json.dumps(line) + "\n")
+
+
+@app.service_bus_topic_trigger(
+    arg_name="message", topic_name="%TOPIC%", subscription_name="all", connection="BUS_CONNECTION"
+)
+async def from_topic(message: func.ServiceBusMessage) -> None:
+    note("from_topic", message)
+
+
+@app.service_bus_queue_trigger(arg_name="message", queue_name="work", connection="BUS_CONNECTION")
+def from_queue(message: func.ServiceBusMessage) -> None:
+    note("from_queue", message)
+    if message.get_body() == b"bad":
+        raise ValueError("cannot take this")
+
+
+@app.service_bus_queue_trigger(arg_name="message", queue_name="slow", connection="BUS_CONNECTION")
+async def slow(message: func.ServiceBusMessage) -> None:
+    await asyncio.sleep(float(message.get_body()))
+    note("slow", message)

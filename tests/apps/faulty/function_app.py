@@ -1,0 +1,58 @@
+"""One function that works among many that cannot be served."""
+
+import azure.durable_functions as df
+import azure.functions as func
+
+app = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
+
+
+@app.route("good")
+async def good(req: func.HttpRequest) -> str:
+    return "good"
+
+
+@app.route("annotated")
+async def union_annotation(req: func.HttpRequest | None) -> str:
+    return "never"
+
+
+@app.route("extra")
+async def unbound_parameter(req: func.HttpRequest, other: str) -> str:
+    return "never"
+
+
+@app.timer_trigger(schedule="%NO_SUCH_SETTING%", arg_name="timer")
+async def missing_setting(timer: func.TimerRequest) -> None: ...
+
+
+@app.timer_trigger(schedule="every minute", arg_name="timer")
+async def bad_schedule(timer: func.TimerRequest) -> None: ...
+
+
+@app.service_bus_queue_trigger(arg_name="message", queue_name="q", connection="NO_SUCH_CONNECTION")
+async def missing_connection(message: func.ServiceBusMessage) -> None: ...
+
+
+@app.event_hub_message_trigger(arg_name="event", event_hub_name="hub", connection="X")
+async def unknown_trigger(event: func.EventHubEvent) -> None: ...
+
+
+@app.orchestration_trigger(context_name="ctx")
+def wrong_context_name(ctx: df.DurableOrchestrationContext):
+    yield
+
+
+@app.route("blocking-client")
+@app.durable_client_input(client_name="client")
+def sync_client(req: func.HttpRequest, client: df.DurableOrchestrationClient) -> str:
+    return "never"
+
+
+@app.route("broken/{id:nope}")
+async def bad_route(req: func.HttpRequest) -> str:
+    return "never"
+
+
+@app.route("GOOD")
+async def same_route(req: func.HttpRequest) -> str:
+    return "never"

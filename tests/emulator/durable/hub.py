@@ -1,0 +1,118 @@
+"""An engine with real SDK orchestrators, driven by hand on a clock that stands still."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import azure.functions as func
+from azure.durable_functions import Entity, Orchestrator
+
+from emulator.durable import wire
+from emulator.durable.catalog import Catalog, entity_name
+from emulator.durable.client import Client
+from emulator.durable.clock import ManualClock
+from emulator.durable.engine import Engine, Episode
+from emulator.durable.entities import Entities, encode_batch
+from emulator.durable.events import Instance, Kind
+from emulator.durable.store import Store
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+class Hub:
+    """`run` does all that is due; `advance` moves the time and then does it. Counts what was run."""
+
+    def __init__(
+        self,
+        orchestrators: Mapping[str, Callable[..., Any]],
+        activities: Mapping[str, Callable[..., Any]] | None = None,
+        entities: Mapping[str, Callable[..., Any]] | None = None,
+        *,
+        path: Path | None = None,
+        clock: ManualClock | None = None,
+    ) -> None:
+        self._orchestrators = {name: Orchestrator.create(code) for name, code in orchestrators.items()}
+        self._activities = dict(activities or {})
+        self._entities = {name.lower(): Entity.create(code) for name, code in (entities or {}).items()}
+        self.clock = clock or ManualClock(START)
+        self.store = Store(path)
+        catalog = Catalog(orchestrators, self._activities, entities or {})
+        self.engine = Engine(self.store, self.clock, catalog)
+        self.client = Client(self.engine)
+        self.entities = Entities(self.engine)
+        self.episodes = 0
+        self.calls: list[tuple[str, Any]] = []
+
+    def start(self, name: str, value: Any = None, instance_id: str | None = None) -> str:
+        """As the SDK's client posts it: JSON text in a JSON string."""
+        text = None if value is None else json.dumps(json.dumps(value))
+        return self.client.start(name, instance_id, text)
+
+    def raise_event(self, instance_id: str, name: str, value: Any = None) -> None:
+        self.client.raise_event(instance_id, name, json.dumps(value))
+
+    def run(self) -> None:
+        while self._run_one():
+            pass
+
+    def advance(self, **by: float) -> None:
+        """Step by step over every timer on the way, as real time would pass."""
+        end = self.clock.now() + timedelta(**by)
+        self.run()
+        while (at := self.engine.next_wake()) is not None and at <= end:
+            self.clock.advance_to(max(at, self.clock.now()))
+            self.run()
+        self.clock.advance_to(end)
+        self.run()
+
+    def _run_one(self) -> bool:
+        episode = self.engine.next_episode()
+        if episode is not None:
+            self.run_episode(episode)
+            return True
+        batch = self.entities.next_batch()
+        if batch is not None:
+            code = self._entities[entity_name(batch.entity_id)]
+            answer = json.loads(code(func.EntityContext(encode_batch(batch))))
+            self.entities.finish(
+                batch, exists=answer["entityExists"], state=answer["entityState"], results=answer["results"]
+            )
+            return True
+        task = self.engine.next_activity()
+        if task is None:
+            return False
+        value = None if task.input is None else json.loads(task.input)
+        self.calls.append((task.name, value))
+        try:
+            self.engine.finish_activity(task, json.dumps(self._activities[task.name](value)))
+        except Exception as error:
+            self.engine.fail_activity(task, f"Activity function '{task.name}' failed: {error}", "")
+        return True
+
+    def run_episode(self, episode: Episode) -> None:
+        self.episodes += 1
+        context = wire.encode_context(episode.instance, episode.history, episode.new_from)
+        try:
+            reply = wire.decode_reply(self._orchestrators[episode.instance.name](func.OrchestrationContext(context)))
+        except Exception as error:
+            reply = wire.decode_error(str(error))
+        self.engine.finish_episode(episode, reply)
+
+    def status(self, instance_id: str) -> Instance:
+        return self.client.status(instance_id)
+
+    def outcome(self, instance_id: str) -> tuple[str, Any]:
+        """Runtime status and decoded output."""
+        instance = self.status(instance_id)
+        return instance.status.value, None if instance.output is None else json.loads(instance.output)
+
+    def kinds(self, instance_id: str) -> list[Kind]:
+        return [event.kind for event in self.client.history(self.status(instance_id))]
+
+    @property
+    def stalls(self) -> list[str]:
+        return [report.reason for report in self.engine.reports.stalls]

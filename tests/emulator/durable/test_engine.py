@@ -1,0 +1,439 @@
+"""What orchestrations do, by the extension's rules, on an engine without sockets."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import azure.durable_functions as df
+import pytest
+
+from emulator.durable.errors import FunctionNotFoundError, InstanceExistsError, InstanceGoneError
+from tests.emulator.durable.hub import Hub
+
+Context = df.DurableOrchestrationContext
+TEN_MINUTES = timedelta(minutes=10)
+
+
+def upper(value: str) -> str:
+    return value.upper()
+
+
+def broken(value: Any) -> Any:
+    raise ValueError(f"no {value}")
+
+
+def one_call(context: Context) -> Any:
+    return (yield context.call_activity("upper", context.get_input()))
+
+
+def test_an_activitys_result_comes_back() -> None:
+    """A call to an activity gets its input and returns its result; the instance completes."""
+    hub = Hub({"one_call": one_call}, {"upper": upper})
+    instance_id = hub.start("one_call", "word")
+    assert hub.status(instance_id).status == "Pending"
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", "WORD")
+    assert hub.episodes == 2
+    assert hub.stalls == []
+
+
+def test_calls_in_parallel_keep_their_order() -> None:
+    """task_all gives the results in the order of its tasks."""
+
+    def fan(context: Context) -> Any:
+        return (yield context.task_all([context.call_activity("upper", one) for one in "abc"]))
+
+    hub = Hub({"fan": fan}, {"upper": upper})
+    instance_id = hub.start("fan")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", ["A", "B", "C"])
+
+
+def test_a_failed_activity_fails_the_orchestration() -> None:
+    """An exception that nobody catches is the orchestration's failure, in the extension's words."""
+
+    def calls(context: Context) -> Any:
+        yield context.call_activity("broken", 7)
+
+    hub = Hub({"calls": calls}, {"broken": broken})
+    instance_id = hub.start("calls")
+    hub.run()
+    status, output = hub.outcome(instance_id)
+    assert status == "Failed"
+    assert output.startswith("Orchestrator function 'calls' failed: Activity function 'broken' failed: no 7")
+
+
+def test_a_failed_activity_can_be_caught() -> None:
+    """The orchestrator sees the failure as an exception where it waits."""
+
+    def calls(context: Context) -> Any:
+        try:
+            yield context.call_activity("broken", 7)
+        except Exception as error:
+            return "no 7" in str(error)
+
+    hub = Hub({"calls": calls}, {"broken": broken})
+    instance_id = hub.start("calls")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", True)
+
+
+@pytest.mark.parametrize(("fails", "expected"), [(0, 1), (2, 3), (3, 3)])
+def test_retries_follow_their_options(fails: int, expected: int) -> None:
+    """A failing activity is called again after each interval, as often as the options say."""
+    attempts: list[int] = []
+
+    def flaky(value: Any) -> int:
+        attempts.append(1)
+        if len(attempts) <= fails:
+            raise ValueError("not yet")
+        return len(attempts)
+
+    def calls(context: Context) -> Any:
+        options = df.RetryOptions(60_000, 3)
+        return (yield context.call_activity_with_retry("flaky", options, None))
+
+    hub = Hub({"calls": calls}, {"flaky": flaky})
+    instance_id = hub.start("calls")
+    hub.run()
+    assert len(attempts) == 1
+    hub.advance(minutes=2.5)
+    assert len(attempts) == expected
+    if fails < 3:
+        assert hub.outcome(instance_id) == ("Completed", expected)
+    else:
+        # The extension waits once more after the last failure.
+        assert hub.outcome(instance_id)[0] == "Running"
+        hub.advance(minutes=1)
+        assert hub.outcome(instance_id)[0] == "Failed"
+    assert hub.stalls == []
+
+
+def event_or_timer(context: Context) -> Any:
+    timer = context.create_timer(context.current_utc_datetime + TEN_MINUTES)
+    event = context.wait_for_external_event("go")
+    winner = yield context.task_any([event, timer])
+    if winner is event:
+        timer.cancel()
+        return event.result
+    return "late"
+
+
+def test_an_event_wins_against_a_timer() -> None:
+    """The event's payload comes back, and the cancelled timer does not hold the instance open."""
+    hub = Hub({"w": event_or_timer})
+    instance_id = hub.start("w")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Running", None)
+    hub.raise_event(instance_id, "go", {"a": 1})
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", {"a": 1})
+    assert hub.stalls == []
+
+
+def test_a_timer_fires_when_it_is_due_and_not_before() -> None:
+    """Nothing happens up to the instant; then the timer wins."""
+    hub = Hub({"w": event_or_timer})
+    instance_id = hub.start("w")
+    hub.advance(minutes=9, seconds=59)
+    assert hub.outcome(instance_id)[0] == "Running"
+    hub.advance(seconds=1)
+    assert hub.outcome(instance_id) == ("Completed", "late")
+
+
+def test_an_early_event_waits_for_its_waiter() -> None:
+    """An event that comes before the wait is kept; one for a pending instance too."""
+
+    def later(context: Context) -> Any:
+        yield context.create_timer(context.current_utc_datetime + TEN_MINUTES)
+        return (yield context.wait_for_external_event("go"))
+
+    hub = Hub({"later": later})
+    instance_id = hub.start("later")
+    hub.raise_event(instance_id, "go", "early")
+    hub.advance(minutes=10)
+    assert hub.outcome(instance_id) == ("Completed", "early")
+
+
+def test_a_long_timer_goes_in_legs() -> None:
+    """A timer over six days fires at its time, with legs of three days in the history."""
+
+    def long(context: Context) -> Any:
+        yield context.create_timer(context.current_utc_datetime + timedelta(days=8))
+        return context.current_utc_datetime.isoformat()
+
+    hub = Hub({"long": long})
+    instance_id = hub.start("long")
+    hub.advance(days=7.9)
+    assert hub.outcome(instance_id)[0] == "Running"
+    hub.advance(days=0.2)
+    assert hub.outcome(instance_id)[0] == "Completed"
+    assert sum(kind.name == "TIMER_FIRED" for kind in hub.kinds(instance_id)) > 1
+
+
+def test_a_sub_orchestration_answers_its_parent() -> None:
+    """A child runs as an instance of its own, and its output is the parent's result."""
+
+    def parent(context: Context) -> Any:
+        named = yield context.call_sub_orchestrator("one_call", "a", "child-1")
+        unnamed = yield context.call_sub_orchestrator("one_call", "b")
+        return [named, unnamed]
+
+    hub = Hub({"parent": parent, "one_call": one_call}, {"upper": upper})
+    instance_id = hub.start("parent")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", ["A", "B"])
+    assert hub.outcome("child-1") == ("Completed", "A")
+
+
+def test_a_failed_sub_orchestration_fails_where_it_is_awaited() -> None:
+    """The parent gets an exception with the child's words."""
+
+    def parent(context: Context) -> Any:
+        try:
+            yield context.call_sub_orchestrator("child", None)
+        except Exception as error:
+            return str(error)
+
+    def child(context: Context) -> Any:
+        raise ValueError("no way")
+        yield
+
+    hub = Hub({"parent": parent, "child": child})
+    instance_id = hub.start("parent")
+    hub.run()
+    assert "Orchestrator function 'child' failed: no way" in hub.outcome(instance_id)[1]
+
+
+def test_continue_as_new_starts_over_with_an_empty_history() -> None:
+    """Each round has its own input and history; events that nobody took are dropped (P6)."""
+
+    def rounds(context: Context) -> Any:
+        left = context.get_input()
+        yield context.call_activity("upper", "x")
+        if left:
+            context.continue_as_new(left - 1)
+            return None
+        return "end"
+
+    hub = Hub({"rounds": rounds}, {"upper": upper})
+    instance_id = hub.start("rounds", 3)
+    execution = hub.status(instance_id).execution_id
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", "end")
+    assert len(hub.calls) == 4
+    assert hub.status(instance_id).execution_id != execution
+    assert len(hub.kinds(instance_id)) < 12
+
+
+def test_custom_status_is_kept_when_it_is_falsy() -> None:
+    """P8: the SDK leaves a falsy custom status out, so it never clears one."""
+
+    def talks(context: Context) -> Any:
+        context.set_custom_status({"at": 1})
+        yield context.wait_for_external_event("go")
+        context.set_custom_status("")
+
+    hub = Hub({"talks": talks})
+    instance_id = hub.start("talks")
+    hub.run()
+    assert hub.status(instance_id).custom_status == '{"at": 1}'
+    hub.raise_event(instance_id, "go")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", None)
+    assert hub.status(instance_id).custom_status == '{"at": 1}'
+
+
+def test_terminate_ends_at_once() -> None:
+    """A terminated instance has the reason as output, and takes no events any more."""
+    hub = Hub({"w": event_or_timer})
+    instance_id = hub.start("w")
+    hub.run()
+    hub.client.terminate(instance_id, "enough")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Terminated", "enough")
+    with pytest.raises(InstanceGoneError):
+        hub.raise_event(instance_id, "go")
+    hub.advance(minutes=20)
+    assert hub.outcome(instance_id) == ("Terminated", "enough")
+
+
+def test_suspended_instances_hold_events_back() -> None:
+    """Events that come while suspended take effect after resume."""
+    hub = Hub({"w": event_or_timer})
+    instance_id = hub.start("w")
+    hub.run()
+    hub.client.suspend(instance_id, "wait")
+    hub.run()
+    assert hub.outcome(instance_id)[0] == "Suspended"
+    hub.client.resume(instance_id, "go on")
+    hub.raise_event(instance_id, "go", 1)
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", 1)
+
+
+def test_a_suspended_instance_calls_no_activity() -> None:
+    """What the code asks for while suspended is scheduled after resume."""
+
+    def calls(context: Context) -> Any:
+        yield context.wait_for_external_event("go")
+        return (yield context.call_activity("upper", "x"))
+
+    hub = Hub({"calls": calls}, {"upper": upper})
+    instance_id = hub.start("calls")
+    hub.run()
+    hub.client.suspend(instance_id, "")
+    hub.raise_event(instance_id, "go")
+    hub.run()
+    assert hub.calls == []
+    assert hub.outcome(instance_id)[0] == "Suspended"
+    hub.client.resume(instance_id, "")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", "X")
+    assert hub.stalls == []
+
+
+def test_rewind_makes_the_failed_call_again() -> None:
+    """After rewind only what failed runs again, and the instance can complete."""
+    healed = False
+
+    def sick(value: Any) -> str:
+        if not healed:
+            raise ValueError("sick")
+        return "well"
+
+    def calls(context: Context) -> Any:
+        first = yield context.call_activity("upper", "a")
+        second = yield context.call_activity("sick", None)
+        return [first, second]
+
+    hub = Hub({"calls": calls}, {"upper": upper, "sick": sick})
+    instance_id = hub.start("calls")
+    hub.run()
+    assert hub.outcome(instance_id)[0] == "Failed"
+    healed = True
+    hub.client.rewind(instance_id, "healed")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", ["A", "well"])
+    assert [name for name, _ in hub.calls] == ["upper", "sick", "sick"]
+
+
+def test_restart_runs_the_same_input_again() -> None:
+    """With a new id both instances exist; with the same id the old one is replaced."""
+    hub = Hub({"one_call": one_call}, {"upper": upper})
+    instance_id = hub.start("one_call", "x")
+    hub.run()
+    again = hub.client.restart(instance_id, with_new_id=True)
+    assert hub.client.restart(instance_id, with_new_id=False) == instance_id
+    hub.run()
+    assert hub.outcome(again) == hub.outcome(instance_id) == ("Completed", "X")
+    assert again != instance_id
+
+
+def test_a_live_id_is_refused_and_a_finished_one_replaced() -> None:
+    """Starting an id again is an error while it lives, and silently replaces it afterwards (A6)."""
+    hub = Hub({"one_call": one_call}, {"upper": upper})
+    hub.start("one_call", "a", "same")
+    with pytest.raises(InstanceExistsError):
+        hub.start("one_call", "b", "same")
+    hub.run()
+    hub.start("one_call", "b", "same")
+    hub.run()
+    assert hub.outcome("same") == ("Completed", "B")
+
+
+def test_unknown_functions_are_named() -> None:
+    """A client's start is refused; an orchestrator that calls an unknown activity fails, with the known names."""
+
+    def lost(context: Context) -> Any:
+        yield context.call_activity("nowhere", None)
+
+    hub = Hub({"lost": lost}, {"upper": upper})
+    with pytest.raises(FunctionNotFoundError, match="'lost'"):
+        hub.start("found")
+    instance_id = hub.start("lost")
+    hub.run()
+    status, output = hub.outcome(instance_id)
+    assert status == "Failed"
+    assert "'nowhere' doesn't exist" in output
+    assert "'upper'" in output
+
+
+def test_a_changed_orchestrator_is_caught() -> None:
+    """Code that no longer asks for what the history holds fails the instance as non-deterministic."""
+    names = iter(["upper", "other", "other"])
+
+    def changing(context: Context) -> Any:
+        yield context.call_activity(next(names), "x")
+        yield context.wait_for_external_event("go")
+
+    hub = Hub({"changing": changing}, {"upper": upper, "other": upper})
+    instance_id = hub.start("changing")
+    hub.run()
+    status, output = hub.outcome(instance_id)
+    assert status == "Failed"
+    assert "Non-Deterministic workflow detected" in output
+
+
+def test_late_results_of_an_older_execution_are_dropped() -> None:
+    """An activity of an instance that was replaced meanwhile does not reach its successor."""
+
+    def calls(context: Context) -> Any:
+        return (yield context.call_activity("upper", context.get_input()))
+
+    hub = Hub({"calls": calls}, {"upper": upper})
+    hub.start("calls", "old", "same")
+    hub.run_episode(hub.engine.next_episode())  # type: ignore[arg-type]
+    old = hub.engine.next_activity()
+    assert old is not None
+    hub.client.terminate("same", "")
+    hub.run()
+    hub.start("calls", "new", "same")
+    hub.engine.finish_activity(old, '"OLD"')
+    hub.run()
+    assert hub.outcome("same") == ("Completed", "NEW")
+
+
+def test_entities_answer_calls_and_take_signals() -> None:
+    """Operations run one after another; a call returns the entity's result, an error raises."""
+
+    def counter(context: df.DurableEntityContext) -> None:
+        state = context.get_state(lambda: 0)
+        if context.operation_name == "add":
+            state += context.get_input()
+            context.set_state(state)
+        elif context.operation_name == "fail":
+            raise ValueError("cannot")
+        context.set_result(state)
+
+    def uses(context: Context) -> Any:
+        one = df.EntityId("Counter", "k")
+        context.signal_entity(one, "add", 5)
+        value = yield context.call_entity(one, "add", 2)
+        try:
+            yield context.call_entity(one, "fail")
+        except Exception as error:
+            return [value, str(error)]
+
+    hub = Hub({"uses": uses}, entities={"counter": counter})
+    instance_id = hub.start("uses")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", [7, "cannot"])
+    assert json.loads(hub.entities.state("counter", "k") or "") == 7
+    hub.entities.signal("counter", "k", "add", json.dumps("3"))
+    hub.run()
+    assert json.loads(hub.entities.state("counter", "k") or "") == 10
+    assert hub.stalls == []
+
+
+def test_purge_leaves_nothing() -> None:
+    """A purged instance is unknown, and its rows are gone."""
+    hub = Hub({"one_call": one_call}, {"upper": upper})
+    instance_id = hub.start("one_call", "x")
+    hub.run()
+    hub.client.purge(instance_id)
+    assert hub.store.instance(instance_id) is None
+    tables = ("instances", "history", "messages", "activities")
+    assert {name: hub.store.count(name) for name in tables} == dict.fromkeys(tables, 0)

@@ -1,0 +1,168 @@
+"""The stall detector: what hangs on Azure is named, and what does not is left in peace."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import azure.durable_functions as df
+import pytest
+
+from tests.emulator.durable.hub import Hub
+
+Context = df.DurableOrchestrationContext
+HOUR = timedelta(hours=1)
+
+
+def p1_two_waits_on_one_name(context: Context) -> Any:
+    yield context.call_activity("echo", "a moment")
+    first = yield context.wait_for_external_event("answer")
+    second = yield context.wait_for_external_event("answer")
+    return [first, second]
+
+
+def p3_winner_scheduled_earlier(context: Context) -> Any:
+    result = context.wait_for_external_event("result")
+    ack = context.wait_for_external_event("ack")
+    yield context.task_any([ack, result])
+    timer = context.create_timer(context.current_utc_datetime + HOUR)
+    yield context.task_any([result, timer])
+    return result.result  # the timer is not cancelled
+
+
+def p3_right(context: Context) -> Any:
+    result = context.wait_for_external_event("result")
+    ack = context.wait_for_external_event("ack")
+    yield context.task_any([ack, result])
+    timer = context.create_timer(context.current_utc_datetime + HOUR)
+    yield context.task_any([result, timer])
+    timer.cancel()
+    return result.result
+
+
+def p4_open_timer(context: Context) -> Any:
+    timer = context.create_timer(context.current_utc_datetime + HOUR)
+    event = context.wait_for_external_event("go")
+    yield context.task_any([event, timer])
+    return "done"
+
+
+def p4_raises_with_open_timer(context: Context) -> Any:
+    timer = context.create_timer(context.current_utc_datetime + HOUR)
+    event = context.wait_for_external_event("go")
+    yield context.task_any([event, timer])
+    raise ValueError("enough")
+
+
+def wrong_case(context: Context) -> Any:
+    return (yield context.wait_for_external_event("Go"))
+
+
+def hub() -> Hub:
+    codes = (
+        p1_two_waits_on_one_name,
+        p3_winner_scheduled_earlier,
+        p3_right,
+        p4_open_timer,
+        p4_raises_with_open_timer,
+        wrong_case,
+    )
+    return Hub({code.__name__: code for code in codes}, {"echo": lambda value: value})
+
+
+def test_p1_an_early_event_answers_two_waits_of_its_name() -> None:
+    """The code gets the event twice and returns; the extension still waits: stalled for ever."""
+    one = hub()
+    instance_id = one.start("p1_two_waits_on_one_name")
+    one.raise_event(instance_id, "answer", 1)
+    one.run()
+    assert one.outcome(instance_id) == ("Running", None)
+    (report,) = one.engine.reports.stalls
+    assert report.for_ever
+    assert "event 'answer'" in report.reason
+    assert "a name of its own" in report.reason
+
+
+def test_p1_another_event_of_the_name_ends_the_stall() -> None:
+    """What Azure would do with a second event: the extension's wait is over, and so is the instance."""
+    one = hub()
+    instance_id = one.start("p1_two_waits_on_one_name")
+    one.raise_event(instance_id, "answer", 1)
+    one.run()
+    one.raise_event(instance_id, "answer", 2)
+    one.run()
+    assert one.outcome(instance_id)[0] == "Completed"
+    assert one.engine.reports.stalls[0].over_at is not None
+
+
+def test_p2_the_sdks_payload_is_text_and_a_raw_one_is_not() -> None:
+    """The SDK's client double-encodes: the orchestrator gets a str of JSON; a raw post arrives decoded."""
+
+    def waits(context: Context) -> Any:
+        value = yield context.wait_for_external_event("e")
+        return [type(value).__name__, value]
+
+    one = Hub({"waits": waits})
+    sdk, raw = one.start("waits"), one.start("waits")
+    one.client.raise_event(sdk, "e", '"{\\"a\\": 1}"')
+    one.client.raise_event(raw, "e", '{"a": 1}')
+    one.run()
+    assert one.outcome(sdk) == ("Completed", ["str", '{"a": 1}'])
+    assert one.outcome(raw) == ("Completed", ["dict", {"a": 1}])
+
+
+def test_p3_a_winner_that_was_scheduled_earlier() -> None:
+    """The extension waits for the new timer alone: the instance hangs until that has fired."""
+    one = hub()
+    instance_id = one.start("p3_winner_scheduled_earlier")
+    one.raise_event(instance_id, "ack")
+    one.run()
+    assert one.stalls == []
+    one.raise_event(instance_id, "result", 7)
+    one.run()
+    assert one.outcome(instance_id) == ("Running", None)
+    (report,) = one.engine.reports.stalls
+    assert not report.for_ever
+    assert "cancel the new timer" in report.reason
+    one.advance(hours=1)
+    assert one.outcome(instance_id) == ("Completed", 7)
+
+
+def test_p3_done_right_is_no_stall() -> None:
+    """R4: the fresh timer is cancelled as soon as the reused event wins."""
+    one = hub()
+    instance_id = one.start("p3_right")
+    one.raise_event(instance_id, "ack")
+    one.run()
+    one.raise_event(instance_id, "result", 7)
+    one.run()
+    assert one.outcome(instance_id) == ("Completed", 7)
+    assert one.stalls == []
+
+
+@pytest.mark.parametrize("name", ["p4_open_timer", "p4_raises_with_open_timer"])
+def test_p4_an_open_timer_holds_the_end_up(name: str) -> None:
+    """Returning or raising with an open timer leaves the instance Running until the timer has fired."""
+    one = hub()
+    instance_id = one.start(name)
+    one.run()
+    one.raise_event(instance_id, "go")
+    one.run()
+    assert one.outcome(instance_id) == ("Running", None)
+    (reason,) = one.stalls
+    assert "Cancel timers in `finally`" in reason
+    one.advance(hours=1)
+    assert one.outcome(instance_id)[0] in ("Completed", "Failed")
+
+
+def test_an_events_name_in_another_case_is_lost() -> None:
+    """The extension matches names without case, the SDK with it: the event is taken and the code never wakes."""
+    one = hub()
+    instance_id = one.start("wrong_case")
+    one.run()
+    one.raise_event(instance_id, "go")
+    one.run()
+    assert one.outcome(instance_id)[0] == "Running"
+    (report,) = one.engine.reports.stalls
+    assert report.for_ever
+    assert "case" in report.reason

@@ -1,0 +1,130 @@
+"""A host as a program of its own, on a free port."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+ROOT = Path(__file__).parents[3]
+APPS = ROOT / "tests" / "apps"
+START_TIMEOUT_S = 30.0
+#: For things that happen at once on an idle machine.
+SOON_S = 30.0
+
+
+@dataclass
+class Host:
+    process: subprocess.Popen[str]
+    url: str
+    log_path: Path
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("POST", path, **options)
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        return httpx.request(method, self.url + path, timeout=SOON_S, **options)
+
+    def kill(self) -> None:
+        """SIGKILL: nothing gets a chance to be saved."""
+        self.process.kill()
+        self._wait()
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._wait()
+
+    def _wait(self) -> int:
+        code = self.process.wait(timeout=START_TIMEOUT_S)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+    # --- durable
+
+    def start(self, orchestrator: str, value: Any = None, instance_id: str | None = None) -> str:
+        """Through the app's own starter function, that is through the SDK's client."""
+        query = {} if instance_id is None else {"id": instance_id}
+        answer = self.post(f"/start/{orchestrator}", params=query, json=value)
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["id"])
+
+    def status(self, instance_id: str, **query: str) -> dict[str, Any]:
+        answer = self.get(f"/runtime/webhooks/durabletask/instances/{instance_id}", params=query)
+        assert answer.status_code in (200, 202), answer.status_code
+        return dict(answer.json())
+
+    def wait_for(self, instance_id: str, *statuses: str, within: float = SOON_S) -> dict[str, Any]:
+        wanted = statuses or ("Completed", "Failed", "Terminated")
+        return eventually(
+            lambda: found if (found := self.status(instance_id))["runtimeStatus"] in wanted else None,
+            lambda: f"{self.status(instance_id)}\n{self.log[-3000:]}",
+            within,
+        )
+
+    @property
+    def stalls(self) -> list[dict[str, Any]]:
+        return list(self.get("/admin/emulator/stalls").json())
+
+
+T = TypeVar("T")
+
+
+def eventually(probe: Callable[[], T | None], explain: Callable[[], str] = lambda: "", within: float = SOON_S) -> T:
+    """What `probe` gives once it is true; fails with `explain` after `within` seconds."""
+    deadline = time.monotonic() + within
+    while True:
+        found = probe()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"it did not happen within {within} s: {explain()}"
+        time.sleep(0.05)
+
+
+def launch(
+    app: Path, log_path: Path, *arguments: str | Path, environment: dict[str, str] | None = None, port: int = 0
+) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "emulator", "host", "--app", str(app), "--port", str(port), *map(str, arguments)]
+    with log_path.open("a") as log:
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
+
+
+def start_host(
+    app: Path | str,
+    folder: Path,
+    *arguments: str | Path,
+    environment: dict[str, str] | None = None,
+    port: int = 0,
+) -> Host:
+    """Starts a host for an app of `tests/apps` (or a path) and waits until it serves; logs go to `folder`."""
+    log_path = folder / "host.log"
+    process = launch(APPS / app, log_path, *arguments, environment=environment, port=port)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line.startswith("ready http://"):
+        process.kill()
+        raise AssertionError(f"the host did not become ready: {line!r}, {process.wait()}, {log_path.read_text()}")
+    return Host(process, line.split()[1], log_path)

@@ -1,0 +1,167 @@
+"""Orchestrations of a real app on the unmodified SDK, over real HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.emulator.host.process import Host, eventually, start_host
+
+API = "/runtime/webhooks/durabletask"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    running = start_host("tour", tmp_path_factory.mktemp("host"))
+    yield running
+    stalls = running.stalls
+    assert running.stop() == 0
+    assert stalls == []
+
+
+@pytest.mark.parametrize(
+    ("orchestrator", "value", "output"),
+    [
+        ("chain", "Hi", ["HI", {"word": "hi", "by": "whisper"}]),
+        ("fan_out", ["a", "b", "c"], ["A", "B", "C"]),
+        ("sleeper", 0.2, "awake"),
+        ("approval", 0.2, "timed out"),
+        ("parent", ["X"], [["X", {"word": "x", "by": "whisper"}]]),
+        ("countdown", 2, "lift-off"),
+    ],
+)
+def test_orchestrations_complete(host: Host, orchestrator: str, value: Any, output: Any) -> None:
+    """Chaining, fan-out, timers, sub-orchestrations and continue_as_new give their results."""
+    ended = host.wait_for(host.start(orchestrator, value))
+    assert (ended["runtimeStatus"], ended["output"]) == ("Completed", output)
+
+
+def test_retries_run_until_success(host: Host, tmp_path: Path) -> None:
+    """The third attempt succeeds, and there were exactly three."""
+    plan = {"file": str(tmp_path / "attempts"), "fails": 2}
+    ended = host.wait_for(host.start("retrying", plan))
+    assert (ended["runtimeStatus"], ended["output"]) == ("Completed", 3)
+
+
+def test_a_failure_carries_the_exception(host: Host, tmp_path: Path) -> None:
+    """The output of a failed orchestration names the activity's exception."""
+    ended = host.wait_for(host.start("failing", {"file": str(tmp_path / "attempts"), "fails": 9}))
+    assert ended["runtimeStatus"] == "Failed"
+    assert "ValueError: attempt 1" in ended["output"]
+
+
+def test_an_event_through_the_sdks_client(host: Host) -> None:
+    """raise_event wakes the orchestration; the payload is JSON text (P2). Afterwards events are refused."""
+    instance_id = host.start("approval", 600)
+    host.wait_for(instance_id, "Running")
+    assert host.post(f"/raise/{instance_id}/approve", json={"by": "me"}).status_code == 202
+    ended = host.wait_for(instance_id)
+    assert (ended["runtimeStatus"], ended["output"]) == ("Completed", '{"by": "me"}')
+    assert host.post(f"/raise/{instance_id}/approve", json=1).status_code == 410
+    assert host.post("/raise/nobody/approve", json=1).status_code == 410
+
+
+def test_the_management_urls_work(host: Host) -> None:
+    """sendEventPostUri, statusQueryGetUri and purgeHistoryDeleteUri as the starter hands them out."""
+    urls = host.post("/start/approval", json=600).json()
+    path = {name: url.removeprefix(host.url) for name, url in urls.items()}
+    pending = host.get(path["statusQueryGetUri"])
+    assert pending.status_code == 202
+    assert "Location" in pending.headers
+    assert host.request("DELETE", path["purgeHistoryDeleteUri"]).status_code == 412
+    sent = host.post(path["sendEventPostUri"].replace("{eventName}", "approve"), json={"raw": True})
+    assert sent.status_code == 202
+    assert host.wait_for(urls["id"])["output"] == {"raw": True}
+    assert host.get(path["statusQueryGetUri"]).status_code == 200
+    assert host.request("DELETE", path["purgeHistoryDeleteUri"]).json() == {"instancesDeleted": 1}
+    assert host.get(path["statusQueryGetUri"]).status_code == 404
+
+
+def test_terminate_suspend_resume_over_http(host: Host) -> None:
+    """Each control changes the status; on a finished instance it is 410, on an unknown one 404."""
+    instance_id = host.start("approval", 600)
+    one = f"{API}/instances/{instance_id}"
+    host.wait_for(instance_id, "Running")
+    assert host.post(f"{one}/suspend?reason=r").status_code == 202
+    host.wait_for(instance_id, "Suspended")
+    assert host.post(f"{one}/resume?reason=r").status_code == 202
+    host.wait_for(instance_id, "Running")
+    assert host.post(f"{one}/terminate?reason=enough").status_code == 202
+    assert host.wait_for(instance_id)["output"] == "enough"
+    assert host.post(f"{one}/terminate?reason=again").status_code == 410
+    assert host.post(f"{API}/instances/nobody/suspend").status_code == 404
+
+
+def test_starting_twice(host: Host) -> None:
+    """A live id is 409; an unknown orchestrator 400 with the reason."""
+    host.start("approval", 600, "twice")
+    assert host.post("/start/approval?id=twice", json=1).status_code == 409
+    refused = host.post(f"{API}/orchestrators/nowhere")
+    assert refused.status_code == 400
+    assert "'nowhere' doesn't exist" in refused.json()["ExceptionMessage"]
+
+
+def test_listing_and_paging(host: Host) -> None:
+    """Instances are found by prefix and status, in pages."""
+    for number in range(3):
+        host.wait_for(host.start("chain", "x", f"page-{number}"))
+    query = {"instanceIdPrefix": "page-", "runtimeStatus": "Completed", "top": "2"}
+    first = host.get(f"{API}/instances", params=query)
+    assert [one["instanceId"] for one in first.json()] == ["page-0", "page-1"]
+    query["continuationToken"] = first.headers["x-ms-continuation-token"]
+    rest = host.get(f"{API}/instances", params=query)
+    assert [one["instanceId"] for one in rest.json()] == ["page-2"]
+
+
+def test_the_history_can_be_shown(host: Host) -> None:
+    """showHistory lists what happened, with outputs where asked for."""
+    instance_id = host.start("chain", "x")
+    host.wait_for(instance_id)
+    shown = host.status(instance_id, showHistory="true", showHistoryOutput="true")["historyEvents"]
+    assert [one["EventType"] for one in shown] == [
+        "ExecutionStarted",
+        "TaskCompleted",
+        "TaskCompleted",
+        "ExecutionCompleted",
+    ]
+    assert [one.get("FunctionName") for one in shown][:3] == ["chain", "shout", "whisper"]
+    assert shown[1]["Result"] == "X"
+
+
+def test_killed_hosts_lose_nothing(tmp_path: Path) -> None:
+    """SIGKILL in the middle of jobs, again and again: every job ends with exactly its result."""
+    jobs, step_count = 6, 4
+    data = tmp_path / "data"
+    host = start_host("tour", tmp_path, "--data", data)
+    ids = [host.start("steps", step_count, f"job-{number}") for number in range(jobs)]
+    for kill in range(3):
+        _raise_waiting(host, ids, step_count, rounds=kill + 2)
+        host.kill()
+        host = start_host("tour", tmp_path, "--data", data)
+    try:
+        expected = [[f"STEP-{index}", "true"] for index in range(step_count)]
+
+        def all_done() -> bool:
+            _raise_waiting(host, ids, step_count, rounds=1)
+            return all(host.status(one)["runtimeStatus"] != "Running" for one in ids)
+
+        eventually(all_done, lambda: host.log[-2000:])
+        for one in ids:
+            ended = host.status(one)
+            assert (ended["runtimeStatus"], ended["output"]) == ("Completed", expected)
+        assert host.stalls == []
+    finally:
+        assert host.stop() == 0
+
+
+def _raise_waiting(host: Host, ids: list[str], step_count: int, rounds: int) -> None:
+    """Raises each instance's next event if its step is the one being waited for; repeats are harmless."""
+    for _ in range(rounds):
+        for one in ids:
+            history = host.status(one, showHistory="true").get("historyEvents") or []
+            step = sum(event["EventType"] == "EventRaised" for event in history)
+            if step < step_count:
+                host.post(f"/raise/{one}/done:{step}", json=True)

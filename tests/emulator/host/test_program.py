@@ -1,0 +1,142 @@
+"""The host as a program: starting, refusing, stopping, timers."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+from pathlib import Path
+
+from tests.emulator.host.process import APPS, START_TIMEOUT_S, eventually, launch, start_host
+
+
+def _fails(app: Path, folder: Path, *arguments: str | Path, port: int = 0) -> list[str]:
+    """The lines on stderr of a host that must not start."""
+    process = launch(app, folder / "host.log", *arguments, port=port)
+    assert process.wait(timeout=START_TIMEOUT_S) == 1
+    assert process.stdout is not None
+    assert process.stdout.read() == ""
+    process.stdout.close()
+    return (folder / "host.log").read_text().splitlines()
+
+
+def test_functions_that_cannot_be_served_are_named_and_left_out(tmp_path: Path) -> None:
+    """One line each with function and reason; the others are served."""
+    host = start_host("faulty", tmp_path)
+    try:
+        assert host.get("/good").text == "good"
+        problems = dict(line.split(": ", 1) for line in host.get("/admin/emulator/problems").json())
+    finally:
+        host.stop()
+    expected = {
+        "union_annotation": "must have a plain type",
+        "unbound_parameter": "parameters without a binding: other",
+        "missing_setting": "'NO_SUCH_SETTING'",
+        "bad_schedule": "neither NCRONTAB",
+        "missing_connection": "'NO_SUCH_CONNECTION' is missing",
+        "unknown_trigger": "'eventHubTrigger' is not served here",
+        "wrong_context_name": "ctx",
+        "sync_client": "must be `async def`",
+        "bad_route": "'nope'",
+        "same_route": "is the one of good already",
+    }
+    assert set(problems) == set(expected)
+    assert {name for name, text in expected.items() if text not in problems[name]} == set()
+    assert host.log.count("left out: ") == len(expected)
+    assert "host.json: extensions.eventHubs.batchCheckpointFrequency has no effect here" in host.log
+
+
+def test_an_app_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:
+    """File, line and exception; no stack trace; exit code 1."""
+    (tmp_path / "host.json").write_text('{"version": "2.0"}')
+    (tmp_path / "function_app.py").write_text("import azure.functions\nimport no_such_package\n")
+    (line,) = _fails(tmp_path, tmp_path)
+    assert line == (f"error: {tmp_path}/function_app.py:2: ModuleNotFoundError: No module named 'no_such_package'")
+
+
+def test_all_duplicate_names_are_told_at_once(tmp_path: Path) -> None:
+    """Each function name that is used twice has its line."""
+    (tmp_path / "host.json").write_text('{"version": "2.0"}')
+    functions = "".join(
+        f'@app.route("{route}")\ndef {name}(req: func.HttpRequest) -> str: return ""\n'
+        for route, name in (("a", "one"), ("b", "one"), ("c", "two"), ("d", "two"))
+    )
+    (tmp_path / "function_app.py").write_text(f"import azure.functions as func\napp = func.FunctionApp()\n{functions}")
+    lines = [line for line in _fails(tmp_path, tmp_path) if line.startswith("error: ")]
+    assert [line.split()[1] for line in lines] == ["one:", "two:"]
+
+
+def test_a_folder_that_is_no_app(tmp_path: Path) -> None:
+    """A missing host.json is one clear line."""
+    (line,) = _fails(tmp_path / "nothing", tmp_path)
+    assert "host.json is missing" in line
+
+
+def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
+    """Exit code 1 and the address."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        lines = _fails(APPS / "tour", tmp_path, port=port)
+    assert any(f"cannot listen on 127.0.0.1:{port}" in line for line in lines)
+
+
+def test_a_stop_lets_running_functions_end(tmp_path: Path) -> None:
+    """SIGTERM during a request: the answer still comes, then exit code 0."""
+    host = start_host("tour", tmp_path)
+    answers: list[str] = []
+    caller = threading.Thread(target=lambda: answers.append(host.get("/sleep-async?s=1.5").text))
+    caller.start()
+    eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_async"] or None)
+    assert host.stop() == 0
+    caller.join()
+    assert answers == ["slept"]
+
+
+def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
+    """Ctrl-C twice does not wait for a function that hangs."""
+    host = start_host("tour", tmp_path)
+    caller = threading.Thread(target=lambda: _ignore_failure(host.get, "/sleep-async?s=60"))
+    caller.start()
+    eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_async"] or None)
+    host.process.send_signal(signal.SIGINT)
+    eventually(lambda: "stopping" in host.log or None)
+    host.process.send_signal(signal.SIGINT)
+    assert host.process.wait(timeout=START_TIMEOUT_S) == 1
+    caller.join()
+    assert host.process.stdout is not None
+    host.process.stdout.close()
+
+
+def _ignore_failure(call, path: str) -> None:  # type: ignore[no-untyped-def]
+    try:
+        call(path)
+    except Exception:
+        return
+
+
+def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
+    """A timer ticks, runs at startup where asked, and after a restart is told that it is past due."""
+    seen = tmp_path / "seen.jsonl"
+    environment = {"SEEN_FILE": str(seen), "HOURLY": "0 0 * * * *", "AzureWebJobsStorage": ""}
+
+    def lines() -> list[list[object]]:
+        return [json.loads(line) for line in seen.read_text().splitlines()] if seen.exists() else []
+
+    host = start_host("timers", tmp_path, "--data", tmp_path / "data", environment=environment)
+    eventually(lambda: len([one for one in lines() if one[0] == "every_second"]) >= 2 or None, lambda: host.log)
+    assert [one for one in lines() if one[0] == "at_startup"] != []
+    host.kill()
+    before = len(lines())
+    eventually(lambda: _seconds_since(seen) > 1.5 or None)
+    host = start_host("timers", tmp_path, "--data", tmp_path / "data", environment=environment)
+    try:
+        eventually(lambda: any(one[:2] == ["every_second", True] for one in lines()[before:]) or None)
+    finally:
+        assert host.stop() == 0
+
+
+def _seconds_since(path: Path) -> float:
+    import time
+
+    return time.time() - path.stat().st_mtime

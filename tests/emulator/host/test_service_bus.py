@@ -1,0 +1,149 @@
+"""Service Bus triggers against the real bus emulator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
+
+from tests.emulator.bus.process import Bus, start_bus
+from tests.emulator.host.process import Host, eventually, start_host
+
+CONFIG = {
+    "UserConfig": {
+        "Namespaces": [
+            {
+                "Name": "sbemulatorns",
+                "Queues": [
+                    {"Name": "work", "Properties": {"MaxDeliveryCount": 3}},
+                    {"Name": "slow", "Properties": {"LockDuration": "PT2S", "MaxDeliveryCount": 1}},
+                ],
+                "Topics": [{"Name": "news", "Properties": {}, "Subscriptions": [{"Name": "all"}]}],
+            }
+        ]
+    }
+}
+
+
+class Seen:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+
+    def of(self, body: str) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["body"] == body]
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bus") / "Config.json"
+    path.write_text(json.dumps(CONFIG))
+    return path
+
+
+@pytest.fixture(scope="module")
+def bus(config: Path) -> Iterator[Bus]:
+    running = start_bus("--config", config)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    return Seen(tmp_path_factory.mktemp("seen") / "seen.jsonl")
+
+
+def _environment(bus: Bus, seen: Seen) -> dict[str, str]:
+    return {"BUS_CONNECTION": bus.connection_string, "TOPIC": "news", "SEEN_FILE": str(seen.path)}
+
+
+@pytest.fixture(scope="module")
+def host(bus: Bus, seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    running = start_host("bus", tmp_path_factory.mktemp("host"), environment=_environment(bus, seen))
+    yield running
+    assert running.stop() == 0
+
+
+def send(bus: Bus, entity: str, *messages: ServiceBusMessage) -> None:
+    with ServiceBusClient.from_connection_string(bus.connection_string) as client:
+        sender = client.get_topic_sender("news") if entity == "news" else client.get_queue_sender(entity)
+        with sender:
+            sender.send_messages(list(messages))
+
+
+def test_a_topic_message_arrives_with_its_metadata(host: Host, bus: Bus, seen: Seen) -> None:
+    """Body, system properties and application properties reach the function; return completes."""
+    message = ServiceBusMessage(
+        "hello",
+        message_id="m-1",
+        correlation_id="c-1",
+        subject="s",
+        content_type="text/plain",
+        application_properties={"lane": 3, "word": "w"},
+    )
+    send(bus, "news", message)
+    (line,) = eventually(lambda: seen.of("hello"), lambda: host.log)
+    assert line["function"] == "from_topic"
+    assert (line["message_id"], line["correlation_id"], line["subject"]) == ("m-1", "c-1", "s")
+    assert line["properties"] == {"lane": 3, "word": "w"}
+    assert line["delivery_count"] == 1
+    assert line["lock_token"]
+    assert line["metadata"] == "m-1"
+
+
+def test_a_raise_abandons_at_once_until_the_message_is_dead(host: Host, bus: Bus, seen: Seen) -> None:
+    """Three deliveries in quick succession, then the dead-letter queue (A8)."""
+    send(bus, "work", ServiceBusMessage("bad", message_id="m-bad"))
+    eventually(lambda: len(seen.of("bad")) == 3 or None, lambda: host.log)
+    assert [line["delivery_count"] for line in seen.of("bad")] == [1, 2, 3]
+    with ServiceBusClient.from_connection_string(bus.connection_string) as client:
+        dead = client.get_queue_receiver("work", sub_queue=ServiceBusSubQueue.DEAD_LETTER)
+        with dead:
+            (message,) = dead.receive_messages(max_wait_time=10)
+            assert message.message_id == "m-bad"
+            dead.complete_message(message)
+    assert "from_queue failed, invocation " in host.log
+
+
+def test_many_messages_are_each_handled_once(host: Host, bus: Bus, seen: Seen) -> None:
+    """Two hundred messages, two at a time, none lost and none twice."""
+    send(bus, "work", *(ServiceBusMessage(f"n-{number}") for number in range(200)))
+    wanted = {f"n-{number}" for number in range(200)}
+    bodies = eventually(
+        lambda: found if wanted <= set(found := [line["body"] for line in seen.lines]) else None, lambda: host.log
+    )
+    assert sorted(body for body in bodies if body.startswith("n-")) == sorted(wanted)
+
+
+def test_the_lock_of_a_slow_message_is_renewed(host: Host, bus: Bus, seen: Seen) -> None:
+    """A function that takes longer than the lock keeps its message: it runs once and nothing is dead-lettered."""
+    send(bus, "slow", ServiceBusMessage("5"))
+    (line,) = eventually(lambda: seen.of("5"), lambda: host.log)
+    assert line["delivery_count"] == 1
+    assert "lock" not in host.log
+
+
+def test_a_bus_that_goes_away_is_found_again(config: Path, tmp_path: Path) -> None:
+    """The host says once that it cannot receive, and goes on when the bus is back."""
+    seen = Seen(tmp_path / "seen.jsonl")
+    bus = start_bus("--config", config)
+    host = start_host("bus", tmp_path, environment=_environment(bus, seen))
+    try:
+        send(bus, "work", ServiceBusMessage("before"))
+        eventually(lambda: seen.of("before"), lambda: host.log)
+        bus.kill()
+        eventually(lambda: host.log.count("cannot receive from work") == 1 or None, lambda: host.log)
+        bus = start_bus("--config", config, port=bus.port)
+        send(bus, "work", ServiceBusMessage("after"))
+        eventually(lambda: seen.of("after"), lambda: host.log)
+        assert host.log.count("cannot receive from work") == 1
+    finally:
+        assert host.stop() == 0
+        bus.stop()
