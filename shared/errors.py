@@ -36,6 +36,10 @@ class PublishUnavailable(Transient):
     """The bus does not take the directive."""
 
 
+class BusUnavailable(Transient):
+    """The bus cannot be looked at."""
+
+
 class OrchestrationUnavailable(Transient):
     """The durable client does not answer."""
 

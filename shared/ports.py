@@ -150,6 +150,16 @@ class DirectivePublisher(Protocol):
         """Sends to the topic of the directive's lane. Raises PublishUnavailable."""
 
 
+class Lanes(Protocol):
+    """A look at what waits on a lane, without taking it."""
+
+    async def reply_waits(self, lane: int, *, before: datetime) -> bool:
+        """Whether a reply that was sent before that instant still lies on the lane. Raises BusUnavailable."""
+
+    async def directive_waits(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
+        """Whether this directive, or one sent before that instant, still lies there. Raises BusUnavailable."""
+
+
 class InstanceState(StrEnum):
     """What the durable engine says of an instance."""
 

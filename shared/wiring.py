@@ -13,6 +13,7 @@ from azure.identity.aio import DefaultAzureCredential
 from shared.adapters.blob_texts import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.protocol_files import load_registry
+from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.tables_account import TablesAccount
 from shared.adapters.tables_index import TablesIndex, TablesRejected
@@ -54,6 +55,7 @@ class Wiring:
             namespace=settings.servicebus_namespace,
             credential=_credential(settings.servicebus_connection),
         )
+        lanes = ServiceBusLanes(publisher.client, settings.reply_prefix, settings.reply_subscription)
         return Context(
             settings=settings,
             registry=self.registry,
@@ -61,6 +63,7 @@ class Wiring:
             index=index,
             rejected=rejected,
             publisher=publisher,
+            lanes=lanes,
             clock=SystemClock(),
             sleep=asyncio.sleep,
             random=random.random,

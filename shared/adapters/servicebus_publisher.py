@@ -30,7 +30,7 @@ class ServiceBusPublisher:
     """See `shared.ports.DirectivePublisher`."""
 
     def __init__(self, client: ServiceBusClient) -> None:
-        self._client = client
+        self.client = client
         self._senders: dict[int, ServiceBusSender] = {}
         #: an aio sender must not be used by two coroutines at once
         self._locks: dict[int, asyncio.Lock] = {}
@@ -49,7 +49,7 @@ class ServiceBusPublisher:
     async def publish(self, directive: Directive, *, time_to_live_s: float) -> None:
         message = ServiceBusMessage(
             encode(directive),
-            message_id=message_id(directive),
+            message_id=message_id(directive.jobId, directive.stepId, directive.attempt_no),
             correlation_id=directive.correlation_id,
             content_type="application/json",
             subject="DIRECTIVE",
@@ -80,11 +80,11 @@ class ServiceBusPublisher:
     async def close(self) -> None:
         for lane in list(self._senders):
             await self._drop(lane)
-        await self._client.close()
+        await self.client.close()
 
     async def _sender(self, lane: int) -> ServiceBusSender:
         if lane not in self._senders:
-            self._senders[lane] = self._client.get_topic_sender(f"{DIRECTIVE_TOPIC_PREFIX}{lane}")
+            self._senders[lane] = self.client.get_topic_sender(f"{DIRECTIVE_TOPIC_PREFIX}{lane}")
         return self._senders[lane]
 
     async def _drop(self, lane: int) -> None:

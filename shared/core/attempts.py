@@ -42,6 +42,7 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
             attempt_no=attempt_no,
             lease_id=lease_id(job.job_id, step_id, attempt_no),
             lease_expires_at=cause.at + timedelta(seconds=step.timings.ack_timeout_s),
+            initiated_at=cause.at,
             due_at=None,
             retry_cause=None,
             publish_failures=0,
@@ -66,8 +67,8 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
 def renew(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcome:
     """The same attempt, about to be published again, gets its ACK timeout anew."""
     step = _step(record, step_id)
-    if step.status is not StepStatus.INITIATED or step.attempt_no != attempt_no:
-        return ignored(record, "ATTEMPT_MOVED_ON")
+    if (why := _not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
+        return ignored(record, why)
     deadline = cause.at + timedelta(seconds=step.timings.ack_timeout_s)
     try:
         renewed = move_step(step, StepEvent.RENEW, cause, lease_expires_at=deadline, due_at=None)
@@ -79,8 +80,8 @@ def renew(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcom
 def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, cause: Cause) -> Outcome:
     """The dispatch backoff, with the same attempt; used up, the step fails for good."""
     step = _step(record, step_id)
-    if step.status is not StepStatus.INITIATED or step.attempt_no != attempt_no:
-        return ignored(record, "ATTEMPT_MOVED_ON")
+    if (why := _not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
+        return ignored(record, why)
     failures = step.publish_failures + 1
     if failures > len(step.timings.dispatch_backoffs):
         return fail_final(
@@ -114,10 +115,8 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
 def deadline_passed(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcome:
     """A timer fired. Moves only if the lease is over by the ledger; else IGNORED and the verdict tells the rest."""
     step = _step(record, step_id)
-    if not step.status.in_flight or step.attempt_no != attempt_no:
-        return ignored(record, "ATTEMPT_MOVED_ON")
-    if step.lease_expires_at is None or step.lease_expires_at > cause.at:
-        return ignored(record, "LEASE_STILL_RUNS")
+    if (why := _lease_not_over(record, step, attempt_no, cause)) is not None:
+        return ignored(record, why)
     if step.status is StepStatus.INITIATED:
         why, message = FailureCause.ACK_TIMEOUT, f"no ACK within {step.timings.ack_timeout_s:g} s"
         columns = {"ack_failures": step.ack_failures + 1}
@@ -151,6 +150,23 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, cause: Cause)
         wait_s=wait_s,
         **columns,
     )
+
+
+def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, cause: Cause) -> Outcome:
+    """FEATURES D20: replies or directives still wait on the lane, so the silence is ours; one more ACK timeout.
+
+    Up to the result timeout in all; then IGNORED, and the time-out counts.
+    """
+    step = _step(record, step_id)
+    if (why := _lease_not_over(record, step, attempt_no, cause)) is not None:
+        return ignored(record, why)
+    began = step.initiated_at or step.created_at
+    lease = step.timings.lease_s if step.status is StepStatus.INITIATED else 2 * step.timings.running_lease_s
+    if cause.at >= began + timedelta(seconds=lease):
+        return ignored(record, "BACKLOG_TOO_LONG")
+    deadline = cause.at + timedelta(seconds=step.timings.ack_timeout_s)
+    waiting = move_step(step, StepEvent.LANE_BACKLOG, cause, lease_expires_at=deadline)
+    return moved(record, record.with_step(waiting), "LANE_BACKLOG", cause, step=waiting, reason=what)
 
 
 def fail_retry(
@@ -208,6 +224,21 @@ def fail_final(
 def lease_until(step: Step, now: datetime) -> datetime:
     """The lease of an attempt that a service has taken up, from now on."""
     return now + timedelta(seconds=step.timings.running_lease_s)
+
+
+def _not_waiting(record: Record, step: Step, attempt_no: int, *statuses: StepStatus) -> str | None:
+    """Why the attempt cannot be meant any more; None if it still waits in one of the states."""
+    if record.job.status.terminal:
+        return "JOB_TERMINAL"
+    return None if step.status in statuses and step.attempt_no == attempt_no else "ATTEMPT_MOVED_ON"
+
+
+def _lease_not_over(record: Record, step: Step, attempt_no: int, cause: Cause) -> str | None:
+    """Why a deadline means nothing; None if the attempt is in flight and its lease is over."""
+    why = _not_waiting(record, step, attempt_no, StepStatus.INITIATED, StepStatus.PROCESSING)
+    if why is None and (step.lease_expires_at is None or step.lease_expires_at > cause.at):
+        return "LEASE_STILL_RUNS"
+    return why
 
 
 def _step(record: Record, step_id: str) -> Step:

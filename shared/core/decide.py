@@ -13,6 +13,7 @@ from shared.core.job import Record
 from shared.core.occurrences import (
     Control,
     DeadlinePassed,
+    LaneBacklog,
     Occurrence,
     OrchestrationEnded,
     PublishFailed,
@@ -37,6 +38,8 @@ def apply(record: Record, occurrence: Occurrence, cause: Cause) -> Outcome:
             return attempts.publish_failed(record, step_id, attempt_no, message, cause)
         case DeadlinePassed(step_id, attempt_no):
             return attempts.deadline_passed(record, step_id, attempt_no, cause)
+        case LaneBacklog(step_id, attempt_no, what):
+            return attempts.lane_backlog(record, step_id, attempt_no, what, cause)
         case OrchestrationEnded(instance_id):
             return recovery.orchestration_ended(record, instance_id, cause)
         case Repaired(what):

@@ -38,9 +38,9 @@ def directive_of(record: Record, step: Step) -> Directive:
     )
 
 
-def message_id(directive: Directive) -> str:
+def message_id(job_id: str, step_id: str, attempt_no: int) -> str:
     """CONTRACT: `{job_id}:{step_id}:{attempt_no}`, so that duplicate detection drops a second publish."""
-    return f"{directive.jobId}:{directive.stepId}:{directive.attempt_no}"
+    return f"{job_id}:{step_id}:{attempt_no}"
 
 
 def encode(directive: Directive) -> bytes:

@@ -57,6 +57,8 @@ class Step:
     attempt_no: int = 0
     lease_id: str | None = None
     lease_expires_at: datetime | None = None
+    #: when the current attempt was recorded
+    initiated_at: datetime | None = None
     #: FAILED_RETRY only: when the next attempt may be recorded
     due_at: datetime | None = None
     #: FAILED_RETRY only: what ended the attempt

@@ -48,6 +48,15 @@ class DeadlinePassed:
 
 
 @dataclass(frozen=True)
+class LaneBacklog:
+    """A lease is over, and what would have renewed it may still lie on the lane."""
+
+    step_id: str
+    attempt_no: int
+    what: str
+
+
+@dataclass(frozen=True)
 class OrchestrationEnded:
     """The sweeper found the job alive and its orchestration ended: a new one takes over."""
 
@@ -77,5 +86,13 @@ class Control:
 
 
 Occurrence = (
-    RecordAttempt | RenewLease | PublishFailed | ReplyArrived | DeadlinePassed | OrchestrationEnded | Repaired | Control
+    RecordAttempt
+    | RenewLease
+    | PublishFailed
+    | ReplyArrived
+    | DeadlinePassed
+    | LaneBacklog
+    | OrchestrationEnded
+    | Repaired
+    | Control
 )

@@ -29,6 +29,7 @@ class StepEvent(StrEnum):
 
     RECORD = "RECORD"
     RENEW = "RENEW"
+    LANE_BACKLOG = "LANE_BACKLOG"
     ACK = "ACK"
     HEARTBEAT = "HEARTBEAT"
     SUCCEED = "SUCCEED"
@@ -66,6 +67,7 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepEvent, Row]] = {
         _S.CANCEL: Row(_OFF, "LIFECYCLE Replies: CANCELLED takes all non-terminal steps with it"),
     },
     _I: {
+        _S.LANE_BACKLOG: Row(_I, "FEATURES D20: our own backlog is nobody's failure"),
         _S.RENEW: Row(_I, "LIFECYCLE Dispatch: the same attempt is published again"),
         _S.ACK: Row(_W, "S0 19.2: ACK"),
         _S.HEARTBEAT: Row(_W, "LIFECYCLE Replies: a heartbeat before the ACK counts as the ACK"),
@@ -75,6 +77,7 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepEvent, Row]] = {
         _S.CANCEL: Row(_OFF, "LIFECYCLE Controls: CANCELLING ends with the attempt"),
     },
     _W: {
+        _S.LANE_BACKLOG: Row(_W, "FEATURES D20: its RESULT may lie among the replies that wait"),
         _S.HEARTBEAT: Row(_W, "LIFECYCLE Replies: a heartbeat restarts the lease"),
         _S.SUCCEED: Row(_OK, "S0 19.2: RESULT success"),
         _S.FAIL_RETRY: Row(_R, "S0 19.2: RESULT retryable, or the lease ran out; attempts left"),

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from shared.core.registry import Registry
-from shared.ports import Clock, DirectivePublisher, Index, Ledger, RejectedMessages
+from shared.ports import Clock, DirectivePublisher, Index, Lanes, Ledger, RejectedMessages
 from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not
@@ -23,6 +23,7 @@ class Context:
     index: Index
     rejected: RejectedMessages
     publisher: DirectivePublisher
+    lanes: Lanes
     clock: Clock
     sleep: Sleep
     #: a number from 0 to 1, for the jitter of conflict retries

@@ -221,7 +221,6 @@ def test_nothing_starts_but_for_a_job_that_runs(cases: list[Case]) -> None:
             assert case.outcome.kind is OutcomeKind.REFUSED, case
 
 
-@pytest.mark.xfail(strict=True, reason="finding F1: renew, publish_failed and deadline_passed do not look at the job")
 def test_an_ended_job_with_a_step_in_flight_stands_still() -> None:
     """Rows that contradict each other, which nothing of ours writes, move nothing and raise nothing."""
     for record, step_id in records(contradictory=True):

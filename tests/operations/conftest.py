@@ -43,7 +43,7 @@ class RecordingPublisher:
 
     @property
     def message_ids(self) -> list[str]:
-        return [message_id(directive) for directive in self.sent]
+        return [message_id(directive.jobId, directive.stepId, directive.attempt_no) for directive in self.sent]
 
 
 @dataclass
@@ -71,6 +71,20 @@ class RecordingOrchestrations:
 
 
 @dataclass
+class QuietLanes:
+    """Nothing waits, unless a test says so."""
+
+    replies: bool = False
+    directives: bool = False
+
+    async def reply_waits(self, lane: int, *, before: datetime) -> bool:
+        return self.replies
+
+    async def directive_waits(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
+        return self.directives
+
+
+@dataclass
 class World:
     """One context and what it touches."""
 
@@ -81,6 +95,7 @@ class World:
     publisher: RecordingPublisher
     orchestrations: RecordingOrchestrations
     clock: StillClock
+    lanes: QuietLanes
 
     async def job(self, job_id: str) -> Record:
         stored = await self.ledger.read(job_id)
@@ -91,7 +106,7 @@ class World:
 @pytest.fixture
 def world() -> World:
     ledger, index, rejected = MemoryLedger(), MemoryIndex(), MemoryRejected()
-    publisher, clock = RecordingPublisher(), StillClock()
+    publisher, clock, lanes = RecordingPublisher(), StillClock(), QuietLanes()
     numbers = itertools.count(1)
 
     async def no_sleep(seconds: float) -> None:
@@ -109,9 +124,10 @@ def world() -> World:
         index=index,
         rejected=rejected,
         publisher=publisher,
+        lanes=lanes,
         clock=clock,
         sleep=no_sleep,
         random=lambda: 0.5,
         new_job_id=lambda: f"job_{next(numbers)}",
     )
-    return World(context, ledger, index, rejected, publisher, RecordingOrchestrations(), clock)
+    return World(context, ledger, index, rejected, publisher, RecordingOrchestrations(), clock, lanes)

@@ -188,3 +188,32 @@ async def test_a_reply_without_an_orchestration_is_kept(world: World) -> None:
     world.orchestrations.unknown = True
     await service_says(world, job_id, "ACK", 1)
     assert (await world.job(job_id)).steps[0].status is StepStatus.PROCESSING
+
+
+async def test_our_own_backlog_uses_up_no_attempt(world: World) -> None:
+    """While replies or directives wait on the lane a time-out waits too, up to the result timeout in all."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    world.lanes.directives = True
+    for _ in range(29):
+        world.clock.advance(30)
+        verdict = await settle(world, job_id)
+        assert verdict.kind is VerdictKind.AWAIT_ACK
+        assert (verdict.until - world.clock.now()).total_seconds() == 30
+    world.clock.advance(30)
+    assert (await settle(world, job_id)).kind is VerdictKind.BACKOFF
+    assert (await world.job(job_id)).steps[0].attempt_no == 1
+    history = [event.type for event in await world.ledger.events(job_id)]
+    assert history == ["JOB_CREATED", "ATTEMPT_RECORDED", *["LANE_BACKLOG"] * 29, "ACK_TIMEOUT"]
+
+
+async def test_a_result_that_waits_on_the_lane_keeps_its_lease(world: World) -> None:
+    """A lease that is over while replies wait gets one more timeout; the RESULT then counts."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    await dispatch(world, job_id)
+    await service_says(world, job_id, "ACK", 1)
+    world.clock.advance(900)
+    world.lanes.replies = True
+    assert (await settle(world, job_id)).kind is VerdictKind.AWAIT_RESULT
+    await service_says(world, job_id, "RESULT", 2)
+    assert (await world.job(job_id)).job.attempts_total == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -16,20 +18,34 @@ from tests import running_stack
 from tests.running_stack import RunningStack
 from tests.stack.scripted_service import TENANT, ScriptedService
 
-DEADLINE_S = 60
+#: a reply that was delivered to a killed host comes again when its lock of a minute is over
+DEADLINE_S = 100
 
 SHORT = {
     "LUCIUS_ACK_TIMEOUT_SECONDS": "2",
-    "LUCIUS_STEP_RESULT_TIMEOUT_SECONDS": "4",
+    "LUCIUS_STEP_RESULT_TIMEOUT_SECONDS": "6",
     "LUCIUS_ACK_BACKOFF_SECONDS": "0.2",
     "LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.2",
+}
+
+
+#: a protocol of one's own is a file; this one's lease outlives the lock of a reply that a killed host took with it
+PATIENT_OCR = {
+    "protocol_id": "patient_ocr",
+    "version": 1,
+    "request_type": "PATIENT_OCR",
+    "steps": [{"step_id": "ocr", "step_type": "OCR", "service": "ocr", "lease_s": 300}],
 }
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """A stack without platform services."""
-    running = running_stack.start(tmp_path_factory.mktemp("bare"), "--without-services", environment=SHORT)
+    protocols = tmp_path_factory.mktemp("protocols") / "protocols"
+    shutil.copytree(running_stack.ROOT / "protocols", protocols)
+    (protocols / "patient_ocr.json").write_text(json.dumps(PATIENT_OCR))
+    environment = SHORT | {"LUCIUS_PROTOCOLS_PATH": str(protocols)}
+    running = running_stack.start(tmp_path_factory.mktemp("bare"), "--without-services", environment=environment)
     try:
         yield running
         stalls = httpx.get(f"{running.api}/admin/emulator/stalls").json()
@@ -117,12 +133,15 @@ def test_a_final_failure_ends_the_job(bare: RunningStack, service: ScriptedServi
 
 
 def test_silence_exhausts_the_attempts(bare: RunningStack) -> None:
-    """No ACK, three times: FAILED_FINAL, ATTEMPTS_EXHAUSTED, and the history tells of three time-outs."""
+    """No ACK, three times: FAILED_FINAL, ATTEMPTS_EXHAUSTED; a directive that waits unread has longer."""
     job_id = submit(bare)
     ended = until(bare, job_id, status_is("FAILED_FINAL"))
     assert (ended["error_code"], ended["attempts_total"]) == ("ATTEMPTS_EXHAUSTED", 3)
     assert ended["steps"][0]["last_error_code"] == "ACK_TIMEOUT"
-    assert events(bare, job_id) == ["JOB_CREATED", *["ATTEMPT_RECORDED", "ACK_TIMEOUT"] * 3]
+    history = events(bare, job_id)
+    assert "LANE_BACKLOG" in history
+    rest = [type_ for type_ in history if type_ != "LANE_BACKLOG"]
+    assert rest == ["JOB_CREATED", *["ATTEMPT_RECORDED", "ACK_TIMEOUT"] * 3]
 
 
 def test_a_service_that_dies_after_its_ack_loses_its_lease(bare: RunningStack, service: ScriptedService) -> None:
@@ -142,8 +161,8 @@ def test_heartbeats_keep_the_lease(bare: RunningStack, service: ScriptedService)
     job_id = submit(bare)
     directive = service.directive(job_id)
     service.reply(directive, "ACK")
-    for _ in range(4):
-        time.sleep(1.5)
+    for _ in range(5):
+        time.sleep(1.6)
         service.reply(directive, "HEARTBEAT", progress={"page": 1})
     service.reply(directive, "RESULT")
     assert until(bare, job_id, status_is("SUCCEEDED"))["attempts_total"] == 1
@@ -165,7 +184,7 @@ def test_result_before_ack(bare: RunningStack, service: ScriptedService) -> None
 
 def test_a_host_killed_in_the_middle_of_a_job(bare: RunningStack, service: ScriptedService) -> None:
     """SIGKILL while a step is with its service, RESULT sent while the host is down: the job completes."""
-    job_id = submit(bare, request_type="OCR")
+    job_id = submit(bare, request_type="PATIENT_OCR")
     directive = service.directive(job_id)
     service.reply(directive, "ACK")
     until(bare, job_id, lambda found: bool(found["steps"][0]["status"] == "PROCESSING"))
