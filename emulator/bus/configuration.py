@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,36 @@ class Topology:
             broker.add_topic(topic)
             for subscription in subscriptions:
                 broker.add_subscription(topic.name, subscription)
+
+    def plus(self, other: Topology) -> Topology:
+        return Topology(self.queues + other.queues, self.topics + other.topics)
+
+    def limited(self, max_size_bytes: int) -> Topology:
+        """The same with every entity at most so large."""
+        return Topology(
+            tuple(replace(queue, max_size_bytes=max_size_bytes) for queue in self.queues),
+            tuple(
+                (
+                    topic,
+                    tuple(replace(item, queue=replace(item.queue, max_size_bytes=max_size_bytes)) for item in items),
+                )
+                for topic, items in self.topics
+            ),
+        )
+
+
+def from_names(queues: list[str], topics: list[str]) -> Topology:
+    """Entities of a command line: `q`, `t/s`; several subscriptions of one topic are several `t/s`."""
+    subscriptions: dict[str, list[SubscriptionDescription]] = {}
+    for text in topics:
+        topic, _, name = text.partition("/")
+        if not topic or not name:
+            raise ConfigurationError(f"--topic {text}: TOPIC/SUBSCRIPTION expected")
+        subscriptions.setdefault(topic, []).append(SubscriptionDescription(QueueDescription(name)))
+    return Topology(
+        tuple(QueueDescription(name) for name in queues),
+        tuple((TopicDescription(topic), tuple(items)) for topic, items in subscriptions.items()),
+    )
 
 
 def load(path: Path) -> Topology:

@@ -29,8 +29,16 @@ from emulator.bus.amqp.message import BATCH_FORMAT, AmqpMessage, Request, split_
 from emulator.bus.amqp.performatives import Accepted, Body, Coordinator, Error, Rejected
 from emulator.bus.amqp.values import Symbol, Ulong
 from emulator.bus.broker.broker import Broker
-from emulator.bus.broker.errors import BusError, EntityNotFound, InvalidRequest, MessageTooLarge, NotImplementedHere
+from emulator.bus.broker.errors import (
+    BusError,
+    EntityNotFound,
+    InvalidRequest,
+    MessageTooLarge,
+    NotImplementedHere,
+    Unauthorized,
+)
 from emulator.bus.broker.sessions import SessionQueue
+from emulator.bus.broker.timers import Timer
 from emulator.bus.broker.topic import Destination
 from emulator.bus.management import Management
 from emulator.bus.outgoing import LinkConsumer
@@ -82,12 +90,15 @@ class RequestLink:
 class Gateway:
     """Serves one connection."""
 
-    def __init__(self, broker: Broker, connection: Connection, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
+    def __init__(
+        self, broker: Broker, connection: Connection, rights: claims.Claims, max_message_bytes: int = MAX_MESSAGE_BYTES
+    ) -> None:
         self._broker = broker
         self.connection = connection
         self._max_message_bytes = max_message_bytes
         self.paused = False
-        self._claims = claims.Claims()
+        self._claims = rights
+        self._expiry: Timer | None = None
         self._senders: dict[IncomingLink, Destination] = {}
         self._requests: dict[IncomingLink, RequestLink] = {}
         self._consumers: dict[OutgoingLink, LinkConsumer] = {}
@@ -110,8 +121,57 @@ class Gateway:
                 case Opened(container_id):
                     log.debug("connection opened by %s", container_id)
                 case ConnectionClosed(error):
+                    if self._expiry is not None:
+                        self._expiry.cancel()
                     if error:
-                        log.warning("connection of %s closed: %s", self.connection.remote_container_id or "?", error)
+                        peer = self.connection.remote_container_id or "?"
+                        log.warning("connection closed peer=%s reason=%s", peer, error)
+
+    # Ends that the broker makes
+
+    def detach(self, path: str | None = None) -> int:
+        """Detaches the links to an entity (None: all), as Azure does when it moves one; how many."""
+        wanted = [link for link, entity in self._entity_links() if path is None or entity.lower() == path.lower()]
+        for link in wanted:
+            link.detach("amqp:link:detach-forced", "The link was detached by the broker.")
+        self.handle_events()
+        return len(wanted)
+
+    def uses(self, path: str) -> bool:
+        """There is a link to the entity."""
+        return any(entity.lower() == path.lower() for _, entity in self._entity_links())
+
+    def drop_removed(self) -> None:
+        """Detaches links to entities that are deleted."""
+        for receiver, consumer in list(self._consumers.items()):
+            if consumer.queue.removed:
+                receiver.detach("amqp:not-found", f"The messaging entity '{consumer.queue.path}' was deleted.")
+        for sender, destination in list(self._senders.items()):
+            if destination.removed:
+                sender.detach("amqp:not-found", f"The messaging entity '{destination.path}' was deleted.")
+        self.handle_events()
+
+    def _entity_links(self) -> list[tuple[IncomingLink | OutgoingLink, str]]:
+        receivers = [(link, consumer.queue.path) for link, consumer in self._consumers.items()]
+        return [*receivers, *((link, destination.path) for link, destination in self._senders.items())]
+
+    def _watch_expiry(self) -> None:
+        """Sees to it that links whose token has expired are detached."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        until_ms = self._claims.next_expiry_ms()
+        if until_ms is not None:
+            self._expiry = self._broker.timers.at(until_ms, self._detach_expired)
+
+    def _detach_expired(self) -> None:
+        for link, path in self._entity_links():
+            if not self._claims.allows(path):
+                link.detach("amqp:unauthorized-access", "ExpiredToken: the token is expired.")
+        self._watch_expiry()
+        self.handle_events()
+
+    # Flow of bytes
 
     def pause(self) -> None:
         """The peer does not read what it is sent: no more messages for it."""
@@ -132,23 +192,35 @@ class Gateway:
             else:
                 self._attach_sender(link)
         except BusError as error:
-            log.info("link %s refused: %s", link.name, error)
+            log.warning("link refused link=%s condition=%s reason=%s", link.name, error.condition, error)
             link.refuse(error.condition, error.description)
 
     def _attach_sender(self, link: IncomingLink) -> None:
         if isinstance(link.attach.target, Coordinator):
             raise NotImplementedHere("Transactions are not supported by the emulator.")
         path = entity_path(address_of(link.attach.target))
+        self._check_rights(path)
         if path == claims.ADDRESS:
-            self._requests[link] = RequestLink(path, self._claims.answer)
+            self._requests[link] = RequestLink(path, self._put_token)
         elif path.lower().endswith(MANAGEMENT_SUFFIX):
             self._requests[link] = RequestLink(path.lower(), self._management(path))
         else:
-            self._senders[link] = self._broker.destination(path)
+            destination = self._broker.destination(path)
+            destination.check_open()
+            self._senders[link] = destination
         link.accept(
             self._max_message_bytes,
             {Symbol("com.microsoft:max-message-batch-size"): Ulong(self._max_message_bytes)},
         )
+
+    def _put_token(self, request: Request) -> bytes:
+        reply = self._claims.answer(request)
+        self._watch_expiry()
+        return reply
+
+    def _check_rights(self, path: str) -> None:
+        if path != claims.ADDRESS and not self._claims.allows(path):
+            raise Unauthorized(f"Unauthorized access. 'Send' or 'Listen' claim required for '{path}'.")
 
     def _management(self, path: str) -> Callable[[Request], bytes]:
         address = path[: -len(MANAGEMENT_SUFFIX)]
@@ -159,6 +231,7 @@ class Gateway:
 
     def _attach_receiver(self, link: OutgoingLink) -> None:
         path = entity_path(address_of(link.attach.source))
+        self._check_rights(path)
         if path == claims.ADDRESS or path.lower().endswith(MANAGEMENT_SUFFIX):
             self._replies[link] = ReplyLink(link, path.lower())
         elif isinstance(queue := self._broker.queue(path), SessionQueue):
@@ -207,7 +280,7 @@ class Gateway:
                 self._enqueue(destination, event)
             outcome: Body = Accepted()
         except (BusError, AmqpError) as error:
-            log.info("message to %s refused: %s", event.link.name, error)
+            log.warning("message refused link=%s condition=%s reason=%s", event.link.name, error.condition, error)
             outcome = Rejected(Error(error.condition, str(error)))
         if not event.settled:
             event.link.settle(event.delivery_id, outcome)

@@ -13,13 +13,22 @@ from typing import Any
 from emulator.bus.amqp.errors import DecodeError
 from emulator.bus.amqp.message import AmqpMessage, Request, simple_message
 from emulator.bus.amqp.values import Array, Int, Symbol, Timestamp
-from emulator.bus.broker.broker import Broker
-from emulator.bus.broker.errors import BusError, InvalidRequest, MessageTooLarge, NotImplementedHere
+from emulator.bus.broker.broker import SUBSCRIPTIONS, Broker
+from emulator.bus.broker.errors import (
+    BusError,
+    EntityExists,
+    EntityNotFound,
+    InvalidRequest,
+    MessageTooLarge,
+    NotImplementedHere,
+)
 from emulator.bus.broker.message import Message
 from emulator.bus.broker.queue import MessageQueue
 from emulator.bus.broker.sessions import SessionQueue
-from emulator.bus.broker.topic import Destination
+from emulator.bus.broker.topic import Destination, Subscription
 from emulator.bus.outgoing import render
+from emulator.bus.rule_maps import read_rule, write_rule
+from emulator.bus.rules import set_rules
 
 _VENDOR = "com.microsoft:"
 _LONG, _TIMESTAMP, _STRING = 0x81, 0x83, 0xB1
@@ -158,6 +167,40 @@ class Management:
             return Reply(204, condition="com.microsoft:session-not-found", description="No sessions.")
         return Reply(body={"sessions-ids": Array(_STRING, tuple(page)), "skip": Int(skip + len(page))})
 
+    # Rules: the JavaScript SDK manages them over AMQP
+
+    @property
+    def _subscription(self) -> tuple[str, Subscription]:
+        topic, _, name = self._address.lower().partition(SUBSCRIPTIONS)
+        return topic, self._broker.subscription(topic, name)
+
+    def add_rule(self, body: Mapping[str, Any]) -> Reply:
+        topic, subscription = self._subscription
+        rule = read_rule(str(body["rule-name"]), body["rule-description"])
+        rules = subscription.description.rules
+        if any(rule.name.lower() == old.name.lower() for old in rules):
+            raise EntityExists(f"The rule '{rule.name}' exists.")
+        set_rules(self._broker, topic, subscription, [*rules, rule])
+        return Reply()
+
+    def remove_rule(self, body: Mapping[str, Any]) -> Reply:
+        topic, subscription = self._subscription
+        name = str(body["rule-name"])
+        kept = [rule for rule in subscription.description.rules if rule.name.lower() != name.lower()]
+        if len(kept) == len(subscription.description.rules):
+            raise EntityNotFound(f"{self._address}/Rules/{name}")
+        set_rules(self._broker, topic, subscription, kept)
+        return Reply()
+
+    def enumerate_rules(self, body: Mapping[str, Any]) -> Reply:
+        _, subscription = self._subscription
+        skip, top = int(body.get("skip", 0)), int(body.get("top", 100))
+        page = subscription.description.rules[skip : skip + top]
+        if not page:
+            return Reply(204, condition="com.microsoft:no-content", description="No rules.")
+        at = subscription.queue.created_at_ms
+        return Reply(body={"rules": [{"rule-description": write_rule(rule, at)} for rule in page]})
+
 
 _Handler = Callable[[Management, Mapping[str, Any]], Reply]
 _OPERATIONS: dict[str, _Handler] = {
@@ -171,6 +214,9 @@ _OPERATIONS: dict[str, _Handler] = {
     "get-session-state": Management.get_session_state,
     "set-session-state": Management.set_session_state,
     "get-message-sessions": Management.get_message_sessions,
+    "add-rule": Management.add_rule,
+    "remove-rule": Management.remove_rule,
+    "enumerate-rules": Management.enumerate_rules,
 }
 
 

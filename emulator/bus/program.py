@@ -8,16 +8,26 @@ import contextlib
 import logging
 import os
 import signal
+import ssl
 import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
-from emulator.bus import admin
+from emulator.bus import tls
+from emulator.bus.admin.server import AdminServer
 from emulator.bus.amqp.message import AmqpMessage
 from emulator.bus.broker.broker import Broker
+from emulator.bus.broker.errors import BusError
 from emulator.bus.broker.sqlite_store import SqliteStore, StoreError
 from emulator.bus.broker.store import Memory, Store
 from emulator.bus.clock import SystemClock
-from emulator.bus.configuration import ConfigurationError, load
-from emulator.bus.server import BusServer
+from emulator.bus.command import DEFAULT_CONFIG
+from emulator.bus.configuration import ConfigurationError, Topology, from_names, load
+from emulator.bus.overlay import overlay
+from emulator.bus.sas import SasKey
+from emulator.bus.server import BusServer, Options
 
 log = logging.getLogger(__name__)
 
@@ -28,29 +38,61 @@ def run(args: argparse.Namespace) -> int:
         level=args.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     try:
-        return asyncio.run(_serve(args))
-    except (ConfigurationError, StoreError) as error:
+        with _tls(args) as context:
+            return asyncio.run(_serve(args, context))
+    except (ConfigurationError, StoreError, tls.TlsError, BusError) as error:
         print(f"bus: {error}", file=sys.stderr)
     except OSError as error:
         print(f"bus: cannot listen on {args.host}: {error.strerror or error}", file=sys.stderr)
     return 1
 
 
-async def _serve(args: argparse.Namespace) -> int:
-    topology = load(args.config)
+@contextlib.contextmanager
+def _tls(args: argparse.Namespace) -> Iterator[ssl.SSLContext | None]:
+    if args.tls_cert or args.tls_key:
+        if not (args.tls_cert and args.tls_key):
+            raise tls.TlsError("--tls-cert and --tls-key go together")
+        yield tls.context(args.tls_cert, args.tls_key)
+    elif args.tls:
+        with contextlib.ExitStack() as stack:
+            folder = args.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bus-tls-")))
+            certificate, key = tls.make_certificate(folder)
+            print(f"bus: clients trust the certificate {certificate}", file=sys.stderr, flush=True)
+            yield tls.context(certificate, key)
+    else:
+        yield None
+
+
+def _topology(args: argparse.Namespace, store: Store) -> Topology:
+    named = from_names(args.queue, args.topic)
+    if args.config is not None:
+        configured = load(args.config).plus(named)
+    else:
+        configured = named if args.queue or args.topic else load(DEFAULT_CONFIG)
+    topology = overlay(configured, store.entities())
+    return topology if args.max_entity_bytes is None else topology.limited(args.max_entity_bytes)
+
+
+async def _serve(args: argparse.Namespace, context: ssl.SSLContext | None) -> int:
     store: Store = SqliteStore(args.data / "bus.sqlite3") if args.data else Memory()
-    broker = Broker(SystemClock(), store)
-    topology.create_in(broker)
+    clock = SystemClock()
+    broker = Broker(clock, store)
+    _topology(args, store).create_in(broker)
     restored = broker.restore(AmqpMessage.parse)
     if restored:
-        log.info("%d messages taken over from %s", restored, args.data)
-    server = BusServer(broker)
-    http = admin.AdminServer(server)
+        log.info("messages taken over count=%d data=%s", restored, args.data)
+    key = SasKey.parse(args.sas_key) if args.sas_key else None
+    options = replace(Options(), max_message_bytes=args.max_message_bytes, sas_key=key, tls=context)
+    server = BusServer(broker, options)
+    http = AdminServer(server, clock if args.virtual_clock else None)
     try:
         port = await server.listen(args.host, args.port)
         admin_port = await http.listen(args.host, args.admin_port)
+        ready = f"ready sb://{args.host}:{port} admin=http://{args.host}:{admin_port}"
+        if args.ws_port is not None:
+            ready += f" ws=ws://{args.host}:{await http.listen(args.host, args.ws_port)}/$servicebus/websocket"
         stopped = _stop_on_signals()
-        print(f"ready sb://{args.host}:{port} admin=http://{args.host}:{admin_port}", flush=True)
+        print(ready, flush=True)
         await stopped.wait()
     finally:
         await http.close()

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 from emulator.bus.amqp.connection import IDLE_TIMEOUT_MS, Connection, State
 from emulator.bus.broker.broker import Broker
+from emulator.bus.claims import Claims
+from emulator.bus.clock import SystemClock
 from emulator.bus.gateway import MAX_MESSAGE_BYTES, Gateway
+from emulator.bus.sas import SasKey
 
 log = logging.getLogger(__name__)
 
@@ -25,33 +31,115 @@ _HANDSHAKE_LIMIT_S = 60.0
 #: The longest pause between two looks at a connection's silence.
 _WATCH_EVERY_S = 30.0
 #: Unsent bytes at which a slow receiver gets no more messages until it has read some.
-_WRITE_LIMIT_BYTES = 4 * 1024 * 1024
+WRITE_LIMIT_BYTES = 4 * 1024 * 1024
+_TLS_HANDSHAKE = b"\x16"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What all connections have in common."""
+
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    sas_key: SasKey | None = None
+    """Tokens must be signed with it; None: any token will do."""
+    tls: ssl.SSLContext | None = None
+    """With it, a port speaks TLS to those who begin so, and plain TCP to the others."""
+
+
+class Listener:
+    """A listening socket whose connections go to `factory`'s protocols."""
+
+    def __init__(self, factory: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None) -> None:
+        self._factory = factory
+        self._tls = tls
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._socket: socket.socket | None = None
+
+    async def open(self, host: str, port: int) -> int:
+        """Starts to listen; the port, which is a free one if `port` is 0. OSError when it is taken."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family, backlog=1024)
+        listening.setblocking(False)
+        self._socket = listening
+        self._start(self._accept(listening))
+        return int(listening.getsockname()[1])
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._socket is not None:
+            self._socket.close()
+
+    def _start(self, work: object) -> None:
+        task = asyncio.ensure_future(work)  # type: ignore[call-overload]  # the stubs want the coroutine's own type
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError as error:  # out of descriptors: those connected go on, the next may succeed
+                log.error("cannot accept a connection reason=%s", error)
+                await asyncio.sleep(0.1)
+                continue
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            self._start(self._serve(accepted))
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        tls = None
+        try:
+            if self._tls is not None:
+                async with asyncio.timeout(_HANDSHAKE_LIMIT_S):
+                    tls = self._tls if await _peek(accepted) == _TLS_HANDSHAKE else None
+            await loop.connect_accepted_socket(self._factory, accepted, ssl=tls)
+        except (OSError, TimeoutError) as error:
+            log.warning("connection lost in its handshake reason=%s", error)
+            accepted.close()
+
+
+async def _peek(connection: socket.socket) -> bytes:
+    """The first byte, left where it is; b"" when the peer has gone."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            return connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            readable = loop.create_future()
+            loop.add_reader(connection, readable.set_result, None)
+            try:
+                await readable
+            finally:
+                loop.remove_reader(connection)
 
 
 class BusServer:
     """Listens, flushes in order (commit, then write) and wakes the broker's timers."""
 
-    def __init__(self, broker: Broker, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
+    def __init__(self, broker: Broker, options: Options | None = None) -> None:
         self.broker = broker
-        self.max_message_bytes = max_message_bytes
+        self.options = options or Options()
         self.clients: set[Client] = set()
+        self.delay_s = 0.0
+        """A fault that tests can set: every answer is sent so much later."""
         self._writable: set[Client] = set()
-        self._servers: list[asyncio.Server] = []
+        self._listener = Listener(lambda: Client(self), self.options.tls)
         self._flush_scheduled = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_due_ms: int | None = None
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Starts to serve; the port, which is a free one if `port` is 0."""
-        server = await asyncio.get_running_loop().create_server(lambda: Client(self), host, port, ssl=tls)
-        self._servers.append(server)
+    async def listen(self, host: str, port: int) -> int:
+        """Starts to serve; the port."""
         self.wake()
-        return int(server.sockets[0].getsockname()[1])
+        return await self._listener.open(host, port)
 
     async def close(self) -> None:
-        """Closes the listeners, tells every client and lets the last bytes go out."""
-        for server in self._servers:
-            server.close()
+        """Closes the listener, tells every client and lets the last bytes go out."""
+        await self._listener.close()
         for client in list(self.clients):
             client.connection.close("amqp:connection:forced", "The broker is shutting down.")
             self.will_write(client)
@@ -98,30 +186,54 @@ class BusServer:
 
     def _ring(self) -> None:
         self._alarm = self._alarm_due_ms = None
-        self.run_timers()
-
-    def run_timers(self) -> None:
-        """Does what is due by the clock: locks, lives, schedules."""
         self.broker.timers.run_due(self.broker.clock.now_ms())
         self.wake()
 
+    def advance(self, clock: SystemClock, ms: int) -> None:
+        """Moves the clock forward and does what falls due, each thing at its own time."""
+        end_ms = clock.now_ms() + ms
+        timers = self.broker.timers
+        while (due_ms := timers.next_due_ms()) is not None and due_ms <= end_ms:
+            clock.advance(max(0, due_ms - clock.now_ms()))
+            timers.run_due(clock.now_ms())
+        clock.advance(max(0, end_ms - clock.now_ms()))
+        self._alarm_due_ms = None
+        self.wake()
+
+
+class Wire(Protocol):
+    """What a client's bytes go out by: a TCP or TLS transport, or a WebSocket."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def is_closing(self) -> bool: ...
+
 
 class Client(asyncio.Protocol):
-    """One TCP connection."""
+    """One connection."""
 
     def __init__(self, server: BusServer) -> None:
         self._server = server
-        self._transport: asyncio.Transport | None = None
+        self._wire: Wire | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._opened_at = self._heard_at = 0.0
-        self.connection = Connection(CONTAINER_ID, lambda mechanism, response: True)
+        claims = Claims(server.options.sas_key, server.broker.clock)
+        self.connection = Connection(CONTAINER_ID, claims.authenticate)
         self.connection.on_output = self._on_output
-        self.gateway = Gateway(server.broker, self.connection, server.max_message_bytes)
+        self.gateway = Gateway(server.broker, self.connection, claims, server.options.max_message_bytes)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.set_write_buffer_limits(high=_WRITE_LIMIT_BYTES)
+        transport.set_write_buffer_limits(high=WRITE_LIMIT_BYTES)
+        self.attach(transport)
+
+    def attach(self, wire: Wire) -> None:
+        """The connection begins."""
+        self._wire = wire
         self._server.clients.add(self)
         self._opened_at = self._heard_at = asyncio.get_running_loop().time()
         self._look()
@@ -136,6 +248,7 @@ class Client(asyncio.Protocol):
             self._watch.cancel()
         self._server.clients.discard(self)
         self._guarded(self.connection.lost)
+        self._server.wake()
 
     def pause_writing(self) -> None:
         self.gateway.pause()
@@ -153,24 +266,31 @@ class Client(asyncio.Protocol):
             step()
             self.gateway.handle_events()
         except Exception:
-            log.exception("internal error; closing the connection")
+            log.exception("internal error, connection closed peer=%s", self.connection.remote_container_id or "?")
             self.connection.close("amqp:internal-error", "The emulator failed; its log says how.")
             self.gateway.handle_events()
 
     def write(self) -> None:
         """Sends what waits; closes the transport when the connection is over."""
-        if self._transport is None or self._transport.is_closing():
-            return
         data = self.connection.take_output()
+        ends = self.connection.state is State.CLOSED
+        if self._server.delay_s > 0:
+            asyncio.get_running_loop().call_later(self._server.delay_s, self._send, data, ends)
+        else:
+            self._send(data, ends)
+
+    def _send(self, data: bytes, ends: bool) -> None:
+        if self._wire is None or self._wire.is_closing():
+            return
         if data:
-            self._transport.write(data)
-        if self.connection.state is State.CLOSED:
-            self._transport.close()
+            self._wire.write(data)
+        if ends:
+            self._wire.close()
 
     def abort(self) -> None:
         """Cuts the connection without a word."""
-        if self._transport is not None:
-            self._transport.abort()
+        if self._wire is not None:
+            self._wire.abort()
 
     def _look(self) -> None:
         """Sends a heartbeat if the peer wants one, gives it up if it has been silent too long, and comes back."""
@@ -178,7 +298,7 @@ class Client(asyncio.Protocol):
         now = loop.time()
         opening = self.connection.state is not State.OPEN
         if now - self._heard_at > _SILENCE_LIMIT_S or (opening and now - self._opened_at > _HANDSHAKE_LIMIT_S):
-            log.warning("connection of %s is silent: closed", self.connection.remote_container_id or "?")
+            log.warning("silent connection closed peer=%s", self.connection.remote_container_id or "?")
             self.abort()
             return
         self.connection.heartbeat()

@@ -1,5 +1,1 @@
-"""The HTTP side of the bus."""
-
-from emulator.bus.admin.server import AdminServer
-
-__all__ = ["AdminServer"]
+"""The HTTP side of the bus: the management API, and what only an emulator has."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from emulator.bus.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
 from emulator.bus.broker.duplicates import DuplicateHistory
-from emulator.bus.broker.errors import EntityExists, EntityNotFound, InvalidRequest
+from emulator.bus.broker.errors import EntityDisabled, EntityExists, EntityNotFound, InvalidRequest
 from emulator.bus.broker.message import Content, Message, MessageState, Origin
 from emulator.bus.broker.queue import MessageQueue
 from emulator.bus.broker.schedule import Counter, Environment
@@ -78,12 +78,16 @@ class Broker:
         queue = kind(path, description, self._env, counter, dead)
         self._queues[path.lower()] = queue
         self._queues[dead_path.lower()] = dead
-        if description.forward_to is not None:
-            transfer_path = f"{path}/$Transfer/$DeadLetterQueue"
-            plain = replace(description, requires_session=False, forward_dead_letters_to=None)
-            queue.transfer_dead_letters = MessageQueue(transfer_path, plain, self._env, counter, None)
-            self._queues[transfer_path.lower()] = queue.transfer_dead_letters
+        self._add_transfer_queue(queue)
         return queue
+
+    def _add_transfer_queue(self, queue: MessageQueue) -> None:
+        if queue.description.forward_to is None or queue.transfer_dead_letters is not None:
+            return
+        path = f"{queue.path}/$Transfer/$DeadLetterQueue"
+        plain = replace(queue.description, requires_session=False, forward_dead_letters_to=None)
+        queue.transfer_dead_letters = MessageQueue(path, plain, self._env, queue.counter, None)
+        self._queues[path.lower()] = queue.transfer_dead_letters
 
     def _forward(self, name: str, content: Content, origin: Origin) -> None:
         self.destination(name).send(content, origin)
@@ -107,6 +111,8 @@ class Broker:
             raise InvalidRequest(
                 f"'{queue.path}' forwards its messages: receive from '{queue.description.forward_to}'."
             )
+        if queue.description.status in ("Disabled", "ReceiveDisabled"):
+            raise EntityDisabled(f"'{queue.path}' is disabled for receiving.")
         return queue
 
     def destination(self, address: str) -> Destination:
@@ -118,9 +124,75 @@ class Broker:
             raise EntityNotFound(address)
         return destination
 
+    def queues(self) -> list[MessageQueue]:
+        """All queues, subscriptions and dead-letter queues."""
+        return list(self._queues.values())
+
     def knows(self, address: str) -> bool:
         key = address.lower()
         return key in self._queues or key in self.destinations
+
+    # Changes by the administrator
+
+    def change_queue(self, description: QueueDescription) -> None:
+        """New properties for a queue; what cannot change is the caller's to check."""
+        destination = self.destination(description.name)
+        assert isinstance(destination.entity, MessageQueue)
+        self._change(destination.entity, description)
+        if destination.history is not None:
+            destination.history.window_ms = description.duplicate_window_ms
+
+    def change_topic(self, description: TopicDescription) -> None:
+        destination = self.destination(description.name)
+        assert isinstance(destination.entity, Topic)
+        destination.entity.description = description
+        destination.entity.updated_at_ms = self.clock.now_ms()
+        if destination.history is not None:
+            destination.history.window_ms = description.duplicate_window_ms
+
+    def change_subscription(self, topic_name: str, description: SubscriptionDescription) -> None:
+        subscription = self.subscription(topic_name, description.queue.name)
+        subscription.description = description
+        self._change(subscription.queue, description.queue)
+
+    def _change(self, queue: MessageQueue, description: QueueDescription) -> None:
+        queue.change(description)
+        if queue.dead_letters is not None:
+            queue.dead_letters.change(replace(description, requires_session=False))
+        self._add_transfer_queue(queue)
+
+    def subscription(self, topic_name: str, name: str) -> Subscription:
+        subscription = self.topic(topic_name).subscriptions.get(name.lower())
+        if subscription is None:
+            raise EntityNotFound(f"{topic_name}/Subscriptions/{name}")
+        return subscription
+
+    def remove(self, name: str) -> None:
+        """Deletes a queue, or a topic with its subscriptions."""
+        destination = self.destination(name)
+        destination.removed = True
+        entity = destination.entity
+        if isinstance(entity, Topic):
+            for subscription in list(entity.subscriptions):
+                self.remove_subscription(name, subscription)
+            entity.schedule.clear()
+            self.store.drop(entity.path)
+        else:
+            self._remove_queue(entity)
+        del self.destinations[name.lower()]
+        self._last_numbers.pop(entity.path, None)
+
+    def remove_subscription(self, topic_name: str, name: str) -> None:
+        subscription = self.subscription(topic_name, name)
+        self._remove_queue(subscription.queue)
+        del self.topic(topic_name).subscriptions[name.lower()]
+
+    def _remove_queue(self, queue: MessageQueue) -> None:
+        for item in (queue, queue.dead_letters, queue.transfer_dead_letters):
+            if item is not None:
+                item.remove_all()
+                self._queues.pop(item.path.lower(), None)
+                self._last_numbers.pop(item.path, None)
 
     # Restart
 

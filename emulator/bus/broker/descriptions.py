@@ -13,6 +13,7 @@ from emulator.bus.broker.sql import SqlAction
 
 MINUTE_MS = 60_000
 DEFAULT_RULE = "$Default"
+Kept = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class QueueDescription:
     max_size_bytes: int = 1024 * 1024 * 1024
     status: str = "Active"
     """Active, Disabled, SendDisabled or ReceiveDisabled."""
+    kept: Kept = ()
+    """Properties of the management API that are kept and given back, and mean nothing here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class TopicDescription:
     duplicate_window_ms: int = 10 * MINUTE_MS
     max_size_bytes: int = 1024 * 1024 * 1024
     status: str = "Active"
+    kept: Kept = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ class DuplicateHistory:
     """Remembers each id for `window_ms` from its first sight; a repeat does not prolong it."""
 
     def __init__(self, window_ms: int) -> None:
-        self._window_ms = window_ms
+        self.window_ms = window_ms
         self._until: dict[str, int] = {}
         self._order: deque[tuple[int, str]] = deque()
 
@@ -20,7 +20,7 @@ class DuplicateHistory:
 
     def remember(self, message_id: str, now_ms: int) -> int:
         """Takes in an id not known; when it will be forgotten."""
-        until = now_ms + self._window_ms
+        until = now_ms + self.window_ms
         self.restore(message_id, until)
         return until
 

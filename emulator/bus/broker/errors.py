@@ -98,6 +98,13 @@ class EntityDisabled(BusError):
     status = 403
 
 
+class ServerBusy(BusError):
+    """The server is busy. Please retry the operation."""
+
+    condition = "com.microsoft:server-busy"
+    status = 503
+
+
 class EntityExists(BusError):
     """An entity of this name exists."""
 

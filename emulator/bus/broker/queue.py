@@ -59,7 +59,7 @@ class MessageQueue:
         self.transfer_dead_letters: MessageQueue | None = None
         """Messages that could not be forwarded."""
         self._env = environment
-        self._counter = counter
+        self.counter = counter
         self._messages: dict[int, Message] = {}
         self._ready: list[int] = []
         self._locked: dict[uuid.UUID, Message] = {}
@@ -67,7 +67,11 @@ class MessageQueue:
         self._pumping = False
         self.schedule = Schedule(path, environment, counter, self.enqueue)
         self.size_bytes = 0
-        self.accessed_at_ms = environment.clock.now_ms()
+        self.created_at_ms = self.updated_at_ms = self.accessed_at_ms = environment.clock.now_ms()
+        self.repeats = 0
+        """A fault that tests can set: so many messages come once more though they were completed."""
+        self.removed = False
+        """The entity is deleted: links to it are of no use any more."""
 
     # In
 
@@ -127,7 +131,7 @@ class MessageQueue:
             self.dead_letters.take_dead(message, {REASON: reason, DESCRIPTION: description})
 
     def _message(self, content: Content, origin: Origin) -> Message:
-        number = self._counter.next()
+        number = self.counter.next()
         message = Message(content, number, self._env.clock.now_ms(), origin.sequence_number or number)
         message.forwarded, message.dead_letter_source = origin.hops, origin.dead_letter_source
         return message
@@ -150,6 +154,23 @@ class MessageQueue:
     def _offer(self, message: Message) -> None:
         """The message can be handed out (again)."""
         heapq.heappush(self._ready, message.sequence_number)
+
+    def change(self, description: QueueDescription) -> None:
+        """Takes over changed properties; messages there keep the times they have."""
+        self.description = description
+        self.updated_at_ms = self._env.clock.now_ms()
+        self.pump()
+
+    def remove_all(self) -> None:
+        """The entity is deleted, and its messages with it."""
+        self.removed = True
+        for message in list(self._messages.values()):
+            if message.lock_token is not None:
+                self._unlock(message)
+            self._remove(message)
+        self.schedule.clear()
+        self._consumers.clear()
+        self._env.store.drop(self.path)
 
     # Out
 
@@ -223,7 +244,11 @@ class MessageQueue:
     def complete(self, token: uuid.UUID) -> None:
         """The message is done. MessageLockLost, here and below, when the token is not (or no longer) good."""
         message = self._take_lock(token)
-        self._remove(message)
+        if self.repeats > 0:
+            self.repeats -= 1
+            self._fail_delivery(message, None)
+        else:
+            self._remove(message)
 
     def abandon(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
         """The message comes back at once, one delivery counted."""
@@ -393,5 +418,5 @@ class MessageQueue:
             "scheduled": len(self.schedule.messages),
             "dead_letter": 0 if self.dead_letters is None else len(self.dead_letters._messages),
             "transfer_dead_letter": 0 if (dead := self.transfer_dead_letters) is None else len(dead._messages),
-            "enqueued": self._counter.last,
+            "enqueued": self.counter.last,
         }

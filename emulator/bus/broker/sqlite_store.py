@@ -112,6 +112,9 @@ class SqliteStore:
     def put_entity(self, path: str, description: str | None) -> None:
         self._other.append(("INSERT OR REPLACE INTO entities VALUES (?, ?)", (path, description)))
 
+    def forget_entities(self, prefix: str) -> None:
+        self._other.append(("DELETE FROM entities WHERE substr(path, 1, ?) = ?", (len(prefix), prefix)))
+
     def drop(self, entity: str) -> None:
         for changes in (self._put, self._update):
             for key in [key for key in changes if key[0] == entity]:

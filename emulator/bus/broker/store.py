@@ -52,6 +52,9 @@ class Store(Protocol):
     def put_entity(self, path: str, description: str | None) -> None:
         """Keeps (None: drops) an entity that the administration API made, as JSON."""
 
+    def forget_entities(self, prefix: str) -> None:
+        """Forgets what `put_entity` kept for paths that begin so."""
+
     def drop(self, entity: str) -> None:
         """Forgets everything of an entity."""
 
@@ -96,6 +99,9 @@ class Memory:
         pass
 
     def put_entity(self, path: str, description: str | None) -> None:
+        pass
+
+    def forget_entities(self, prefix: str) -> None:
         pass
 
     def drop(self, entity: str) -> None:

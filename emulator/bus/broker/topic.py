@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from emulator.bus.broker.descriptions import SubscriptionDescription, TopicDescription
 from emulator.bus.broker.duplicates import DuplicateHistory
+from emulator.bus.broker.errors import EntityDisabled, ServerBusy
 from emulator.bus.broker.message import SENDER, Content, Origin
 from emulator.bus.broker.queue import MessageQueue
 from emulator.bus.broker.schedule import Counter, Environment, Schedule
@@ -62,6 +63,7 @@ class Topic:
         self.subscriptions: dict[str, Subscription] = {}
         self.schedule = Schedule(path, environment, counter, self.enqueue)
         self._counter = counter
+        self.created_at_ms = self.updated_at_ms = environment.clock.now_ms()
 
     def enqueue(self, content: Content, origin: Origin = SENDER) -> None:
         """Gives each subscription what its rules select."""
@@ -98,13 +100,25 @@ class Destination:
     entity: MessageQueue | Topic
     environment: Environment
     history: DuplicateHistory | None
+    removed: bool = False
+    """The entity is deleted."""
+    refuse_until_ms: int = 0
+    """A fault that tests can set: until then every send is refused as by a busy server."""
 
     @property
     def path(self) -> str:
         return self.entity.path
 
+    def check_open(self) -> None:
+        """EntityDisabled when nothing may be sent now."""
+        if self.entity.description.status in ("Disabled", "SendDisabled"):
+            raise EntityDisabled(f"'{self.path}' is disabled for sending.")
+        if self.refuse_until_ms > self.environment.clock.now_ms():
+            raise ServerBusy
+
     def send(self, content: Content, origin: Origin = SENDER) -> None:
         """Takes a message in: at once, or at its scheduled time. A duplicate is accepted and dropped."""
+        self.check_open()
         if self._is_duplicate(content):
             return
         due_ms = content.scheduled_at_ms
@@ -117,6 +131,7 @@ class Destination:
 
     def schedule(self, content: Content, due_ms: int) -> int:
         """Takes a message in for later; its sequence number. One that is due already goes at once."""
+        self.check_open()
         self.entity.check(content)
         number = self.entity.schedule.add(content, due_ms)
         self._remember(content)

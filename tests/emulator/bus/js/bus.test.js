@@ -1,0 +1,182 @@
+// Microsoft's JavaScript SDK, unmodified, against the bus. Started by test_sdk_javascript.py, which names the bus in the environment.
+"use strict";
+
+const assert = require("node:assert/strict");
+const { after, test } = require("node:test");
+const { ServiceBusClient, ServiceBusAdministrationClient } = require("@azure/service-bus");
+const WebSocket = require("ws");
+
+const connection = process.env.BUS_CONNECTION;
+const client = new ServiceBusClient(connection);
+after(() => client.close());
+
+const receiveAll = async (receiver, count) => {
+  const found = [];
+  while (found.length < count) {
+    const batch = await receiver.receiveMessages(count - found.length, { maxWaitTimeInMs: 10000 });
+    assert.ok(batch.length, `${found.length} of ${count} messages came`);
+    found.push(...batch);
+  }
+  return found;
+};
+
+test("properties and bodies arrive as sent; complete, abandon, dead-letter", async () => {
+  const sender = client.createSender("js-life");
+  await sender.sendMessages({
+    body: { text: "ä", list: [1, 2.5, null] },
+    applicationProperties: { step: "OCR", n: 7, yes: true },
+    messageId: "m1", correlationId: "c", subject: "s", contentType: "application/json", replyTo: "r",
+  });
+  const receiver = client.createReceiver("js-life", { maxAutoLockRenewalDurationInMs: 0 });
+  let [message] = await receiveAll(receiver, 1);
+  assert.deepEqual(message.body, { text: "ä", list: [1, 2.5, null] });
+  assert.deepEqual(message.applicationProperties, { step: "OCR", n: 7, yes: true });
+  assert.deepEqual(
+    [message.messageId, message.correlationId, message.subject, message.contentType, message.replyTo],
+    ["m1", "c", "s", "application/json", "r"],
+  );
+  assert.equal(message.deliveryCount, 0);
+  const before = message.lockedUntilUtc;
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.ok((await receiver.renewMessageLock(message)) > before);
+  await receiver.abandonMessage(message, { note: "again" });
+  [message] = await receiveAll(receiver, 1);
+  assert.equal(message.deliveryCount, 1);
+  assert.equal(message.applicationProperties.note, "again");
+  await receiver.deadLetterMessage(message, { deadLetterReason: "bad", deadLetterErrorDescription: "json", extra: 1 });
+  const dead = client.createReceiver("js-life", { subQueueType: "deadLetter", receiveMode: "receiveAndDelete" });
+  [message] = await receiveAll(dead, 1);
+  assert.deepEqual(
+    [message.deadLetterReason, message.deadLetterErrorDescription, message.applicationProperties.extra],
+    ["bad", "json", 1],
+  );
+  assert.deepEqual(await dead.receiveMessages(1, { maxWaitTimeInMs: 200 }), []);
+  await Promise.all([sender.close(), receiver.close(), dead.close()]);
+});
+
+test("batches, peek, defer, schedule and cancel", async () => {
+  const sender = client.createSender("js-batch");
+  const batch = await sender.createMessageBatch();
+  for (let i = 0; i < 50; i++) assert.ok(batch.tryAddMessage({ body: `${i}` }));
+  await sender.sendMessages(batch);
+  const receiver = client.createReceiver("js-batch", { maxAutoLockRenewalDurationInMs: 0 });
+  assert.equal((await receiver.peekMessages(100)).length, 50);
+  const messages = await receiveAll(receiver, 50);
+  assert.deepEqual(messages.map((m) => m.body), [...Array(50).keys()].map(String));
+  assert.ok(messages.every((m) => m.messageId));
+  await receiver.deferMessage(messages[0]);
+  await Promise.all(messages.slice(1).map((m) => receiver.completeMessage(m)));
+  const [deferred] = await receiver.receiveDeferredMessages(messages[0].sequenceNumber);
+  assert.equal(deferred.body, "0");
+  await receiver.completeMessage(deferred);
+  const [later] = await sender.scheduleMessages({ body: "never" }, new Date(Date.now() + 3600e3));
+  await sender.scheduleMessages([{ body: "soon" }], new Date(Date.now() + 300));
+  await sender.cancelScheduledMessages(later);
+  const [soon] = await receiveAll(receiver, 1);
+  assert.equal(soon.body, "soon");
+  await receiver.completeMessage(soon);
+  await assert.rejects(sender.sendMessages({ body: "x".repeat(300000) }), { code: "MessageSizeExceeded" });
+  await Promise.all([sender.close(), receiver.close()]);
+});
+
+test("subscribe pumps messages", async () => {
+  const sender = client.createSender("js-pump");
+  const receiver = client.createReceiver("js-pump");
+  const got = [];
+  const done = new Promise((resolve, reject) => {
+    receiver.subscribe(
+      {
+        processMessage: async (message) => { got.push(message.body); if (got.length === 20) resolve(); },
+        processError: async (args) => reject(args.error),
+      },
+      { maxConcurrentCalls: 5 },
+    );
+  });
+  await sender.sendMessages([...Array(20).keys()].map((i) => ({ body: i })));
+  await done;
+  assert.deepEqual(got.sort((a, b) => a - b), [...Array(20).keys()]);
+  await Promise.all([sender.close(), receiver.close()]);
+});
+
+test("sessions: by id, next available, state, locked by another, timeout", async () => {
+  const sender = client.createSender("js-sessions");
+  await sender.sendMessages([{ body: "a", sessionId: "s1" }, { body: "b", sessionId: "s2" }]);
+  const first = await client.acceptSession("js-sessions", "s1");
+  assert.equal(first.sessionId, "s1");
+  await assert.rejects(client.acceptSession("js-sessions", "s1"), { code: "SessionCannotBeLocked" });
+  const next = await client.acceptNextSession("js-sessions");
+  assert.equal(next.sessionId, "s2");
+  await first.setSessionState({ step: 1 });
+  assert.deepEqual(await first.getSessionState(), { step: 1 });
+  assert.ok((await first.renewSessionLock()) > new Date());
+  for (const receiver of [first, next]) {
+    const [message] = await receiveAll(receiver, 1);
+    await receiver.completeMessage(message);
+    await receiver.close();
+  }
+  await assert.rejects(client.createReceiver("js-sessions").receiveMessages(1, { maxWaitTimeInMs: 100 }), /require/i);
+  await sender.close();
+});
+
+test("rules over AMQP", async () => {
+  const rules = client.createRuleManager("js-topic", "js-sub");
+  const names = async () => {
+    const found = [];
+    for await (const rule of rules.listRules()) found.push(rule);
+    return found;
+  };
+  assert.deepEqual((await names()).map((r) => r.name), ["$Default"]);
+  await rules.deleteRule("$Default");
+  await rules.createRule("sql", { sqlExpression: "n > 5" }, { sqlExpression: "SET big = TRUE" });
+  await rules.createRule("equal", { subject: "s", applicationProperties: { n: 1 } });
+  const found = Object.fromEntries((await names()).map((r) => [r.name, r]));
+  assert.equal(found.sql.filter.sqlExpression, "n > 5");
+  assert.equal(found.sql.action.sqlExpression, "SET big = TRUE");
+  assert.deepEqual([found.equal.filter.subject, found.equal.filter.applicationProperties], ["s", { n: 1 }]);
+  await assert.rejects(rules.createRule("bad", { sqlExpression: "n >" }), /value expected/);
+  const sender = client.createSender("js-topic");
+  await sender.sendMessages([2, 6, 1].map((n) => ({ body: n, subject: "s", applicationProperties: { n } })));
+  const receiver = client.createReceiver("js-topic", "js-sub", { receiveMode: "receiveAndDelete" });
+  const messages = await receiveAll(receiver, 2);
+  assert.deepEqual(messages.map((m) => [m.body, m.applicationProperties.big]), [[6, true], [1, undefined]]);
+  await Promise.all([sender.close(), receiver.close()]);
+});
+
+test("what is refused has the right code", async () => {
+  const sender = client.createSender("nowhere");
+  await assert.rejects(sender.sendMessages({ body: 1 }), { code: "MessagingEntityNotFound" });
+  await sender.close();
+});
+
+test("administration", async () => {
+  const admin = new ServiceBusAdministrationClient(process.env.BUS_ADMIN_CONNECTION);
+  const made = await admin.createQueue("js-made", { maxDeliveryCount: 4, userMetadata: "x" });
+  assert.deepEqual([made.name, made.maxDeliveryCount, made.userMetadata], ["js-made", 4, "x"]);
+  assert.ok(await admin.queueExists("js-made"));
+  assert.ok(!(await admin.queueExists("js-missing")));
+  await assert.rejects(admin.createQueue("js-made"), { code: "MessageEntityAlreadyExistsError" });
+  await admin.updateQueue({ ...made, maxDeliveryCount: 6 });
+  assert.equal((await admin.getQueue("js-made")).maxDeliveryCount, 6);
+  assert.equal((await admin.getQueueRuntimeProperties("js-made")).activeMessageCount, 0);
+  await admin.createTopic("js-made-topic");
+  await admin.createSubscription("js-made-topic", "s", { defaultRuleOptions: { name: "mine", filter: { sqlExpression: "a=1" } } });
+  await admin.createRule("js-made-topic", "s", "more", { applicationProperties: { t: "x", n: 5, d: 0.5, b: true } });
+  const rules = [];
+  for await (const rule of admin.listRules("js-made-topic", "s")) rules.push(rule);
+  assert.deepEqual(rules.map((r) => r.name), ["mine", "more"]);
+  assert.deepEqual(rules[1].filter.applicationProperties, { t: "x", n: 5, d: 0.5, b: true });
+  await admin.deleteSubscription("js-made-topic", "s");
+  await admin.deleteTopic("js-made-topic");
+  await admin.deleteQueue("js-made");
+  assert.equal((await admin.getNamespaceProperties()).messagingSku, "Standard");
+});
+
+test("AMQP over WebSockets with TLS", async () => {
+  const over = new ServiceBusClient(process.env.BUS_WS_CONNECTION, { webSocketOptions: { webSocket: WebSocket } });
+  const sender = over.createSender("js-ws");
+  await sender.sendMessages({ body: "x".repeat(200000) });
+  const receiver = over.createReceiver("js-ws", { receiveMode: "receiveAndDelete" });
+  const [message] = await receiveAll(receiver, 1);
+  assert.equal(message.body.length, 200000);
+  await over.close();
+});

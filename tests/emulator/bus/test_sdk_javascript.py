@@ -1,0 +1,61 @@
+"""Microsoft's JavaScript SDK: the tests of `js/bus.test.js`, run by Node against a bus with TLS."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.emulator.bus.process import Bus, start_bus
+
+FOLDER = Path(__file__).parent / "js"
+#: Installing takes the longest, once.
+LIMIT_S = 150
+
+
+@pytest.fixture(scope="module")
+def node_modules() -> None:
+    """The pinned packages; installed when they are missing."""
+    if not (FOLDER / "node_modules" / "@azure" / "service-bus").exists():
+        subprocess.run(["npm", "ci"], cwd=FOLDER, check=True, timeout=LIMIT_S)
+
+
+@pytest.fixture
+def js_bus(tmp_path: Path) -> Iterator[Bus]:
+    config = tmp_path / "Config.json"
+    config.write_text(
+        '{"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Topics": [], "Queues": ['
+        '{"Name": "js-sessions", "Properties": {"RequiresSession": true}}]}]}}'
+    )
+    queues = [argument for name in ("life", "batch", "pump", "ws") for argument in ("--queue", f"js-{name}")]
+    bus = start_bus(
+        *("--config", config, *queues, "--topic", "js-topic/js-sub"),
+        *("--tls", "--data", tmp_path, "--sas-key", "SAS_KEY_VALUE"),
+    )
+    yield bus
+    assert bus.stop() == 0
+
+
+@pytest.mark.usefixtures("node_modules")
+def test_the_javascript_sdk(js_bus: Bus, tmp_path: Path) -> None:
+    """Every operation of the SDK works as on Azure, with tokens checked."""
+    admin = js_bus.connection_string.replace(f":{js_bus.port}", f":{js_bus.admin_port}")
+    environment = {
+        **os.environ,
+        "BUS_CONNECTION": js_bus.connection_string,
+        "BUS_ADMIN_CONNECTION": admin,
+        "BUS_WS_CONNECTION": admin.replace("UseDevelopmentEmulator=true;", ""),
+        "NODE_EXTRA_CA_CERTS": str(tmp_path / "bus-certificate.pem"),
+    }
+    result = subprocess.run(
+        ["node", "--test", "bus.test.js"],
+        cwd=FOLDER,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
