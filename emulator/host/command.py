@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for a free one (default: %(default)s)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3")
+    parser.add_argument("--keys", type=Path, metavar="FILE", help="ask for the access keys of this JSON file")
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
 
 

@@ -97,7 +97,7 @@ def _reason(name: str, cause: BaseException, stack: str) -> str:
 class DurableClientReader:
     """The `durableClient` input: a JSON text with the addresses the SDK's client talks to."""
 
-    def __init__(self, links: Links, hub: str) -> None:
+    def __init__(self, links: Links, hub: str, rpc_url: str) -> None:
         self._text = json.dumps(
             {
                 "taskHubName": hub,
@@ -106,7 +106,7 @@ class DurableClientReader:
                 "managementUrls": links.of("INSTANCEID"),
                 "baseUrl": links.base.rstrip("/"),
                 "requiredQueryStringParameters": links.query,
-                "rpcBaseUrl": links.base,
+                "rpcBaseUrl": rpc_url,
             }
         )
 

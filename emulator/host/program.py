@@ -41,6 +41,7 @@ def _log_to_stderr(level: str) -> None:
 
 
 async def _serve(args: argparse.Namespace) -> int:
+    from .keys import load_keys
     from .server import Server
 
     loop = asyncio.get_running_loop()
@@ -55,7 +56,8 @@ async def _serve(args: argparse.Namespace) -> int:
 
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, stop)
-    server = Server(args.app, data_dir=args.data, host=args.host, port=args.port)
+    keys = None if args.keys is None else load_keys(args.keys)
+    server = Server(args.app, data_dir=args.data, host=args.host, port=args.port, keys=keys)
     url = await server.start()
     print(f"ready {url}", flush=True)
     await stopped.wait()

@@ -14,8 +14,12 @@ from urllib.parse import unquote
 from .errors import BindingError
 from .functions import Function
 
+#: `{{` and `}}` are braces of a regular expression; while a template is taken apart they are these characters.
+_OPEN, _CLOSE = "\x00", "\x01"
 _PART = re.compile(
-    r"\{(?P<catch>\*{0,2})(?P<name>\w+)(?P<rest>(?::[^{}=?]*(?:\{[^{}]*\}[^{}=?]*)*)*)(?P<default>=[^{}?]*)?(?P<optional>\?)?\}"
+    r"\{(?P<catch>\*{0,2})(?P<name>\w+)"
+    r"(?P<rest>(?::\w+(?:\((?:[^()]|\([^()]*\))*\))?)*)"
+    r"(?P<default>=[^{}?]*)?(?P<optional>\?)?\}"
 )
 
 _CONSTRAINTS = {
@@ -30,7 +34,7 @@ _CONSTRAINTS = {
     "datetime": r"[^/]+",
     "required": r"[^/]+",
 }
-_CHECKS = re.compile(r"(?P<name>\w+)(?:\((?P<argument>.*)\))?")
+_CHECKS = re.compile(r":(?P<name>\w+)(?:\((?P<argument>(?:[^()]|\([^()]*\))*)\))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,8 @@ def parse_template(text: str) -> Template:
     defaults: dict[str, str] = {}
     bounds: list[tuple[str, str, str]] = []
     pattern = ""
-    for index, segment in enumerate(text.strip("/").split("/") if text.strip("/") else []):
+    bare = text.strip("/").replace("{{", _OPEN).replace("}}", _CLOSE)
+    for index, segment in enumerate(bare.split("/") if bare else []):
         piece, omissible, position = "", False, 0
         for found in _PART.finditer(segment):
             piece += re.escape(segment[position : found.start()])
@@ -81,19 +86,16 @@ def parse_template(text: str) -> Template:
 
 def _value(found: re.Match[str], bounds: list[tuple[str, str, str]], text: str) -> str:
     value = ".*" if found["catch"] else "[^/]+?"
-    for constraint in filter(None, found["rest"].split(":")):
-        check = _CHECKS.fullmatch(constraint)
-        if check is None:
-            raise BindingError(f"the route {text!r} has an unknown constraint {constraint!r}")
+    for check in _CHECKS.finditer(found["rest"]):
         name, argument = check["name"], check["argument"] or ""
         if name in _CONSTRAINTS:
             value = _CONSTRAINTS[name]
         elif name == "regex":
-            value = argument.removeprefix("^").removesuffix("$")
+            value = argument.replace(_OPEN, "{").replace(_CLOSE, "}").removeprefix("^").removesuffix("$")
         elif name in ("min", "max", "range", "length", "minlength", "maxlength"):
             bounds.append((found["name"], name, argument))
         else:
-            raise BindingError(f"the route {text!r} has an unknown constraint {constraint!r}")
+            raise BindingError(f"the route {text!r} has an unknown constraint {name!r}")
     return value
 
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Awaitable, Coroutine
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from emulator.durable.client import Client
 from emulator.durable.clock import Clock, SystemClock
@@ -17,13 +18,19 @@ from emulator.durable.runner import Runner
 from emulator.durable.store import Store
 from emulator.durable.web import Links, WebApi
 
+from . import fast_timestamps
+from .admin import Admin
 from .app_side import AppSide
+from .cors import load_cors
 from .durable_functions import DurableClientReader, DurableFunctions
 from .errors import FunctionFailedError, HostError
 from .functions import Function
+from .gate import UNLIMITED, Gate
 from .host_json import HostJson, load_host_json
 from .indexing import App, index_app
 from .invoker import InputReader, Invoker, OutputWriter
+from .keys import Keys
+from .manual import MANUAL_TRIGGERS
 from .routes import RouteTable
 from .schedule import parse_schedule
 from .settings import Settings, load_settings
@@ -38,11 +45,19 @@ DRAIN_S = 10.0
 
 class Server:
     def __init__(
-        self, app_dir: Path, *, data_dir: Path | None, host: str, port: int, clock: Clock | None = None
+        self,
+        app_dir: Path,
+        *,
+        data_dir: Path | None,
+        host: str,
+        port: int,
+        clock: Clock | None = None,
+        keys: Keys | None = None,
     ) -> None:
         self._app_dir = app_dir.resolve()
         self._data_dir = data_dir
         self._host, self._port = host, port
+        self._keys = keys
         self._clock = clock or SystemClock()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -53,6 +68,7 @@ class Server:
         for key in host_json.unknown_keys:
             _LOG.warning("host.json: %s has no effect here", key)
         app = index_app(self._app_dir, settings)
+        fast_timestamps.install()
         for problem in app.problems:
             _LOG.error("left out: %s", problem)
         self._store = Store(self._database())
@@ -83,12 +99,16 @@ class Server:
             [one for one in app.functions if one.trigger.type == "httpTrigger"],
             host_json.text("extensions.http.routePrefix", "api"),
         )
-        site = Site(routes, app, engine, api)
+        gate = Gate(
+            host_json.number("extensions.http.maxConcurrentRequests", UNLIMITED),
+            host_json.number("extensions.http.maxOutstandingRequests", UNLIMITED),
+        )
+        site = Site(routes, api, keys=self._keys, cors=load_cors(self._app_dir), gate=gate)
         url = await site.listen(self._host, self._port)
         self._site = site
         hub = host_json.text("extensions.durableTask.hubName", "TestHubName")
-        links = Links(f"{url}/runtime/webhooks/durabletask/", f"taskHub={hub}&connection=Storage")
-        readers: dict[str, InputReader] = {"durableClient": DurableClientReader(links, hub)}
+        links = Links(f"{url}/runtime/webhooks/durabletask/", _required_query(hub, self._keys))
+        readers: dict[str, InputReader] = {"durableClient": DurableClientReader(links, hub, site.rpc_url(url))}
         writers: dict[str, OutputWriter] = {}
         self._invoker = Invoker(self._app_side, directory, readers, writers)
         durable.connect(self._invoker)
@@ -104,7 +124,7 @@ class Server:
         self._start(self._runner.run())
         self._start_timers(app)
         self._start_service_bus(app, settings, host_json)
-        site.open(self._invoker, links)
+        site.open(self._invoker, links, Admin(app, engine, self._invoker, MANUAL_TRIGGERS))
         return url
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -157,6 +177,11 @@ class Server:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._app_side.stop(DRAIN_S)
         self._store.close()
+
+
+def _required_query(hub: str, keys: Keys | None) -> str:
+    query = f"taskHub={hub}&connection=Storage"
+    return query if keys is None else f"{query}&code={quote(keys.durable, safe='')}"
 
 
 def _log_crash(task: asyncio.Task[None]) -> None:

@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import secrets
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
 
-from emulator.durable.clock import stamp
-from emulator.durable.engine import Engine
 from emulator.durable.web import Answer, Links, WebApi
 
+from .admin import Admin
+from .cors import Cors
 from .errors import FunctionFailedError, HostError
+from .gate import Gate, TooManyRequestsError
 from .host_json import HTTP_LIMIT_S
 from .http_trigger import make_request, make_response
-from .indexing import App
 from .invocation import TraceState
 from .invoker import Invoker
+from .keys import Keys
 from .routes import Route, RouteTable
 
 _LOG = logging.getLogger("emulator.host")
@@ -31,12 +33,16 @@ _MAX_BODY = 100 * 1024 * 1024
 
 
 class Site:
-    def __init__(self, routes: RouteTable, app: App, engine: Engine, api: WebApi) -> None:
+    def __init__(self, routes: RouteTable, api: WebApi, *, keys: Keys | None, cors: Cors, gate: Gate) -> None:
         self._routes = routes
-        self._app = app
-        self._engine = engine
         self._api = api
+        self._keys = keys
+        self._cors = cors
+        self._gate = gate
         self._invoker: Invoker | None = None
+        self._admin: Admin | None = None
+        # On Azure the SDK's client talks to a port that only the worker sees; here, to a path that only it knows.
+        self._rpc_path = f"runtime/rpc/{secrets.token_urlsafe(16)}/durabletask/"
         self._links: Links | None = None
         self._opened = asyncio.Event()
         self._running: set[asyncio.Task[Any]] = set()
@@ -54,8 +60,12 @@ class Site:
         name = f"[{host}]" if ":" in host else host
         return f"http://{name}:{self._runner.addresses[0][1]}"
 
-    def open(self, invoker: Invoker, links: Links) -> None:
-        self._invoker, self._links = invoker, links
+    def rpc_url(self, url: str) -> str:
+        """Where the SDK's durable client finds the API without a key."""
+        return f"{url}/{self._rpc_path}"
+
+    def open(self, invoker: Invoker, links: Links, admin: Admin) -> None:
+        self._invoker, self._links, self._admin = invoker, links, admin
         self._opened.set()
 
     async def stop(self, timeout: float) -> None:
@@ -72,20 +82,49 @@ class Site:
         self._running.add(task)
         try:
             path = request.rel_url.raw_path.lstrip("/")
+            if path.startswith(self._rpc_path):
+                return await self._durable(request, path.removeprefix(self._rpc_path))
             if path.startswith(_DURABLE):
+                if self._keys is not None and not self._keys.opens_durable(_key(request)):
+                    return web.Response(status=401)
                 return await self._durable(request, path.removeprefix(_DURABLE))
             if path.startswith(("admin/", "runtime/")):
-                return await self._admin(request, path)
-            found = self._routes.find(request.method, path)
-            if found is None:
-                return web.Response(status=404)
-            return await self._function(request, *found)
+                return await self._administer(request, path)
+            return await self._function(request, path)
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=413)
         finally:
             self._running.discard(task)
 
-    async def _function(self, request: web.BaseRequest, route: Route, values: Mapping[str, str]) -> web.Response:
+    async def _administer(self, request: web.BaseRequest, path: str) -> web.Response:
+        assert self._admin is not None
+        free = path in ("admin/host/status", "admin/host/ping")
+        if self._keys is not None and not free and not self._keys.opens_admin(_key(request)):
+            return web.Response(status=401)
+        return await self._admin.handle(request, path)
+
+    async def _function(self, request: web.BaseRequest, path: str) -> web.Response:
+        if request.method == "OPTIONS":
+            allowed = self._cors.preflight(request.headers)
+            if allowed is not None:
+                return web.Response(status=204, headers=allowed)
+        found = self._routes.find(request.method, path)
+        if found is None:
+            return web.Response(status=404)
+        route, values = found
+        if self._keys is not None and not self._keys.opens_function(
+            _key(request), route.function.name, route.auth_level
+        ):
+            return web.Response(status=401)
+        try:
+            async with self._gate:
+                answer = await self._invoke(request, route, values)
+        except TooManyRequestsError:
+            return web.Response(status=429)
+        answer.headers.update(self._cors.headers(request.headers.get("Origin")))
+        return answer
+
+    async def _invoke(self, request: web.BaseRequest, route: Route, values: Mapping[str, str]) -> web.Response:
         assert self._invoker is not None
         body = await request.read()
         trace = TraceState(request.headers.get("traceparent", ""), request.headers.get("tracestate", ""))
@@ -93,13 +132,18 @@ class Site:
             route.function, make_request(request, body, values), trigger_data=values, trace=trace
         )
         try:
-            result = await asyncio.wait_for(work, HTTP_LIMIT_S)
-            return make_response(route.function.name, result)
+            # The function goes on after the limit, as on Azure.
+            result = await asyncio.wait_for(asyncio.shield(work), HTTP_LIMIT_S)
         except FunctionFailedError:
             return web.Response(status=500)
         except TimeoutError:
             _LOG.error("%s did not answer within %g s: on Azure the caller gets 502", route.function.name, HTTP_LIMIT_S)
             return web.Response(status=502)
+        try:
+            return make_response(route.function.name, result)
+        except FunctionFailedError as error:
+            _LOG.error("%s failed: %s", route.function.name, error)
+            return web.Response(status=500)
 
     async def _durable(self, request: web.BaseRequest, path: str) -> web.Response:
         assert self._links is not None
@@ -107,40 +151,9 @@ class Site:
         body = await request.read()
         return _answer(self._api.handle(request.method, parts, dict(request.query), body, self._links))
 
-    async def _admin(self, request: web.BaseRequest, path: str) -> web.Response:
-        match request.method, path.rstrip("/").split("/"):
-            case "GET", ["admin", "host", "status"]:
-                return web.json_response({"id": "local", "state": "Running", "version": "4.0", "processUptime": 0})
-            case "GET", ["admin", "host", "ping"] | ["admin", "host", "health"]:
-                return web.Response(status=200)
-            case "GET", ["admin", "functions"]:
-                return web.json_response([_describe(one) for one in self._app.functions])
-            case "GET", ["admin", "emulator", "stalls"]:
-                return web.json_response(
-                    [
-                        {
-                            "instanceId": one.instance_id,
-                            "name": one.name,
-                            "forEver": one.for_ever,
-                            "reason": one.reason,
-                            "seenAt": stamp(one.seen_at),
-                            "overAt": stamp(one.over_at) if one.over_at else None,
-                        }
-                        for one in self._engine.reports.stalls
-                    ]
-                )
-            case "GET", ["admin", "emulator", "running"]:
-                assert self._invoker is not None
-                return web.json_response(self._invoker.running)
-            case "GET", ["admin", "emulator", "problems"]:
-                return web.json_response(list(self._app.problems))
-            case _:
-                return web.Response(status=404)
 
-
-def _describe(function: Any) -> dict[str, Any]:
-    bindings = [function.trigger, *function.inputs, *function.outputs]
-    return {"name": function.name, "config": {"bindings": [dict(one.fields) for one in bindings]}}
+def _key(request: web.BaseRequest) -> str | None:
+    return request.headers.get("x-functions-key") or request.query.get("code")
 
 
 def _answer(answer: Answer) -> web.Response:

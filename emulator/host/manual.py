@@ -1,0 +1,44 @@
+"""Trigger values for functions that are run by hand (`POST /admin/functions/{name}`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from azure.functions.timer import TimerRequest
+
+from .admin import ManualTrigger
+from .functions import Function
+
+
+async def _timer(function: Function, text: str) -> Any:
+    return TimerRequest(past_due=False, schedule_status={}, schedule={"AdjustForDST": True})
+
+
+async def _service_bus(function: Function, text: str) -> Any:
+    from azure.functions.servicebus import ServiceBusMessage
+
+    message = ServiceBusMessage(
+        body=text.encode(), message_id="", application_properties={}, user_properties={}, delivery_count=1
+    )
+    return [message] if function.trigger.fields.get("cardinality") == "many" else message
+
+
+async def _queue(function: Function, text: str) -> Any:
+    from azure.functions.queue import QueueMessage
+
+    return QueueMessage(id="", body=text, dequeue_count=1)  # type: ignore[no-untyped-call]  # the SDK's
+
+
+async def _blob(function: Function, text: str) -> Any:
+    from azure.functions.blob import InputStream
+
+    return InputStream(data=text.encode(), name=str(function.trigger.fields.get("path", "")))
+
+
+MANUAL_TRIGGERS: Mapping[str, ManualTrigger] = {
+    "timerTrigger": _timer,
+    "serviceBusTrigger": _service_bus,
+    "queueTrigger": _queue,
+    "blobTrigger": _blob,
+}

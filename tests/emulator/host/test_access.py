@@ -1,0 +1,109 @@
+"""Keys, limits, CORS, settings, and running a function by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.emulator.host.process import Host, eventually, start_host
+
+KEYS = {
+    "master": "m-key",
+    "host": {"default": "h-key"},
+    "functions": {"locked": {"default": "f-key"}},
+    "system": {"durabletask_extension": "s-key"},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("host")
+
+
+@pytest.fixture(scope="module")
+def host(folder: Path) -> Iterator[Host]:
+    (folder / "keys.json").write_text(json.dumps(KEYS))
+    environment = {"SEEN_FILE": str(folder / "seen"), "FROM_BOTH": "environment"}
+    running = start_host("guarded", folder, "--keys", folder / "keys.json", environment=environment)
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "status"),
+    [
+        ("/api/open", None, 200),
+        ("/api/locked", None, 401),
+        ("/api/locked", "wrong", 401),
+        ("/api/locked", "f-key", 200),
+        ("/api/locked", "h-key", 200),
+        ("/api/locked", "m-key", 200),
+        ("/api/locked", "s-key", 401),
+        ("/api/masters", "f-key", 401),
+        ("/api/masters", "h-key", 401),
+        ("/api/masters", "m-key", 200),
+        ("/admin/functions", "h-key", 401),
+        ("/admin/functions", "m-key", 200),
+        ("/admin/host/status", None, 200),
+        ("/runtime/webhooks/durabletask/instances", None, 401),
+        ("/runtime/webhooks/durabletask/instances", "s-key", 200),
+    ],
+)
+def test_keys_open_what_they_should(host: Host, path: str, key: str | None, status: int) -> None:
+    """A key works by header and by `code`, for its own level only."""
+    headers = {} if key is None else {"x-functions-key": key}
+    query = {} if key is None else {"code": key}
+    assert host.get(path, headers=headers).status_code == status
+    assert host.get(path, params=query).status_code == status
+
+
+def test_management_urls_carry_the_system_key(host: Host) -> None:
+    """The SDK's client and a holder of the status URL get through."""
+    answer = host.get("/api/begin").json()
+    assert "code=s-key" in answer["statusQueryGetUri"]
+    path = answer["statusQueryGetUri"].removeprefix(host.url)
+    eventually(lambda: host.get(path).json()["runtimeStatus"] == "Completed")
+
+
+def test_the_environment_wins_over_the_file(host: Host) -> None:
+    """local.settings.json fills in what the environment lacks."""
+    assert host.get("/api/settings").text == "file environment"
+
+
+def test_too_many_requests_are_429(host: Host) -> None:
+    """One runs, one waits, the third is refused."""
+    with ThreadPoolExecutor(3) as pool:
+        statuses = sorted(pool.map(lambda _: host.get("/api/slow").status_code, range(3)))
+    assert statuses == [200, 200, 429]
+
+
+def test_cors_for_the_origin_that_is_allowed(host: Host) -> None:
+    """A preflight is answered by the host; answers carry the origin; other origins get nothing."""
+    asked = {"Origin": "https://a.example", "Access-Control-Request-Method": "GET"}
+    preflight = host.request("OPTIONS", "/api/open", headers=asked)
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-methods"] == "GET"
+    answer = host.get("/api/open", headers={"Origin": "https://a.example"})
+    assert answer.headers["access-control-allow-origin"] == "https://a.example"
+    assert answer.headers["access-control-allow-credentials"] == "true"
+    other = host.get("/api/open", headers={"Origin": "https://b.example"})
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_an_answer_of_the_wrong_type_is_a_failure(host: Host) -> None:
+    """500 for the caller, the reason in the log."""
+    assert host.get("/api/wrong").status_code == 500
+    assert "must return a str or func.HttpResponse, not dict" in host.log
+
+
+def test_a_function_can_be_run_by_hand(host: Host, folder: Path) -> None:
+    """POST /admin/functions/{name} runs a timer function now."""
+    headers = {"x-functions-key": "m-key"}
+    assert host.post("/admin/functions/by_hand", headers=headers, json={"input": ""}).status_code == 202
+    eventually(lambda: (folder / "seen").exists(), lambda: host.log)
+    assert host.post("/admin/functions/nowhere", headers=headers, json={}).status_code == 404
+    assert host.post("/admin/functions/locked", headers=headers, json={}).status_code == 400
