@@ -41,7 +41,7 @@ CREATE INDEX IF NOT EXISTS activities_of_instance ON activities (instance_id);
 CREATE TABLE IF NOT EXISTS entities (
     entity_id TEXT PRIMARY KEY, state TEXT NOT NULL, updated_at TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS schedules (name TEXT PRIMARY KEY, data TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS host_state (name TEXT PRIMARY KEY, data TEXT NOT NULL) WITHOUT ROWID;
 """
 
 _INSTANCE = (
@@ -244,14 +244,14 @@ class Store:
                 (entity_id, state, stamp(now)),
             )
 
-    # --- timer triggers of the host
+    # --- what the host around the engine must remember
 
-    def schedule(self, name: str) -> Mapping[str, Any] | None:
-        row = self._db.execute("SELECT data FROM schedules WHERE name = ?", (name,)).fetchone()
+    def state(self, name: str) -> Mapping[str, Any] | None:
+        row = self._db.execute("SELECT data FROM host_state WHERE name = ?", (name,)).fetchone()
         return None if row is None else json.loads(row[0])
 
-    def put_schedule(self, name: str, data: Mapping[str, Any]) -> None:
-        self._db.execute("INSERT OR REPLACE INTO schedules (name, data) VALUES (?,?)", (name, json.dumps(data)))
+    def put_state(self, name: str, data: Mapping[str, Any]) -> None:
+        self._db.execute("INSERT OR REPLACE INTO host_state (name, data) VALUES (?,?)", (name, json.dumps(data)))
 
 
 _KINDS = {int(kind): kind for kind in Kind}

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
 from typing import Any
 
+import aiohttp
 from aiohttp import web
 
 from emulator.durable.clock import stamp
@@ -17,17 +18,26 @@ from .errors import FunctionFailedError
 from .functions import Function
 from .indexing import App
 from .invoker import Invoker
+from .virtual_time import VirtualTime, parse_duration
 
 #: Makes the trigger value of a function from the `input` text of a call by hand.
 ManualTrigger = Callable[[Function, str], Awaitable[Any]]
 
 
 class Admin:
-    def __init__(self, app: App, engine: Engine, invoker: Invoker, manual: Mapping[str, ManualTrigger]) -> None:
+    def __init__(
+        self,
+        app: App,
+        engine: Engine,
+        invoker: Invoker,
+        manual: Mapping[str, ManualTrigger],
+        virtual_time: VirtualTime | None,
+    ) -> None:
         self._app = app
         self._engine = engine
         self._invoker = invoker
         self._manual = manual
+        self._virtual_time = virtual_time
         self._started = monotonic()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -45,6 +55,10 @@ class Admin:
                 return web.Response(status=404) if function is None else web.json_response(_describe(function))
             case "POST", ["admin", "functions", name]:
                 return await self._run(name, await request.read())
+            case "GET", ["admin", "emulator", "time"]:
+                return web.json_response({"now": stamp(self._engine.clock.now())})
+            case "POST", ["admin", "emulator", "advance"]:
+                return await self._advance(await request.read())
             case "GET", ["admin", "emulator", "stalls"]:
                 return web.json_response(self._stalls())
             case "GET", ["admin", "emulator", "running"]:
@@ -74,6 +88,17 @@ class Admin:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return web.Response(status=202)
+
+    async def _advance(self, body: bytes) -> web.Response:
+        """Moves the virtual clock: `{"by": "15m", "bus": admin URL of a bus to take along}`."""
+        if self._virtual_time is None:
+            return web.json_response({"error": "start the host with --virtual-clock"}, status=409)
+        try:
+            asked = json.loads(body)
+            await self._virtual_time.advance(parse_duration(str(asked["by"])), asked.get("bus"))
+        except (ValueError, KeyError, TypeError, aiohttp.ClientError) as error:
+            return web.json_response({"error": f'the body must be {{"by": "15m"}}: {error}'}, status=400)
+        return web.json_response({"now": stamp(self._virtual_time.now())})
 
     async def _invoke(self, function: Function, value: Any) -> None:
         try:

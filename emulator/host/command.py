@@ -17,6 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for a free one (default: %(default)s)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3")
     parser.add_argument("--keys", type=Path, metavar="FILE", help="ask for the access keys of this JSON file")
+    parser.add_argument(
+        "--virtual-clock", action="store_true", help="let POST /admin/emulator/advance move the time forward"
+    )
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
 
 

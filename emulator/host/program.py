@@ -57,7 +57,14 @@ async def _serve(args: argparse.Namespace) -> int:
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, stop)
     keys = None if args.keys is None else load_keys(args.keys)
-    server = Server(args.app, data_dir=args.data, host=args.host, port=args.port, keys=keys)
+    server = Server(
+        args.app,
+        data_dir=args.data,
+        host=args.host,
+        port=args.port,
+        virtual_clock=args.virtual_clock,
+        keys=keys,
+    )
     url = await server.start()
     print(f"ready {url}", flush=True)
     await stopped.wait()

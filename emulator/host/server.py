@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Coroutine
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,6 +37,7 @@ from .schedule import parse_schedule
 from .settings import Settings, load_settings
 from .site import Site
 from .timer_trigger import TimerTrigger
+from .virtual_time import ShiftedClock, VirtualTime
 
 _LOG = logging.getLogger("emulator.host")
 
@@ -51,14 +53,16 @@ class Server:
         data_dir: Path | None,
         host: str,
         port: int,
-        clock: Clock | None = None,
+        virtual_clock: bool = False,
         keys: Keys | None = None,
     ) -> None:
         self._app_dir = app_dir.resolve()
         self._data_dir = data_dir
         self._host, self._port = host, port
         self._keys = keys
-        self._clock = clock or SystemClock()
+        self._virtual_clock = virtual_clock
+        self._clock: Clock = SystemClock()
+        self._timers: list[TimerTrigger] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> str:
@@ -72,6 +76,8 @@ class Server:
         for problem in app.problems:
             _LOG.error("left out: %s", problem)
         self._store = Store(self._database())
+        if self._virtual_clock:
+            self._clock = ShiftedClock(self._store)
         self._app_side = AppSide()
         self._app_side.start()
         try:
@@ -124,8 +130,21 @@ class Server:
         self._start(self._runner.run())
         self._start_timers(app)
         self._start_service_bus(app, settings, host_json)
-        site.open(self._invoker, links, Admin(app, engine, self._invoker, MANUAL_TRIGGERS))
+        admin = Admin(app, engine, self._invoker, MANUAL_TRIGGERS, self._virtual_time(engine))
+        site.open(self._invoker, links, admin)
         return url
+
+    def _virtual_time(self, engine: Engine) -> VirtualTime | None:
+        if not isinstance(self._clock, ShiftedClock):
+            return None
+
+        def wakes() -> list[datetime]:
+            return [at for at in (engine.next_wake(), *(timer.due for timer in self._timers)) if at is not None]
+
+        def at_rest() -> bool:
+            return engine.idle and not self._app_side.running
+
+        return VirtualTime(self._clock, wakes, at_rest)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -137,7 +156,9 @@ class Server:
         for one in app.functions:
             if one.trigger.type == "timerTrigger":
                 schedule = parse_schedule(str(one.trigger.fields["schedule"]))
-                self._start(TimerTrigger(one, schedule, self._store, self._clock, self._run_quietly).run())
+                trigger = TimerTrigger(one, schedule, self._store, self._clock, self._run_quietly)
+                self._timers.append(trigger)
+                self._start(trigger.run())
 
     def _start_service_bus(self, app: App, settings: Settings, host_json: HostJson) -> None:
         functions = [one for one in app.functions if one.trigger.type == "serviceBusTrigger"]
@@ -177,6 +198,8 @@ class Server:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._app_side.stop(DRAIN_S)
         self._store.close()
+        if isinstance(self._clock, ShiftedClock):
+            self._clock.stop()
 
 
 def _required_query(hub: str, keys: Keys | None) -> str:

@@ -38,12 +38,15 @@ class TimerTrigger:
         self._store = store
         self._clock = clock
         self._invoke = invoke
+        self._key = f"timer:{function.name}"
         self._moved = asyncio.Event()
+        #: When it fires next; `None` before `run`.
+        self.due: datetime | None = None
         clock.subscribe(self._moved.set)
 
     async def run(self) -> None:
         """Until cancelled."""
-        known = self._store.schedule(self._function.name)
+        known = self._store.state(self._key)
         now = self._clock.now()
         due = parse_stamp(known["Next"]) if known else self._schedule.next_after(now)
         if due > now and self._schedule.next_after(now) < due:
@@ -60,9 +63,10 @@ class TimerTrigger:
 
     async def _sleep_until(self, due: datetime) -> bool:
         """True if it was over before the wait began."""
+        self.due = due
         if due <= self._clock.now():
             return True
-        while (now := self._clock.now()) < due:
+        while self._clock.now() < due:
             self._moved.clear()
             seconds = self._clock.seconds_until(due)
             timeout = None if seconds is None else min(seconds, _MAX_SLEEP_S)
@@ -70,20 +74,18 @@ class TimerTrigger:
                 await asyncio.wait_for(self._moved.wait(), timeout)
             except TimeoutError:
                 continue
-            finally:
-                del now
         return False
 
     async def _fire(self, due: datetime, *, past_due: bool) -> None:
         if past_due:
             _LOG.info("timer %s is past due (%s)", self._function.name, stamp(due))
-        status = self._store.schedule(self._function.name) or {}
+        status = self._store.state(self._key) or {}
         request = TimerRequest(past_due=past_due, schedule_status=_shown(status), schedule={"AdjustForDST": True})
         await self._invoke(self._function, request)
 
     def _remember(self, last: str | None, due: datetime) -> None:
         now = stamp(self._clock.now())
-        self._store.put_schedule(self._function.name, {"Last": last, "Next": stamp(due), "LastUpdated": now})
+        self._store.put_state(self._key, {"Last": last, "Next": stamp(due), "LastUpdated": now})
 
 
 def _shown(status: Mapping[str, Any]) -> dict[str, str]:

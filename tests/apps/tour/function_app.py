@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import azure.durable_functions as df
@@ -113,6 +113,12 @@ def flaky(plan: dict) -> int:
     return count
 
 
+@app.activity_trigger(input_name="nothing")
+def clock(nothing: None) -> list:
+    """The app's own idea of the time, in two ways."""
+    return [datetime.now(UTC).isoformat(), time.time()]
+
+
 @app.activity_trigger(input_name="seconds")
 async def wait_a_bit(seconds: float) -> float:
     await asyncio.sleep(seconds)
@@ -196,3 +202,13 @@ def steps(context: df.DurableOrchestrationContext):
         timer.cancel()
         results.append([sent, event.result])
     return results
+
+
+@app.orchestration_trigger(context_name="context")
+def hourly(context: df.DurableOrchestrationContext):
+    """Looks at the clock, sleeps an hour, looks again; input: how often."""
+    seen = []
+    for _ in range(context.get_input()):
+        seen.append((yield context.call_activity("clock", None)))
+        yield context.create_timer(context.current_utc_datetime + timedelta(hours=1))
+    return seen

@@ -1,0 +1,80 @@
+"""Hours in seconds: the host's clock, its timers and the app's own time move together."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from emulator.host.virtual_time import parse_duration
+from tests.emulator.host.process import start_host
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("15m", 900), ("1h30m", 5400), ("2d", 172800), ("250ms", 0.25)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    """Numbers with units, one after another."""
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "15", "m", "15m ", "1y"])
+def test_bad_durations(text: str) -> None:
+    """Anything else is refused with an example."""
+    with pytest.raises(ValueError, match="15m"):
+        parse_duration(text)
+
+
+def test_five_hours_pass_timer_by_timer(tmp_path: Path) -> None:
+    """Each look at the clock is an hour after the one before, in the app's own time, in a few real seconds."""
+    started = time.monotonic()
+    host = start_host("tour", tmp_path, "--virtual-clock", "--data", tmp_path / "data")
+    try:
+        instance_id = host.start("hourly", 5)
+        answer = host.post("/admin/emulator/advance", json={"by": "5h1m"})
+        assert answer.status_code == 200, answer.text
+        ended = host.status(instance_id)
+        assert ended["runtimeStatus"] == "Completed"
+        wall = [datetime.fromisoformat(one[0]) for one in ended["output"]]
+        gaps = [later - earlier for earlier, later in pairwise(wall)]
+        assert all(timedelta(hours=1) <= gap < timedelta(hours=1, minutes=1) for gap in gaps)
+        assert all(abs(one[1] - at.timestamp()) < 1 for one, at in zip(ended["output"], wall, strict=True))
+        assert host.post("/admin/emulator/advance", json={"by": "soon"}).status_code == 400
+        before = datetime.fromisoformat(host.get("/admin/emulator/time").json()["now"])
+        host.kill()
+        host = start_host("tour", tmp_path, "--virtual-clock", "--data", tmp_path / "data")
+        after = datetime.fromisoformat(host.get("/admin/emulator/time").json()["now"])
+        assert timedelta() < after - before < timedelta(minutes=5)
+    finally:
+        assert host.stop() == 0
+    assert time.monotonic() - started < 3600
+
+
+def test_timer_triggers_run_once_an_occurrence(tmp_path: Path) -> None:
+    """Three hours: three runs of an hourly timer, none past due."""
+    seen = tmp_path / "seen.jsonl"
+    environment = {"SEEN_FILE": str(seen), "HOURLY": "0 0 * * * *"}
+    host = start_host("timers", tmp_path, "--virtual-clock", environment=environment)
+    try:
+        answer = host.post("/admin/emulator/advance", json={"by": "3s"})
+        assert answer.status_code == 200, answer.text
+        lines = [json.loads(line) for line in seen.read_text().splitlines()]
+        ticks = [one for one in lines if one[0] == "every_second"]
+        assert len(ticks) >= 3
+        assert not any(one[1] for one in ticks)
+    finally:
+        assert host.stop() == 0
+
+
+def test_without_the_option_time_cannot_be_moved(tmp_path: Path) -> None:
+    """409 says how to start the host."""
+    host = start_host("tour", tmp_path)
+    try:
+        answer = host.post("/admin/emulator/advance", json={"by": "1h"})
+        assert (answer.status_code, answer.json()) == (409, {"error": "start the host with --virtual-clock"})
+    finally:
+        assert host.stop() == 0
