@@ -22,6 +22,7 @@ from shared.core.occurrences import (
     Control,
     ControlKind,
     DeadlinePassed,
+    LaneBacklog,
     Occurrence,
     OrchestrationEnded,
     PublishFailed,
@@ -127,6 +128,7 @@ def occurrences(record: Record, step_id: str) -> Iterator[Occurrence]:
         yield RenewLease(step_id, attempt_no)
         yield PublishFailed(step_id, attempt_no, "the bus is away")
         yield DeadlinePassed(step_id, attempt_no)
+        yield LaneBacklog(step_id, attempt_no, "replies wait on the lane")
     for kind in ControlKind:
         yield Control(kind)
     for restarts in ("", ".r1", ".r5"):

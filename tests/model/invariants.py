@@ -1,0 +1,80 @@
+"""What holds for the rows of every job, whoever moved it and in whatever order (issue 5, "How it is proved")."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from shared.core.history import event_hash
+from shared.core.job import Event, Job, Record, Step
+from shared.core.states import JobStatus, StepStatus
+from tests.jobs import START
+
+Rows = dict[str, dict[str, Any]]
+
+#: columns that every EVENT tells by its own fields, and the count of replies that no EVENT tells of
+_NOT_FOLDED = frozenset({"updated_at", "event_seq", "event_hash", "suppressed"})
+#: what a late reply still touches on an ended job
+_HEAD = {"event_seq": 0, "event_hash": "", "suppressed": {}, "updated_at": START}
+
+
+def check_move(before: Record, after: Record) -> None:
+    """From one transaction of a job to the next. Raises AssertionError."""
+    old, new = before.job, after.job
+    if old.status.terminal:
+        assert replace(old, **_HEAD) == replace(new, **_HEAD), "an ended job was changed"
+        assert before.steps == after.steps, "a step of an ended job was changed"
+    flying = [step.step_id for step in after.steps if step.status.in_flight]
+    assert len(flying) <= 1, f"two steps in flight: {flying}"
+    assert new.attempts_total == sum(step.attempt_no for step in after.steps), "attempts_total is not the sum"
+    for was, step in zip(before.steps, after.steps, strict=True):
+        assert step.attempt_no - was.attempt_no in (0, 1), "an attempt was skipped or taken back"
+        assert step.attempt_no <= step.timings.max_attempts, "more attempts than the budget"
+        assert not was.status.terminal or was == step, "a settled step was changed"
+        if step.attempt_no > was.attempt_no:
+            assert old.status in (JobStatus.QUEUED, JobStatus.IN_PROGRESS), f"an attempt began in {old.status}"
+            assert step.lease_id != was.lease_id, "a new attempt has the old lease"
+            assert (was.lane, was.routing_key_used, was.service) == (step.lane, step.routing_key_used, step.service)
+        if step.status.in_flight:
+            earlier = {one.status for one in after.steps[: step.step_index]}
+            assert earlier <= {StepStatus.SUCCEEDED}, f"{step.step_id} runs before its turn"
+    if new.status is JobStatus.PAUSED:
+        assert not flying, "PAUSED means drained"
+        assert new.drained_at is not None
+    if new.status is JobStatus.SUCCEEDED:
+        assert {step.status for step in after.steps} == {StepStatus.SUCCEEDED}
+    if new.status is JobStatus.CANCELLED:
+        assert all(step.status.terminal for step in after.steps), "CANCELLED left a step alive"
+
+
+def check_link(previous: Event | None, event: Event) -> None:
+    """Gapless and chained. Raises AssertionError."""
+    seq, link = (previous.seq, previous.hash) if previous else (0, "")
+    assert event.seq == seq + 1, f"event {seq + 1} is missing"
+    assert event.prev_hash == link, f"event {event.seq} hangs on another"
+    assert event.hash == event_hash(vars(event)), f"event {event.seq} was changed"
+
+
+def rows_of(record: Record) -> Rows:
+    """Every column of JOB and the STEPs, as an EVENT's `data.changes` tells it."""
+    return {"": _columns(record.job), **{step.step_id: _columns(step) for step in record.steps}}
+
+
+def fold(rows: Rows, event: Event) -> None:
+    """Puts what `event` changed over the rows before it."""
+    told = (event.data or {}).get("changes", {})
+    rows[""] |= told.get("job", {})
+    for step_id, columns in told.get("steps", {}).items():
+        rows[step_id] |= columns
+
+
+def _columns(row: Job | Step) -> dict[str, Any]:
+    return {field.name: _value(getattr(row, field.name)) for field in fields(row) if field.name not in _NOT_FOLDED}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds")
+    return value.value if isinstance(value, StrEnum) else value

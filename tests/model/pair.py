@@ -1,0 +1,232 @@
+"""The core and the reference model, side by side: every occurrence goes to both, and they must agree.
+
+After each one the invariants of a job are checked too, on what the core alone says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.contracts.protocol import Backoffs, StepDefinition
+from shared.core.decide import apply
+from shared.core.history import Cause
+from shared.core.job import Event, Record, Step
+from shared.core.occurrences import (
+    Control,
+    ControlKind,
+    DeadlinePassed,
+    LaneBacklog,
+    Occurrence,
+    OrchestrationEnded,
+    PublishFailed,
+    RecordAttempt,
+    RenewLease,
+    Repaired,
+    ReplyArrived,
+)
+from shared.core.outcome import Outcome, OutcomeKind
+from shared.core.plan import plan_job
+from shared.core.recovery import restarts
+from shared.core.retry import JITTER
+from shared.core.routing import route
+from shared.core.states import StepStatus
+from tests.jobs import DEFAULTS, START, envelope, registry
+from tests.model import reference
+from tests.model.invariants import check_link, check_move, fold, rows_of
+from tests.model.reference import IN_FLIGHT, Model, ModelStep, Rules
+
+#: the EVENT rows that each answer of the model stands for
+ROWS = {reference.MOVED: 1, reference.IGNORED: 1, reference.UNHEARD: 0, reference.REFUSED: 0}
+
+
+def new_job(rules: tuple[Rules, ...]) -> tuple[Record, Event]:
+    """A job as POST makes it, of as many steps as there are rules, each with its own timings."""
+    wanted = envelope()
+    known = registry().find(wanted.request_type)
+    assert known is not None
+    definition = known.definition.model_copy(
+        update={"steps": tuple(_definition(index, rule) for index, rule in enumerate(rules))}
+    )
+    return plan_job(
+        wanted,
+        replace(known, definition=definition),
+        route(wanted, default_mode="DEFAULT", lanes=16),
+        DEFAULTS,
+        job_id="job_1",
+        created_at=START,
+        correlation_id="corr-1",
+        workspace_uri="https://account.blob.core.windows.net/workspace",
+    )
+
+
+def _definition(index: int, rule: Rules) -> StepDefinition:
+    return StepDefinition(
+        step_id=f"s{index}",
+        step_type="OCR",
+        service="ocr",
+        ack_timeout_s=rule.ack_timeout,
+        lease_s=rule.lease,
+        heartbeat_cadence_s=rule.cadence,
+        max_attempts=rule.max_attempts,
+        backoffs=Backoffs(dispatch=rule.dispatch_waits, ack=rule.ack_waits, execution=rule.execution_waits),
+    )
+
+
+@dataclass
+class Pair:
+    """One job, twice. `now` is in seconds since its beginning."""
+
+    record: Record
+    model: Model
+    head: Event
+    now: float = 0.0
+    #: the rows as the EVENT rows tell them: what was created, and every change since
+    folded: dict[str, Any] | None = None
+    causes: int = 0
+
+    @classmethod
+    def of(cls, rules: tuple[Rules, ...]) -> Pair:
+        record, event = new_job(rules)
+        return cls(record, Model(rules), event, folded=rows_of(record))
+
+    def copy(self) -> Pair:
+        """A pair to try something with; both rows and values are never changed in place."""
+        return replace(self, model=self.model.copy(), folded=None)
+
+    def occurs(self, occurrence: Occurrence) -> Outcome:
+        """Raises AssertionError where the two disagree, or where an invariant does not hold."""
+        self.causes += 1
+        cause = Cause(cause_id=f"cause-{self.causes}", actor="test", source="test", at=self.at(self.now))
+        before, outcome = self.record, apply(self.record, occurrence, cause)
+        said = self._model_says(occurrence)
+        assert (said, ROWS[said]) == (_in_models_words(outcome, said), len(outcome.events)), (
+            f"{occurrence} at {self.now}: the core says {outcome.kind} ({outcome.why}) with {len(outcome.events)} "
+            f"EVENT rows, the model {said}"
+        )
+        self.record = outcome.record
+        self._adopt_jitter()
+        self._compare()
+        self._keeps_invariants(before, outcome)
+        return outcome
+
+    def at(self, seconds: float) -> datetime:
+        return START + timedelta(seconds=seconds)
+
+    def _model_says(self, occurrence: Occurrence) -> str:
+        model, now = self.model, self.now
+        match occurrence:
+            case RecordAttempt(step_id):
+                return model.attempt_recorded(self._index(step_id), now)
+            case RenewLease(step_id, attempt_no):
+                return model.lease_renewed(self._index(step_id), attempt_no, now)
+            case PublishFailed(step_id, attempt_no, _):
+                return model.publish_failed(self._index(step_id), attempt_no, now)
+            case DeadlinePassed(step_id, attempt_no):
+                return model.deadline_passed(self._index(step_id), attempt_no, now)
+            case LaneBacklog(step_id, attempt_no, _):
+                return model.lane_backlog(self._index(step_id), attempt_no, now)
+            case Control(ControlKind.CANCEL):
+                return model.cancel(now)
+            case Control(ControlKind.PAUSE):
+                return model.pause(now)
+            case Control(ControlKind.RESUME):
+                return model.resume(now)
+            case OrchestrationEnded(instance_id):
+                return model.orchestration_ended(restarts(instance_id))
+            case Repaired():
+                return model.told_again()
+            case ReplyArrived(told):
+                known = any(step.step_id == told.stepId for step in self.record.steps)
+                current = self.record.step(told.stepId)
+                mine = (
+                    current is not None
+                    and (told.attempt_no, told.lease_id) == (current.attempt_no, current.lease_id)
+                    and told.tenant_id == self.record.job.tenant_id
+                )
+                return model.replied(
+                    self._index(told.stepId) if known else None,
+                    told.type,
+                    now,
+                    key=(told.stepId, told.attempt_no),
+                    mine=mine,
+                    result=told.status,
+                )
+        raise AssertionError(f"the model knows nothing of {occurrence}")
+
+    def _index(self, step_id: str) -> int:
+        return next(index for index, step in enumerate(self.record.steps) if step.step_id == step_id)
+
+    def _adopt_jitter(self) -> None:
+        """The core may wait up to a tenth longer than the list says; from then on both know the same instant."""
+        for index, (real, step) in enumerate(zip(self.record.steps, self.model.steps, strict=True)):
+            if step.wait_s is None or step.wait_ends is None or real.due_at is None:
+                continue
+            due = (real.due_at - START).total_seconds()
+            over = due - step.wait_ends
+            assert -1e-3 <= over <= step.wait_s * JITTER + 1e-3, f"{real.step_id} waits {over} s longer than the list"
+            lease_ends = step.lease_ends if step.lease_ends is None else step.lease_ends + over
+            self.model.steps[index] = replace(step, wait_s=None, wait_ends=due, lease_ends=lease_ends)
+
+    def _compare(self) -> None:
+        job, model = self.record.job, self.model
+        assert (job.status, job.park_no, job.first_ack_at is not None) == (model.status, model.park_no, model.acked)
+        assert job.attempts_total == sum(step.attempt for step in model.steps)
+        assert (job.paused_at is None, job.drained_at is None) == (model.paused_since is None,) * 2
+        assert restarts(job.instance_id) == model.restarts
+        assert (job.completed_at is not None) == model.over
+        if job.status == "FAILED_FINAL":
+            assert job.error_code == model.error
+        assert dict(job.suppressed) == {f"{step}:{attempt}": count for (step, attempt), count in model.ignored.items()}
+        for real, step in zip(self.record.steps, model.steps, strict=True):
+            assert _as_model(real) == _as_compared(step), f"{real.step_id} at {self.now}"
+
+    def _keeps_invariants(self, before: Record, outcome: Outcome) -> None:
+        after = outcome.record
+        check_move(before, after)
+        for event in outcome.events:
+            check_link(self.head, event)
+            self.head = event
+            if self.folded is not None and outcome.moved:
+                fold(self.folded, event)
+        if outcome.moved and self.folded is not None:
+            assert self.folded == rows_of(after), "folding the events does not give the rows"
+
+
+def _in_models_words(outcome: Outcome, said: str) -> str:
+    if outcome.kind is OutcomeKind.IGNORED:
+        return said if said in (reference.IGNORED, reference.UNHEARD) else reference.IGNORED
+    return outcome.kind.value
+
+
+def _as_model(step: Step) -> tuple[Any, ...]:
+    flying, waiting = step.status.in_flight, step.status in (StepStatus.FAILED_RETRY, StepStatus.INITIATED)
+    return (
+        step.status.value,
+        step.attempt_no,
+        _seconds(step.lease_expires_at) if flying else None,
+        _seconds(step.due_at) if waiting else None,
+        step.retry_cause.value if step.retry_cause and waiting else None,
+        step.completed_at is not None,
+    )
+
+
+def _as_compared(step: ModelStep) -> tuple[Any, ...]:
+    flying, waiting = step.status in IN_FLIGHT, step.status in ("FAILED_RETRY", "INITIATED")
+    return (
+        step.status,
+        step.attempt,
+        _rounded(step.lease_ends) if flying else None,
+        _rounded(step.wait_ends) if waiting else None,
+        step.failed_by if waiting else None,
+        step.status in reference.SETTLED,
+    )
+
+
+def _seconds(instant: datetime | None) -> float | None:
+    return None if instant is None else _rounded((instant - START).total_seconds())
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

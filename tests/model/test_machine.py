@@ -1,0 +1,173 @@
+"""Random jobs, random occurrences, random times: the core against the reference model (issue 5, proof 1)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from shared.core.occurrences import (
+    Control,
+    ControlKind,
+    DeadlinePassed,
+    LaneBacklog,
+    OrchestrationEnded,
+    PublishFailed,
+    RecordAttempt,
+    RenewLease,
+    Repaired,
+    ReplyArrived,
+)
+from tests.jobs import reply
+from tests.model.pair import Pair
+from tests.model.reference import Rules
+
+_seconds = st.floats(min_value=1, max_value=4000, allow_nan=False).map(lambda seconds: round(seconds, 3))
+_waits = st.lists(_seconds, min_size=1, max_size=3).map(tuple)
+_rules = st.builds(
+    Rules,
+    ack_timeout=_seconds,
+    lease=_seconds,
+    cadence=st.none() | _seconds,
+    max_attempts=st.integers(1, 4),
+    dispatch_waits=_waits,
+    ack_waits=_waits,
+    execution_waits=_waits,
+)
+_which = st.integers(0, 2)
+_results = st.sampled_from(["SUCCEEDED", "SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"])
+
+
+class JobMachine(RuleBasedStateMachine):
+    """`Pair` compares and checks after every occurrence; the rules here only choose."""
+
+    @initialize(rules=st.lists(_rules, min_size=1, max_size=3))
+    def posted(self, rules: list[Rules]) -> None:
+        self.pair = Pair.of(tuple(rules))
+
+    def _step(self, which: int) -> str:
+        steps = self.pair.record.steps
+        return steps[min(which, len(steps) - 1)].step_id
+
+    def _current(self) -> str:
+        steps = self.pair.record.steps
+        return next((step.step_id for step in steps if not step.status.terminal), steps[-1].step_id)
+
+    def _attempt(self, step_id: str, back: int) -> int:
+        step = self.pair.record.step(step_id)
+        assert step is not None
+        return max(step.attempt_no - back, 0)
+
+    # --- time
+
+    @rule(seconds=_seconds)
+    def time_passes(self, seconds: float) -> None:
+        self.pair.now = round(self.pair.now + seconds, 3)
+
+    @rule(which=st.integers(0, 5), off=st.sampled_from([-0.001, 0.0, 0.001]))
+    def time_comes_to_a_deadline(self, which: int, off: float) -> None:
+        """To the millisecond: just before it, at it, just after it."""
+        model = self.pair.model
+        ends = [step.lease_ends for step in model.steps] + [step.wait_ends for step in model.steps]
+        ahead = sorted(end for end in ends if end is not None and end + off > self.pair.now)
+        if ahead:
+            self.pair.now = ahead[min(which, len(ahead) - 1)] + off
+
+    # --- what the job's own functions do
+
+    @rule()
+    def dispatched(self) -> None:
+        self.pair.occurs(RecordAttempt(self._current()))
+
+    @rule(which=_which)
+    def dispatched_out_of_turn(self, which: int) -> None:
+        self.pair.occurs(RecordAttempt(self._step(which)))
+
+    @rule(back=st.integers(0, 1))
+    def renewed(self, back: int) -> None:
+        step_id = self._current()
+        self.pair.occurs(RenewLease(step_id, self._attempt(step_id, back)))
+
+    @rule(back=st.sampled_from([0, 0, 0, 1]))
+    def bus_did_not_take_it(self, back: int) -> None:
+        step_id = self._current()
+        self.pair.occurs(PublishFailed(step_id, self._attempt(step_id, back), "the bus is away"))
+
+    @rule(back=st.sampled_from([0, 0, 0, 1]))
+    def timer_fired(self, back: int) -> None:
+        step_id = self._current()
+        self.pair.occurs(DeadlinePassed(step_id, self._attempt(step_id, back)))
+
+    @rule()
+    def lane_is_full(self) -> None:
+        step_id = self._current()
+        self.pair.occurs(LaneBacklog(step_id, self._attempt(step_id, 0), "replies wait on the lane"))
+
+    # --- what platform services send
+
+    @rule(type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]), status=_results)
+    def service_replies(self, type_: str, status: str) -> None:
+        said = {"status": status} if type_ == "RESULT" else {}
+        self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, self._current(), **said)))
+
+    @rule(type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]), which=_which)
+    def service_replies_for_any_step(self, type_: str, which: int) -> None:
+        self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, self._step(which))))
+
+    @rule(
+        type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]),
+        which=_which,
+        lie=st.sampled_from(
+            [
+                {"attempt_no": 1, "lease_id": "stale"},
+                {"attempt_no": 7},
+                {"lease_id": "another"},
+                {"tenant_id": "tenant_b"},
+                {"stepId": "nothing"},
+            ]
+        ),
+    )
+    def stranger_replies(self, type_: str, which: int, lie: dict[str, object]) -> None:
+        self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, self._step(which), **lie)))
+
+    # --- what people and the sweeper ask for
+
+    @rule(kind=st.sampled_from([ControlKind.PAUSE, ControlKind.RESUME, ControlKind.RESUME, ControlKind.CANCEL]))
+    def controlled(self, kind: ControlKind) -> None:
+        self.pair.occurs(Control(kind))
+
+    @precondition(lambda self: self.pair.now > 10)
+    @rule(stale=st.booleans())
+    def orchestration_ended(self, stale: bool) -> None:
+        job = self.pair.record.job
+        self.pair.occurs(OrchestrationEnded(f"{job.job_id}.r9" if stale else job.instance_id))
+
+    @rule()
+    def told_again(self) -> None:
+        self.pair.occurs(Repaired("result:s0:1"))
+
+
+def run(examples: int, steps: int, *, same_every_time: bool) -> None:
+    run_state_machine_as_test(
+        JobMachine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            derandomize=same_every_time,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_core_and_model_agree() -> None:
+    """Whatever happens to a job, in whatever order and at whatever time, core and model say the same."""
+    run(examples=300, steps=40, same_every_time=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_core_and_model_agree_for_long() -> None:
+    """The same, for longer lives and many more of them."""
+    run(examples=10_000, steps=80, same_every_time=False)

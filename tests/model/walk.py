@@ -1,0 +1,163 @@
+"""Every state that a small job can reach, and everything that can happen in each: by breadth-first search.
+
+Two states are one where nothing that can happen tells them apart: clocks count by what they have passed, not by
+their distance.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+
+from shared.core.occurrences import (
+    Control,
+    ControlKind,
+    DeadlinePassed,
+    LaneBacklog,
+    Occurrence,
+    OrchestrationEnded,
+    PublishFailed,
+    RecordAttempt,
+    RenewLease,
+    Repaired,
+    ReplyArrived,
+)
+from tests.jobs import reply
+from tests.model.pair import Pair
+from tests.model.reference import RESTARTS, Model, Rules
+
+#: two steps, two attempts each; the second step's service declares a heartbeat cadence
+SMALL = (
+    Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
+    Rules(30, 100, 20, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
+)
+
+#: three steps, three attempts and lists of two
+LARGE = (
+    Rules(30, 100, None, 3, dispatch_waits=(30, 120), ack_waits=(60, 300), execution_waits=(5, 30)),
+    Rules(30, 100, 20, 3, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5, 30)),
+    Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
+)
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Something that can happen in a reachable state."""
+
+    pair: Pair
+    occurrence: Occurrence
+
+    def run(self) -> Pair:
+        """The pair afterwards. Raises AssertionError where core and model disagree."""
+        after = self.pair.copy()
+        after.occurs(self.occurrence)
+        return after
+
+
+@dataclass(frozen=True)
+class Walk:
+    """All of it."""
+
+    states: int
+    edges: list[Edge]
+
+
+def walk(rules: tuple[Rules, ...] = SMALL) -> Walk:
+    first = Pair.of(rules)
+    seen: dict[Hashable, None] = {key(first): None}
+    found: deque[Pair] = deque([first])
+    edges: list[Edge] = []
+    while found:
+        pair = found.popleft()
+        reached = list(_later(pair))
+        for occurrence in occurrences(pair):
+            edge = Edge(pair, occurrence)
+            edges.append(edge)
+            reached.append(edge.run())
+        edges += _at_the_last_restart(pair)
+        for after in reached:
+            if (known := key(after)) not in seen and after.model.restarts == 0:
+                seen[known] = None
+                found.append(after)
+    return Walk(len(seen), edges)
+
+
+def occurrences(pair: Pair) -> Iterator[Occurrence]:
+    """All that can happen now; what is known to be of no step's current attempt once, for a stranger."""
+    record = pair.record
+    for step in record.steps:
+        name, attempt_no = step.step_id, step.attempt_no
+        yield RecordAttempt(name)
+        yield RenewLease(name, attempt_no)
+        yield PublishFailed(name, attempt_no, "the bus is away")
+        yield DeadlinePassed(name, attempt_no)
+        yield LaneBacklog(name, attempt_no, "replies wait on the lane")
+        if attempt_no > 1:
+            yield RenewLease(name, attempt_no - 1)
+            yield PublishFailed(name, attempt_no - 1, "the bus is away")
+            yield DeadlinePassed(name, attempt_no - 1)
+            yield ReplyArrived(reply(record, "RESULT", name, attempt_no=attempt_no - 1, lease_id="of the one before"))
+        yield ReplyArrived(reply(record, "ACK", name))
+        yield ReplyArrived(reply(record, "HEARTBEAT", name))
+        for status in ("SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"):
+            yield ReplyArrived(reply(record, "RESULT", name, status=status))
+    for kind in ControlKind:
+        yield Control(kind)
+    yield OrchestrationEnded(record.job.instance_id)
+    yield OrchestrationEnded(f"{record.job.job_id}.r9")
+    yield Repaired("result:s0:1")
+
+
+def key(pair: Pair) -> Hashable:
+    model, now = pair.model, pair.now
+    return (model.status, model.acked, tuple(_step_key(model, index, now) for index in range(len(model.steps))))
+
+
+def _step_key(model: Model, index: int, now: float) -> Hashable:
+    step, rules = model.steps[index], model.rules[index]
+    if step.status in ("SUCCEEDED", "FAILED_FINAL", "CANCELLED"):
+        return step.status
+    heard: tuple[bool, ...] = ()
+    if step.status == "PROCESSING" and step.lease_ends is not None:
+        begun = step.lease_ends - rules.running_lease
+        in_all = now >= step.begun + 2 * rules.running_lease
+        heard = (now - begun >= rules.heartbeat_every, now >= step.lease_ends, in_all)
+    elif step.status == "INITIATED" and step.lease_ends is not None:
+        heard = (now >= step.lease_ends, now >= step.begun + rules.lease)
+    waits = None
+    if step.wait_ends is not None:
+        paused = model.paused_since
+        waits = (step.wait_ends <= now, paused is not None and step.wait_ends <= paused)
+    return (
+        step.status,
+        step.attempt,
+        step.failed_by,
+        step.ack_failures,
+        step.execution_failures,
+        step.publish_failures,
+        heard,
+        waits,
+    )
+
+
+def _later(pair: Pair) -> Iterator[Pair]:
+    """The same job at each instant that makes a difference."""
+    for step, rules in zip(pair.model.steps, pair.model.rules, strict=True):
+        instants = [step.wait_ends, step.lease_ends]
+        if step.status == "PROCESSING" and step.lease_ends is not None:
+            instants.append(step.lease_ends - rules.running_lease + rules.heartbeat_every)
+        for instant in instants:
+            if instant is not None and instant > pair.now:
+                later = pair.copy()
+                # a microsecond late, as the core keeps no less
+                later.now = instant + 1e-6
+                yield later
+
+
+def _at_the_last_restart(pair: Pair) -> Iterator[Edge]:
+    last = pair.copy()
+    last.model.restarts = RESTARTS
+    job = replace(pair.record.job, instance_id=f"{pair.record.job.job_id}.r{RESTARTS}")
+    last.record = replace(pair.record, job=job)
+    yield Edge(last, OrchestrationEnded(job.instance_id))

@@ -1,0 +1,53 @@
+"""Each row of the transition tables, taken out or pointed elsewhere, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+from shared.core.states import JobStatus, StepStatus
+from shared.core.transitions import JOB_TABLE, STEP_TABLE, Row
+
+_TABLES: tuple[tuple[str, Any, type[StrEnum]], ...] = (("job", JOB_TABLE, JobStatus), ("step", STEP_TABLE, StepStatus))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One row, and what becomes of it; `to` None: it is gone."""
+
+    machine: str
+    state: StrEnum
+    event: StrEnum
+    to: str | None
+
+    def __str__(self) -> str:
+        return f"{self.machine} {self.state} on {self.event}: {self.to or 'no row'}"
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """The product's own table is changed in place, and put back."""
+        table = JOB_TABLE if self.machine == "job" else STEP_TABLE
+        rows = cast("dict[StrEnum, Row]", table[self.state])  # type: ignore[index]  # the machine's own states
+        kept = dict(rows)
+        try:
+            if self.to is None:
+                del rows[self.event]
+            else:
+                rows[self.event] = Row(self.to, "mutated")
+            yield
+        finally:
+            rows.clear()
+            rows.update(kept)
+
+
+def mutants() -> Iterator[Mutant]:
+    for machine, table, states in _TABLES:
+        for state, rows in table.items():
+            for event, row in rows.items():
+                yield Mutant(machine, state, event, None)
+                for other in states:
+                    if other != row.to:
+                        yield Mutant(machine, state, event, other.value)
