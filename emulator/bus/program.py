@@ -20,8 +20,8 @@ from emulator.bus.admin.server import AdminServer
 from emulator.bus.amqp.message import AmqpMessage
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.errors import BusError
-from emulator.bus.broker.sqlite_store import SqliteStore, StoreError
-from emulator.bus.broker.store import Memory, Store
+from emulator.bus.broker.sqlite_store import SqliteStore
+from emulator.bus.broker.store import Memory, Store, StoreError
 from emulator.bus.clock import SystemClock
 from emulator.bus.command import DEFAULT_CONFIG
 from emulator.bus.configuration import ConfigurationError, Topology, from_names, load
@@ -91,29 +91,26 @@ async def _serve(args: argparse.Namespace, context: ssl.SSLContext | None) -> in
         ready = f"ready sb://{args.host}:{port} admin=http://{args.host}:{admin_port}"
         if args.ws_port is not None:
             ready += f" ws=ws://{args.host}:{await http.listen(args.host, args.ws_port)}/$servicebus/websocket"
-        stopped = _stop_on_signals()
+        _stop_on_signals(server.stopping)
         print(ready, flush=True)
-        await stopped.wait()
+        await server.stopping.wait()
     finally:
         await http.close()
         await server.close()
-        if store.is_dirty:
-            store.commit()
+        server.commit()
         store.close()
-    return 0
+    return 1 if server.failed else 0
 
 
-def _stop_on_signals() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT; the second one ends the process at once."""
-    stopped = asyncio.Event()
+def _stop_on_signals(stopping: asyncio.Event) -> None:
+    """The first SIGTERM or SIGINT sets the event; the second one ends the process at once."""
     loop = asyncio.get_running_loop()
 
     def stop(number: int) -> None:
-        if stopped.is_set():
+        if stopping.is_set():
             os._exit(128 + number)
-        stopped.set()
+        stopping.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):  # Windows has no signal handlers in its loop
             loop.add_signal_handler(number, stop, number)
-    return stopped

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from emulator.bus.amqp.connection import IDLE_TIMEOUT_MS, Connection, State
 from emulator.bus.broker.broker import Broker
+from emulator.bus.broker.store import StoreError
 from emulator.bus.claims import Claims
 from emulator.bus.clock import SystemClock
 from emulator.bus.gateway import MAX_MESSAGE_BYTES, Gateway
@@ -126,6 +127,10 @@ class BusServer:
         self.clients: set[Client] = set()
         self.delay_s = 0.0
         """A fault that tests can set: every answer is sent so much later."""
+        self.failed = False
+        """The store cannot be written any more."""
+        self.stopping = asyncio.Event()
+        """It is time to end."""
         self._writable: set[Client] = set()
         self._listener = Listener(lambda: Client(self), self.options.tls)
         self._flush_scheduled = False
@@ -165,12 +170,27 @@ class BusServer:
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        if self.broker.store.is_dirty:
-            self.broker.store.commit()
+        if not self.commit():
+            return
         writable, self._writable = self._writable, set()
         for client in writable:
             client.write()
         self._set_alarm()
+
+    def commit(self) -> bool:
+        """Stores what has changed; False when that is impossible, and then the program ends with nothing answered:
+        memory and disk would tell different stories."""
+        if self.failed:
+            return False
+        if self.broker.store.is_dirty:
+            try:
+                self.broker.store.commit()
+            except StoreError as error:
+                log.critical("cannot store, stopping reason=%s", error)
+                self.failed = True
+                self.stopping.set()
+                return False
+        return True
 
     def _set_alarm(self) -> None:
         due_ms = self.broker.timers.next_due_ms()

@@ -113,8 +113,8 @@ class AdminServer:
         except Unauthorized as error:
             status, xml = 401, atom.error(401, error.description)
         # What was made or changed is kept before it is answered, as with messages.
-        if self._bus.broker.store.is_dirty:
-            self._bus.broker.store.commit()
+        if not self._bus.commit():
+            status, xml = 503, atom.error(503, "The emulator cannot store anything any more.")
         self._bus.wake()
         if status >= 400:
             log.warning("management request refused method=%s path=%s status=%d", asked.method, asked.path, status)

@@ -13,7 +13,7 @@ from typing import Any
 from emulator.bus.amqp.decoder import decode, skip
 from emulator.bus.amqp.encoder import encode, encode_described, encode_fields
 from emulator.bus.amqp.errors import DecodeError
-from emulator.bus.amqp.values import Symbol, Uint
+from emulator.bus.amqp.values import Symbol, Timestamp, Uint
 
 HEADER, DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, PROPERTIES, APPLICATION_PROPERTIES = 0x70, 0x71, 0x72, 0x73, 0x74
 DATA, SEQUENCE, VALUE, FOOTER = 0x75, 0x76, 0x77, 0x78
@@ -125,6 +125,8 @@ class AmqpMessage:
             elif code == PROPERTIES:
                 properties_raw = data[value:end]
             elif code == APPLICATION_PROPERTIES:
+                # Looked at now, so that nobody stumbles over it when a filter or the dead-letter queue needs it.
+                _typed(decode(data, value)[0], dict, "application-properties")
                 application_raw = data[value:end]
             elif code >= DATA:
                 body.append(data[start:end])
@@ -144,12 +146,12 @@ class AmqpMessage:
     @property
     def time_to_live_ms(self) -> int | None:
         ttl = _at(self.header, 2)
-        return ttl if isinstance(ttl, int) else None
+        return ttl if isinstance(ttl, Uint) else None
 
     @property
     def scheduled_at_ms(self) -> int | None:
         due = self.annotations.get(SCHEDULED_TIME)
-        return due if isinstance(due, int) else None
+        return due if isinstance(due, Timestamp) else None
 
     @property
     def size(self) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.bus.broker.message import Message
-from emulator.bus.broker.store import StoredMessage
+from emulator.bus.broker.store import StoredMessage, StoreError
 
 SCHEMA_VERSION = 1
 _SCHEMA = """
@@ -40,10 +40,6 @@ _UPDATE = (
     "WHERE entity = ? AND sequence_number = ?"
 )
 _DELETE = "DELETE FROM messages WHERE entity = ? AND sequence_number = ?"
-
-
-class StoreError(Exception):
-    """The data directory cannot be used."""
 
 
 class SqliteStore:
@@ -125,6 +121,12 @@ class SqliteStore:
             self._other.append((f"DELETE FROM {table} WHERE entity = ?", (entity,)))
 
     def commit(self) -> None:
+        try:
+            self._write()
+        except (sqlite3.Error, OverflowError) as error:
+            raise StoreError(f"{error}") from error
+
+    def _write(self) -> None:
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         for statement, values in self._other:

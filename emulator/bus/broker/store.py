@@ -9,6 +9,10 @@ from typing import Protocol
 from emulator.bus.broker.message import Message
 
 
+class StoreError(Exception):
+    """The data cannot be read or written."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
     """A row as it is read back; fields are those of `Message`."""
@@ -58,7 +62,8 @@ class Store(Protocol):
     def drop(self, entity: str) -> None:
         """Forgets everything of an entity."""
 
-    def commit(self) -> None: ...
+    def commit(self) -> None:
+        """StoreError when the changes cannot be made lasting."""
 
     def messages(self) -> Iterator[StoredMessage]:
         """All messages, each entity's in order of sequence number."""

@@ -1,0 +1,294 @@
+"""The connection's state machine with a broker behind it, without sockets: good order, bad order and nonsense."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.bus.amqp.connection import MAX_FRAME_BYTES, Connection, State
+from emulator.bus.amqp.encoder import encode
+from emulator.bus.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADER, FrameBuffer, encode_frame
+from emulator.bus.amqp.performatives import (
+    Accepted,
+    Attach,
+    Begin,
+    Body,
+    Close,
+    Coordinator,
+    Detach,
+    Disposition,
+    End,
+    Error,
+    Flow,
+    Modified,
+    Open,
+    Rejected,
+    SaslInit,
+    Source,
+    Target,
+    Transfer,
+    decode_body,
+)
+from emulator.bus.amqp.values import Described, Symbol, Ulong
+from emulator.bus.broker.broker import Broker
+from emulator.bus.broker.descriptions import QueueDescription
+from emulator.bus.claims import Claims
+from emulator.bus.gateway import Gateway
+from tests.emulator.bus.fakes import StillClock
+
+MESSAGE = b"\x00\x53\x75\xa0\x02hi"
+
+
+class Peer:
+    """A client that speaks in frames."""
+
+    def __init__(self, broker: Broker, max_message_bytes: int = 1000) -> None:
+        claims = Claims(None, broker.clock)
+        self.connection = Connection("test", claims.authenticate)
+        self.gateway = Gateway(broker, self.connection, claims, max_message_bytes)
+        self._buffer = FrameBuffer(MAX_FRAME_BYTES)
+
+    def feed(self, data: bytes) -> None:
+        self.connection.receive_data(data)
+        self.gateway.handle_events()
+
+    def say(self, *bodies: Body, channel: int = 0, payload: bytes = b"") -> list[Any]:
+        """Sends frames, all with the same payload, and gives what came back."""
+        self.feed(b"".join(encode_frame(body, channel, payload) for body in bodies))
+        return self.heard()
+
+    def heard(self) -> list[Any]:
+        self._buffer.feed(self.connection.take_output())
+        found = []
+        while (frame := self._buffer.next_frame()) is not None:
+            body, _ = decode_body(frame.body)
+            found.append(body)
+        return found
+
+    def open(self) -> Peer:
+        self.feed(SASL_HEADER + encode_frame(SaslInit("ANONYMOUS"), kind=SASL_FRAME) + AMQP_HEADER)
+        self.connection.take_output()
+        self.say(Open("peer"), Begin(None, 0, 100, 100))
+        return self
+
+    def attach_sender(self, handle: int = 0, queue: str = "q") -> list[Any]:
+        return self.say(Attach(f"s{handle}", handle, False, 2, 0, Source("x"), Target(queue), initial_delivery_count=0))
+
+    def attach_receiver(self, handle: int = 1, queue: str = "q", credit: int = 10) -> list[Any]:
+        attach = Attach(f"r{handle}", handle, True, 0, 1, Source(queue), Target("x"))
+        return self.say(attach, Flow(0, 100, 0, 100, handle, 0, credit))
+
+    def send(self, number: int, payload: bytes = MESSAGE, handle: int = 0, **fields: Any) -> list[Any]:
+        return self.say(Transfer(handle, number, bytes([number]), 0, **fields), payload=payload)
+
+
+@pytest.fixture
+def broker() -> Broker:
+    broker = Broker(StillClock())
+    broker.add_queue(QueueDescription("q"))
+    return broker
+
+
+def test_send_receive_settle(broker: Broker) -> None:
+    """The plain way: accepted, delivered with a tag, settled in echo."""
+    peer = Peer(broker).open()
+    attached, flow = peer.attach_sender()
+    assert (attached.role, attached.max_message_size, flow.link_credit) == (True, 1000, 1000)
+    [accepted] = peer.send(0)
+    assert (accepted.role, accepted.settled, accepted.state) == (True, True, Accepted())
+    attached, transfer = peer.attach_receiver()
+    assert (attached.initial_delivery_count, transfer.delivery_id, len(transfer.delivery_tag)) == (0, 0, 16)
+    [echo] = peer.say(Disposition(True, 0, 0, False, Accepted()))
+    assert (echo.role, echo.settled, echo.state) == (False, True, Accepted())
+    assert broker.queue("q").counts()["active"] == 0
+
+
+def test_an_outcome_that_came_too_late_is_rejected_with_the_reason(broker: Broker) -> None:
+    """A lock that ran out cannot be settled any more."""
+    peer = Peer(broker).open()
+    peer.attach_sender()
+    peer.send(0)
+    peer.attach_receiver(credit=1)
+    clock = broker.clock
+    assert isinstance(clock, StillClock)
+    clock.advance(60_000)
+    broker.timers.run_due(clock.now_ms())
+    [echo] = peer.say(Disposition(True, 0, 0, False, Modified(True, False)))
+    assert isinstance(echo.state, Rejected)
+    assert echo.state.error.condition == "com.microsoft:message-lock-lost"
+
+
+def test_messages_of_many_frames_both_ways_and_the_limit(broker: Broker) -> None:
+    """Parts are put together; what exceeds the limit is dropped while it comes and rejected at its end."""
+    peer = Peer(broker).open()
+    peer.attach_sender()
+    for number, size in ((0, 900), (1, 1100)):
+        body = encode(Described(Ulong(0x75), bytes(size)))
+        parts = [body[start : start + 300] for start in range(0, len(body), 300)]
+        answers: list[Any] = []
+        for index, part in enumerate(parts):
+            more = index < len(parts) - 1
+            first = {"delivery_id": number, "delivery_tag": b"t"} if index == 0 else {}
+            answers += peer.say(Transfer(0, more=more, **first), payload=part)
+        [disposition] = answers
+        expected = "amqp:link:message-size-exceeded"
+        assert disposition.state == Accepted() if size == 900 else disposition.state.error.condition == expected
+    aborted = Transfer(0, 2, b"t", more=True)
+    assert peer.say(aborted, payload=MESSAGE) == []
+    assert peer.say(Transfer(0, aborted=True)) == []
+    assert broker.queue("q").counts()["active"] == 1
+
+
+def test_the_session_window_holds_transfers_back(broker: Broker) -> None:
+    """No more transfers than the peer's window; the rest follows its next flow."""
+    peer = Peer(broker).open()
+    peer.attach_sender()
+    for number in range(5):
+        peer.send(number)
+    peer.say(Flow(0, 2, 0, 100))
+    _, *transfers = peer.attach_receiver(credit=10)  # its flow opens the window to 100 again
+    assert len(transfers) == 5
+    peer.say(Flow(5, 0, 0, 100))
+    peer.send(5)
+    assert [type(body) for body in peer.say(Flow(5, 1, 0, 100))] == [Transfer]
+
+
+def test_a_drain_is_answered(broker: Broker) -> None:
+    """Unused credit is given back with the delivery count advanced."""
+    peer = Peer(broker).open()
+    _, *_ = peer.attach_receiver(credit=0)
+    [flow] = peer.say(Flow(0, 100, 0, 100, 1, 0, 7, None, True))
+    assert (flow.delivery_count, flow.link_credit, flow.drain) == (7, 0, True)
+
+
+def test_a_closed_links_deliveries_cannot_be_settled_through_it(broker: Broker) -> None:
+    """Outcomes for a detached link are ignored; the lock stays."""
+    peer = Peer(broker).open()
+    peer.attach_sender()
+    peer.send(0)
+    peer.attach_receiver()
+    [detached] = peer.say(Detach(1, True))
+    assert detached.closed
+    assert peer.say(Disposition(True, 0, 0, False, Accepted())) == []
+    assert broker.queue("q").counts()["locked"] == 1
+
+
+def test_refusals_name_the_reason(broker: Broker) -> None:
+    """Unknown entities and transactions are refused with null termini and an error that detaches."""
+    peer = Peer(broker).open()
+    attached, detached = peer.attach_sender(queue="nowhere")
+    assert (attached.source, attached.target, detached.error.condition) == (None, None, "amqp:not-found")
+    transaction = Attach("t", 3, False, target=Coordinator(), source=Source("x"), initial_delivery_count=0)
+    _, detached = peer.say(transaction)
+    assert detached.error.condition == "amqp:not-implemented"
+    assert "Transactions are not supported" in detached.error.description
+
+
+@pytest.mark.parametrize(
+    ("data", "condition"),
+    [
+        (b"\x00\x00\x00\x07\x02\x00\x00\x00", "framing-error"),
+        (struct.pack(">IBBH", MAX_FRAME_BYTES + 1, 2, 0, 0), "framing-error"),
+        (b"\x00\x00\x00\x0c\x02\x00\x00\x00\xff\xff\xff\xff", "decode-error"),
+        (encode_frame(Open("again")), "not-allowed"),
+        (encode_frame(Begin(None, 0, 1, 1)), "not-allowed"),
+        (b"\x00\x00\x00\x0c\x02\x00\x00\x00\x00\x53\x14\x45", "decode-error"),  # a transfer without a handle
+    ],
+)
+def test_malformed_frames_close_the_connection_with_the_reason(broker: Broker, data: bytes, condition: str) -> None:
+    """What breaks the protocol is told and ends the connection."""
+    peer = Peer(broker).open()
+    peer.feed(data)
+    close = peer.heard()[-1]
+    assert isinstance(close, Close)
+    assert isinstance(close.error, Error)
+    assert condition in close.error.condition
+    assert peer.connection.state is State.CLOSED
+
+
+def test_a_bad_handle_ends_the_session_only(broker: Broker) -> None:
+    """The connection goes on, and a new session can begin."""
+    peer = Peer(broker).open()
+    [end] = peer.say(Transfer(9, 0, b"t"), payload=MESSAGE)
+    assert isinstance(end, End)
+    assert end.error.condition == "amqp:session:unattached-handle"
+    [begun] = peer.say(Begin(None, 0, 100, 100), channel=1)
+    assert isinstance(begun, Begin)
+
+
+@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n", b"AMQP\x00\x00\x09\x01", b"\x16\x03\x01", AMQP_HEADER])
+def test_other_protocols_are_turned_away(broker: Broker, data: bytes) -> None:
+    """Whoever does not begin with SASL is closed at once."""
+    peer = Peer(broker)
+    peer.feed(data)
+    assert peer.connection.state is State.CLOSED
+
+
+FIELDS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(0, 300),
+    st.sampled_from([0xFFFFFFFF, 0xFFFF]),
+    st.binary(max_size=8),
+    st.sampled_from(["q", "q/$management", "$cbs", "Q/$DeadLetterQueue", "nowhere"]),
+)
+TERMINI = st.one_of(
+    st.none(),
+    st.builds(Source, st.sampled_from(["q", "$cbs", "q/$management", None, 7, b"x"])),
+    st.builds(Target, st.sampled_from(["q", "$cbs", "q/$management", None])),
+    st.just(Coordinator()),
+)
+SMALL = st.integers(0, 3)
+SETTLED = st.sampled_from([None, Accepted(), Modified(), Rejected()])
+BODIES = st.one_of(
+    st.builds(
+        *(Attach, st.sampled_from(["a", "b"]), SMALL, st.booleans(), st.sampled_from([None, 0, 1, 2]), st.none()),
+        *(TERMINI, TERMINI),
+    ),
+    st.builds(
+        *(Flow, SMALL, SMALL, SMALL, SMALL, st.one_of(st.none(), SMALL), SMALL, st.integers(0, 5), st.none()),
+        *(st.booleans(), st.booleans()),
+    ),
+    st.builds(
+        *(Transfer, SMALL, st.one_of(st.none(), SMALL), st.binary(max_size=4), st.sampled_from([0, 0x80013700])),
+        *(st.booleans(), st.booleans()),
+        aborted=st.sampled_from([None, True]),
+    ),
+    st.builds(Disposition, st.booleans(), SMALL, st.one_of(SMALL, st.just(0xFFFFFFFF)), st.booleans(), SETTLED),
+    st.builds(Detach, SMALL, st.booleans()),
+    st.builds(End),
+    st.builds(Begin, st.none(), SMALL, SMALL, SMALL),
+)
+PAYLOADS = st.one_of(st.just(MESSAGE), st.binary(max_size=60), FIELDS.map(lambda value: encode(Symbol("x")) + b"\x40"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(BODIES, SMALL, PAYLOADS), max_size=25))
+def test_any_order_of_frames_is_answered_or_refused(frames: list[tuple[Body, int, bytes]]) -> None:
+    """However a peer mixes frames, the gateway raises nothing, and another client is served as ever."""
+    broker = Broker(StillClock())
+    broker.add_queue(QueueDescription("q"))
+    wild, tame = Peer(broker).open(), Peer(broker).open()
+    for body, channel, payload in frames:
+        wild.feed(encode_frame(body, channel, payload if isinstance(body, Transfer) else b""))
+    wild.connection.lost()
+    wild.gateway.handle_events()
+    tame.attach_sender()
+    [accepted] = tame.send(0)
+    assert accepted.state == Accepted()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=400), st.integers(1, 50))
+def test_any_bytes_are_survived(data: bytes, cut: int) -> None:
+    """Random bytes after the handshake, in pieces of any size, end in a closed connection or wait for more."""
+    broker = Broker(StillClock())
+    broker.add_queue(QueueDescription("q"))
+    peer = Peer(broker).open()
+    for start in range(0, len(data), cut):
+        peer.feed(data[start : start + cut])
+    peer.connection.take_output()

@@ -1,0 +1,254 @@
+"""The program: options, transports, rights, faults, the clock, and what there is to see."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.core.credentials import AzureSasCredential
+from azure.servicebus import ServiceBusClient, ServiceBusMessage, TransportType
+from azure.servicebus.aio import ServiceBusClient as AioClient
+from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusQuotaExceededError
+
+from tests.emulator.bus.process import ROOT, Bus, start_bus
+
+WAIT_S = 15
+
+
+def post(bus: Bus, path: str, body: Any, method: str = "POST") -> Any:
+    request = urllib.request.Request(bus.admin_url + path, json.dumps(body).encode(), method=method)
+    with urllib.request.urlopen(request, timeout=10) as response:
+        return json.load(response)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bus, Path]]:
+    """A bus with TLS and a key of its own."""
+    data = tmp_path_factory.mktemp("secured")
+    bus = start_bus("--queue", "q", "--tls", "--data", data, "--sas-key", "Owner=c2VjcmV0==")
+    yield bus, data / "bus-certificate.pem"
+    assert bus.stop() == 0
+
+
+def secured_string(bus: Bus, key: str = "c2VjcmV0==", *, emulator: bool = True) -> str:
+    text = bus.connection_string.replace("RootManageSharedAccessKey", "Owner").replace("SAS_KEY_VALUE", key)
+    return text if emulator else text.replace("UseDevelopmentEmulator=true;", "")
+
+
+def test_tls_with_a_checked_token(secured: tuple[Bus, Path]) -> None:
+    """Without the emulator flag the SDK speaks TLS, verifies the certificate, and is let in by its key."""
+    bus, certificate = secured
+    with ServiceBusClient.from_connection_string(
+        secured_string(bus, emulator=False),
+        custom_endpoint_address=f"sb://127.0.0.1:{bus.port}",
+        transport_type=TransportType.Amqp,
+        connection_verify=str(certificate),
+    ) as client:
+        with client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:
+            sender.send_messages(ServiceBusMessage(bytes(100_000)))
+            [message] = receiver.receive_messages(max_wait_time=WAIT_S)
+            receiver.complete_message(message)
+    assert len(b"".join(message.body)) == 100_000
+
+
+async def test_websockets(secured: tuple[Bus, Path]) -> None:
+    """The asynchronous SDK sends and receives by AMQP over WebSockets."""
+    bus, _ = secured
+    async with AioClient.from_connection_string(
+        secured_string(bus),
+        transport_type=TransportType.AmqpOverWebsocket,
+        custom_endpoint_address=f"ws://127.0.0.1:{bus.admin_port}",
+    ) as client:
+        async with client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:
+            await sender.send_messages(ServiceBusMessage(bytes(100_000)))
+            [message] = await receiver.receive_messages(max_wait_time=WAIT_S)
+            await receiver.complete_message(message)
+    assert len(b"".join(message.body)) == 100_000
+
+
+def test_wrong_and_expired_tokens_are_refused(secured: tuple[Bus, Path]) -> None:
+    """A wrong key, an expired token and an entity without a token are refused as Azure refuses them."""
+    bus, _ = secured
+    with ServiceBusClient.from_connection_string(secured_string(bus, "wrong"), retry_total=0) as client:
+        with pytest.raises(ServiceBusAuthenticationError), client.get_queue_sender("q") as sender:
+            sender.send_messages(ServiceBusMessage("x"))
+    expired = "SharedAccessSignature sr=sb%3A%2F%2F127.0.0.1&sig=AAAA&se=1000000000&skn=Owner"
+    with ServiceBusClient(f"127.0.0.1:{bus.port}", AzureSasCredential(expired), retry_total=0, use_tls=False) as client:
+        with pytest.raises(ServiceBusAuthenticationError), client.get_queue_sender("q") as sender:
+            sender.send_messages(ServiceBusMessage("x"))
+    request = urllib.request.Request(f"{bus.admin_url}/q?api-version=2021-05", headers={"Authorization": expired})
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(request)
+
+
+@pytest.fixture
+def own_bus() -> Iterator[Bus]:
+    bus = start_bus(
+        "--queue", "q", "--topic", "t/a", "--topic", "t/b", "--virtual-clock", "--max-entity-bytes", "100000"
+    )
+    yield bus
+    assert bus.stop() == 0
+
+
+def test_the_clock_can_be_advanced(own_bus: Bus) -> None:
+    """Schedules, lives and locks follow, each in its order."""
+    with ServiceBusClient.from_connection_string(own_bus.connection_string) as client:
+        with client.get_queue_sender("q") as sender:
+            sender.schedule_messages(ServiceBusMessage("later"), datetime.now(UTC) + timedelta(hours=1))
+            sender.send_messages(ServiceBusMessage("short", time_to_live=timedelta(minutes=30)))
+            post(own_bus, "/clock/advance", {"seconds": 1700})
+            assert own_bus.get("/entities")["q"]["active"] == 1
+            post(own_bus, "/clock/advance", {"seconds": 2000})
+        with client.get_queue_receiver("q") as receiver:
+            [message] = receiver.receive_messages(max_wait_time=WAIT_S)
+            assert str(message) == "later"
+            post(own_bus, "/clock/advance", {"seconds": 60})
+            [message] = receiver.receive_messages(max_wait_time=WAIT_S)
+            assert message.delivery_count == 1
+
+
+def test_a_full_entity_refuses_until_it_is_read(own_bus: Bus) -> None:
+    """Memory per entity is bounded; the sender gets the quota error and may go on later."""
+    with ServiceBusClient.from_connection_string(own_bus.connection_string, retry_total=0) as client:
+        with client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:
+            sender.send_messages(ServiceBusMessage(bytes(90_000)))
+            with pytest.raises(ServiceBusQuotaExceededError, match="maximum entity size"):
+                sender.send_messages(ServiceBusMessage(bytes(20_000)))
+            [message] = receiver.receive_messages(max_wait_time=WAIT_S)
+            receiver.complete_message(message)
+            sender.send_messages(ServiceBusMessage(bytes(20_000)))
+
+
+def test_faults(own_bus: Bus) -> None:
+    """The SDK recovers from dropped connections, detached links, busy servers, delays and duplicates."""
+    with ServiceBusClient.from_connection_string(own_bus.connection_string, retry_backoff_factor=0.1) as client:
+        with client.get_topic_sender("t") as sender, client.get_subscription_receiver("t", "a") as receiver:
+            sender.send_messages(ServiceBusMessage("1"))
+            assert post(own_bus, "/faults", {"fault": "drop-connections"})["affected"] == 2
+            sender.send_messages(ServiceBusMessage("2"))
+            [message] = receiver.receive_messages(max_wait_time=WAIT_S)
+            assert post(own_bus, "/faults", {"fault": "detach-links", "entity": "T/subscriptions/A"})["affected"] == 1
+            assert post(own_bus, "/faults", {"fault": "detach-links", "entity": "t"})["affected"] == 1
+            sender.send_messages(ServiceBusMessage("3"))
+            receiver.complete_message(message)
+            post(own_bus, "/faults", {"fault": "duplicate", "entity": "t/Subscriptions/a", "count": 1})
+            [message] = receiver.receive_messages(max_wait_time=WAIT_S)
+            receiver.complete_message(message)
+            [again] = receiver.receive_messages(max_wait_time=WAIT_S)
+            assert (str(again), again.delivery_count) == (str(message), 1)
+            receiver.complete_message(again)
+            post(own_bus, "/faults", {"fault": "refuse-sends", "entity": "t", "ms": 500})
+            started = time.monotonic()
+            sender.send_messages(ServiceBusMessage("4"))
+            assert time.monotonic() - started > 0.2
+            post(own_bus, "/faults", {"fault": "delay", "ms": 200})
+            started = time.monotonic()
+            sender.send_messages(ServiceBusMessage("5"))
+            assert time.monotonic() - started > 0.2
+            post(own_bus, "/faults", {}, "DELETE")
+    counts = own_bus.get("/entities")
+    assert counts["t/Subscriptions/b"]["active"] == 5
+    for wrong in ({"fault": "fire"}, {"fault": "delay"}, {"fault": "duplicate", "entity": "t", "count": 1}, []):
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            post(own_bus, "/faults", wrong)
+
+
+def test_what_there_is_to_see(own_bus: Bus) -> None:
+    """The page names the entities, the metrics are Prometheus text, the rest is not found."""
+    with urllib.request.urlopen(own_bus.admin_url) as response:
+        page = response.read().decode()
+    assert "t/Subscriptions/a" in page
+    with urllib.request.urlopen(own_bus.admin_url + "/metrics") as response:
+        metrics = response.read().decode().splitlines()
+    assert 'lucius_bus_messages{entity="q",state="active"} 0' in metrics
+    assert all(line.startswith("#") or line.rpartition(" ")[2].replace(".", "").isdigit() for line in metrics)
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(own_bus.admin_url + "/nothing")
+
+
+def test_clients_that_misbehave_harm_nobody(own_bus: Bus) -> None:
+    """Half-open, silent and senseless connections are there while another client works."""
+    address = ("127.0.0.1", own_bus.port)
+    wild = [socket.create_connection(address) for _ in range(5)]
+    try:
+        wild[0].sendall(b"AMQP\x03\x01")
+        wild[1].sendall(b"\xff" * 5000)
+        wild[2].sendall(b"AMQP\x03\x01\x00\x00" + b"\xff\xff\xff\xff\x02\x01\x00\x00")
+        wild[3].close()
+        with ServiceBusClient.from_connection_string(own_bus.connection_string) as client:
+            with client.get_queue_sender("q") as sender:
+                sender.send_messages(ServiceBusMessage("x"))
+        assert own_bus.get("/entities")["q"]["active"] == 1
+        wild[1].settimeout(WAIT_S)
+        while wild[1].recv(1000):
+            pass  # until the broker closes
+    except ConnectionResetError:
+        pass  # closed as well, with our bytes unread
+    finally:
+        for connection in wild:
+            connection.close()
+
+
+def fails(*arguments: str | Path) -> str:
+    """The one line with which the program ends at once, with exit code 1."""
+    command = [sys.executable, "-m", "emulator", "bus", "--port", "0", "--admin-port", "0", *arguments]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    [line] = result.stderr.splitlines()
+    return line
+
+
+def test_bad_starts_end_with_one_line(tmp_path: Path, bus: Bus) -> None:
+    """What cannot be used is named, without a stack trace."""
+    assert "No such file" in fails("--config", tmp_path / "none.json")
+    bad = tmp_path / "bad.json"
+    bad.write_text(
+        '{"UserConfig": {"Namespaces": [{"Name": "n", "Queues": [{"Name": "q", "Propertis": {}}], "Topics": []}]}}'
+    )
+    assert "Queues[0] has the unknown property 'Propertis'" in fails("--config", bad)
+    assert "TOPIC/SUBSCRIPTION expected" in fails("--topic", "t")
+    assert "in use" in fails("--queue", "q", "--port", str(bus.port))
+    assert "go together" in fails("--queue", "q", "--tls-cert", bad)
+    assert "cannot use the certificate" in fails("--queue", "q", "--tls-cert", bad, "--tls-key", bad)
+    blocked = tmp_path / "file"
+    blocked.touch()
+    assert "bus: cannot use" in fails("--queue", "q", "--data", blocked)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
+    """Clients are told, and the exit code is 0."""
+    bus = start_bus("--queue", "q")
+    with socket.create_connection(("127.0.0.1", bus.port)) as idle:
+        bus.process.send_signal(number)
+        assert bus.process.wait(timeout=WAIT_S) == 0
+        assert idle.recv(10) == b""
+    assert bus.process.stdout is not None
+    bus.process.stdout.close()
+
+
+def test_senders_survive_a_restart(tmp_path: Path) -> None:
+    """An SDK client goes on by itself when the bus is stopped and started again on its port."""
+    bus = start_bus("--queue", "q", "--data", tmp_path)
+    try:
+        with ServiceBusClient.from_connection_string(bus.connection_string) as client:
+            with client.get_queue_sender("q") as sender:
+                sender.send_messages(ServiceBusMessage("1"))
+                assert bus.stop() == 0
+                bus = start_bus("--queue", "q", "--data", tmp_path, port=bus.port)
+                sender.send_messages(ServiceBusMessage("2"))
+        assert bus.get("/entities")["q"]["active"] == 2
+    finally:
+        bus.kill()
