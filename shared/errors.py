@@ -56,6 +56,10 @@ class AlreadyExists(LuciusError):
     """The row is there already."""
 
 
+class LimitReached(LuciusError):
+    """The tenant has as many active jobs as it may have."""
+
+
 class InstanceNotFound(LuciusError):
     """The durable engine knows no such instance."""
 

@@ -72,6 +72,15 @@ class Active:
     created_at: datetime
     #: when the sweeper looks at the job next; written by the sweeper alone
     check_at: datetime
+    gated: bool = False
+
+
+@dataclass(frozen=True)
+class Guard:
+    """How many jobs were active, by mode, when the sweeper last counted."""
+
+    active: dict[str, int]
+    counted_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,14 +104,24 @@ class Index(Protocol):
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         """Raises LedgerUnavailable."""
 
-    async def reserve(self, job: Job, *, replacing: Claim | None) -> None:
+    async def reserve(self, job: Job, *, replacing: Claim | None, tenant_limit: int | None = None) -> None:
         """CLAIM, ACTIVE and LIST in one transaction; `replacing` is an expired claim that gives way.
 
-        Raises AlreadyExists if the claim is taken, LedgerUnavailable.
+        With a limit, and a `gated` job, GATE counts up in the same transaction, so that the limit is exact.
+        Raises AlreadyExists or Conflict where another was faster (look again), LimitReached, LedgerUnavailable.
         """
 
     async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
         """After a job's end: ACTIVE out, LIST brought up to date, the claim's end set; again is harmless."""
+
+    async def count_active(self) -> dict[str, int]:
+        """Jobs that still owe something, by mode, over all tenants. Raises LedgerUnavailable."""
+
+    async def write_guard(self, guard: Guard) -> None:
+        """Raises LedgerUnavailable."""
+
+    async def read_guard(self) -> Guard | None:
+        """The counts of the last sweep. Raises LedgerUnavailable."""
 
     async def due(self, tenant: str, *, now: datetime, limit: int) -> list[Active]:
         """Active jobs whose `check_at` has come, in the order of their keys. Raises LedgerUnavailable."""

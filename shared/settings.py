@@ -49,6 +49,10 @@ class Settings:
     idempotency_ttl_days: float
     default_mode: str
     sweep_schedule: str
+    #: None: no limit, and no cost
+    max_inflight_per_tenant: int | None
+    max_inflight: int | None
+    max_inflight_burst: int | None
     protocols_path: Path
     topology_path: Path
 
@@ -107,6 +111,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             execution_backoffs=read.backoffs("LUCIUS_EXECUTION_BACKOFF_SECONDS"),
         ),
         idempotency_ttl_days=read.number("LUCIUS_IDEMPOTENCY_TTL_DAYS"),
+        max_inflight_per_tenant=read.limit("LUCIUS_MAX_INFLIGHT_PER_TENANT"),
+        max_inflight=read.limit("LUCIUS_MAX_INFLIGHT"),
+        max_inflight_burst=read.limit("LUCIUS_MAX_INFLIGHT_BURST"),
         sweep_schedule=read.name("LUCIUS_SWEEP_SCHEDULE"),
         default_mode=read.choice("LUCIUS_DEFAULT_MODE", ("DEFAULT", "BURST")),
         protocols_path=Path(read.text("LUCIUS_PROTOCOLS_PATH") or ROOT / "protocols"),
@@ -149,6 +156,9 @@ class _Reader:
 
     def backoffs(self, name: str) -> tuple[float, ...]:
         return self._numbers(name, "must be seconds above 0 with commas between, for example 30,120,600")
+
+    def limit(self, name: str) -> int | None:
+        return self.whole(name, least=1) if self.text(name) is not None else None
 
     def whole(self, name: str, *, least: int) -> int:
         value = self.name(name)

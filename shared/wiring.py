@@ -19,6 +19,7 @@ from shared.adapters.tables_account import TablesAccount
 from shared.adapters.tables_index import TablesIndex, TablesRejected
 from shared.adapters.tables_ledger import TablesLedger
 from shared.core.registry import Registry
+from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.ports import Index, Ledger, RejectedMessages
 from shared.settings import Settings
@@ -64,6 +65,7 @@ class Wiring:
             rejected=rejected,
             publisher=publisher,
             lanes=lanes,
+            admission=Admission(),
             clock=SystemClock(),
             sleep=asyncio.sleep,
             random=random.random,

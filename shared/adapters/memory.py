@@ -12,8 +12,8 @@ from datetime import datetime
 
 from shared.core.job import Event, Job, Record
 from shared.core.keys import FIRST_CHECK, list_row
-from shared.errors import AlreadyExists, Conflict
-from shared.ports import Active, Claim, Listed, RejectedMessage, Stored
+from shared.errors import AlreadyExists, Conflict, LimitReached
+from shared.ports import Active, Claim, Guard, Listed, RejectedMessage, Stored
 
 
 class MemoryLedger:
@@ -59,18 +59,25 @@ class MemoryIndex:
         self._claims: dict[tuple[str, str], Claim] = {}
         self._active: dict[tuple[str, str], Active] = {}
         self._listed: dict[str, dict[str, Listed]] = {}
+        self._gates: dict[str, int] = {}
+        self._modes: dict[str, str] = {}
+        self._guard: Guard | None = None
         self._etags = itertools.count(1)
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         return self._claims.get((tenant, claim))
 
-    async def reserve(self, job: Job, *, replacing: Claim | None) -> None:
+    async def reserve(self, job: Job, *, replacing: Claim | None, tenant_limit: int | None = None) -> None:
         key = (job.tenant, job.idempotency_hash)
         found = self._claims.get(key)
         if replacing is None and found is not None:
             raise AlreadyExists
         if replacing is not None and (found is None or found.etag != replacing.etag):
             raise Conflict
+        if job.gated:
+            if tenant_limit is not None and self._gates.get(job.tenant, 0) >= tenant_limit:
+                raise LimitReached
+            self._gates[job.tenant] = self._gates.get(job.tenant, 0) + 1
         self._claims[key] = Claim(
             job_id=job.job_id,
             body_hash=job.body_hash,
@@ -84,7 +91,9 @@ class MemoryIndex:
             claim=job.idempotency_hash,
             created_at=job.created_at,
             check_at=job.created_at + FIRST_CHECK,
+            gated=job.gated,
         )
+        self._modes[job.job_id] = job.mode
         row = list_row(job.created_at, job.job_id)
         self._listed.setdefault(job.tenant, {})[row] = Listed(
             job_id=job.job_id,
@@ -100,11 +109,29 @@ class MemoryIndex:
     async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
         if self._active.pop((job.tenant, job.job_id), None) is None:
             return
+        self._count_down(job.tenant, gated=job.gated)
         row = list_row(job.created_at, job.job_id)
         listed = self._listed[job.tenant]
         listed[row] = replace(listed[row], status=job.status.value, seq=job.event_seq)
         key = (job.tenant, job.idempotency_hash)
         self._claims[key] = replace(self._claims[key], expires_at=claim_expires_at, etag=str(next(self._etags)))
+
+    def _count_down(self, tenant: str, *, gated: bool) -> None:
+        if gated:
+            self._gates[tenant] -= 1
+
+    async def count_active(self) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for _, job_id in self._active:
+            mode = self._modes[job_id]
+            counts[mode] = counts.get(mode, 0) + 1
+        return counts
+
+    async def write_guard(self, guard: Guard) -> None:
+        self._guard = guard
+
+    async def read_guard(self) -> Guard | None:
+        return self._guard
 
     async def due(self, tenant: str, *, now: datetime, limit: int) -> list[Active]:
         rows = sorted(self._active.items())
@@ -117,6 +144,7 @@ class MemoryIndex:
 
     async def withdraw(self, active: Active) -> None:
         if self._active.pop((active.tenant, active.job_id), None) is not None:
+            self._count_down(active.tenant, gated=active.gated)
             self._claims.pop((active.tenant, active.claim), None)
             self._listed[active.tenant].pop(list_row(active.created_at, active.job_id), None)
 

@@ -57,6 +57,17 @@ class TablesAccount:
         await self._service.close()
 
 
+async def read_row(table: TableClient, partition: str, row: str) -> Any:
+    """The entity with its metadata, or None if it is not there. Raises LedgerUnavailable."""
+    try:
+        async with meaning():
+            return await table.get_entity(partition, row)
+    except Conflict as missing:
+        if isinstance(missing.__cause__, ResourceNotFoundError):
+            return None
+        raise
+
+
 async def transact(table: TableClient, operations: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
     """One entity-group transaction; gives each row's metadata, in order."""
     async with meaning():

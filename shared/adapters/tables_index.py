@@ -8,15 +8,27 @@ from datetime import UTC, datetime
 from typing import Any
 
 from azure.core import MatchConditions
-from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import UpdateMode
 
 from shared.adapters.claim_check import TextStore, stow
-from shared.adapters.tables_account import TablesAccount, meaning, transact
+from shared.adapters.tables_account import TablesAccount, meaning, read_row, transact
+from shared.adapters.tables_gate import gate_operation
 from shared.core.job import Job
-from shared.core.keys import FIRST_CHECK, TENANTS_PARTITION, active_row, claim_row, encode_key, list_row
-from shared.errors import Conflict
-from shared.ports import Active, Claim, Listed, RejectedMessage
+from shared.core.keys import (
+    FIRST_CHECK,
+    GUARD_PARTITION,
+    GUARD_ROW,
+    TENANTS_PARTITION,
+    active_row,
+    claim_row,
+    encode_key,
+    list_row,
+)
+from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
+from shared.ports import Active, Claim, Guard, Listed, RejectedMessage
+
+#: two ends of the same tenant's jobs at once: the slower one reads the gate again
+_MAX_GATE_RACES = 20
 
 
 class TablesIndex:
@@ -29,14 +41,9 @@ class TablesIndex:
         self._known_tenants: set[str] = set()
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
-        table = await self._account.table(self._table)
-        try:
-            async with meaning():
-                entity = await table.get_entity(encode_key(tenant), claim_row(claim))
-        except Conflict as missing:
-            if isinstance(missing.__cause__, ResourceNotFoundError):
-                return None
-            raise
+        entity = await read_row(await self._account.table(self._table), encode_key(tenant), claim_row(claim))
+        if entity is None:
+            return None
         return Claim(
             job_id=entity["job_id"],
             body_hash=entity["body_hash"],
@@ -45,7 +52,7 @@ class TablesIndex:
             etag=entity.metadata["etag"] or "",
         )
 
-    async def reserve(self, job: Job, *, replacing: Claim | None) -> None:
+    async def reserve(self, job: Job, *, replacing: Claim | None, tenant_limit: int | None = None) -> None:
         await self._know(job.tenant)
         partition = encode_key(job.tenant)
         claim = {
@@ -63,6 +70,7 @@ class TablesIndex:
             "created_at": job.created_at,
             "check_at": job.created_at + FIRST_CHECK,
             "mode": job.mode,
+            "gated": job.gated,
             "sent_seq": 0,
         }
         listed = {
@@ -86,7 +94,11 @@ class TablesIndex:
                 "match_condition": MatchConditions.IfNotModified,
             }
             claiming = ("update", claim, under_etag)
-        await transact(await self._account.table(self._table), [claiming, ("create", active), ("create", listed)])
+        operations = [claiming, ("create", active), ("create", listed)]
+        table = await self._account.table(self._table)
+        if job.gated:
+            operations.append(await gate_operation(table, partition, 1, tenant_limit))
+        await transact(table, operations)
 
     async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
         partition = encode_key(job.tenant)
@@ -106,11 +118,49 @@ class TablesIndex:
             ("update", listed, {"mode": UpdateMode.MERGE}),
             ("update", claim, {"mode": UpdateMode.MERGE}),
         ]
-        try:
-            await transact(await self._account.table(self._table), operations)
-        except Conflict:
-            # a row is gone: the job was closed before, in one transaction like this
-            return
+        await self._end(partition, job.job_id, operations, gated=job.gated)
+
+    async def _end(self, partition: str, job_id: str, operations: list[Any], *, gated: bool) -> None:
+        """One transaction with ACTIVE's end in it; a job that was ended so before stays as it is."""
+        table = await self._account.table(self._table)
+        for _ in range(_MAX_GATE_RACES):
+            gate = [await gate_operation(table, partition, -1, None)] if gated else []
+            try:
+                await transact(table, [*operations, *gate])
+            except (Conflict, AlreadyExists):
+                # either ACTIVE is gone, in one transaction like this, or another job moved the gate
+                if not gated or await read_row(table, partition, active_row(job_id)) is None:
+                    return
+            else:
+                return
+        raise LedgerUnavailable("the tenant's gate changes hands too often")
+
+    async def count_active(self) -> dict[str, int]:
+        table = await self._account.table(self._table)
+        counts: dict[str, int] = {}
+        async with meaning():
+            async for entity in table.query_entities(
+                "RowKey gt @first and RowKey lt @end",
+                parameters={"first": "ACTIVE:", "end": "ACTIVE;"},
+                select=["mode"],
+            ):
+                counts[entity["mode"]] = counts.get(entity["mode"], 0) + 1
+        return counts
+
+    async def write_guard(self, guard: Guard) -> None:
+        row = {
+            "PartitionKey": GUARD_PARTITION,
+            "RowKey": GUARD_ROW,
+            "active": json.dumps(guard.active),
+            "counted_at": guard.counted_at,
+        }
+        table = await self._account.table(self._table)
+        async with meaning():
+            await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+
+    async def read_guard(self) -> Guard | None:
+        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, GUARD_ROW)
+        return Guard(json.loads(entity["active"]), _instant(entity["counted_at"])) if entity is not None else None
 
     async def due(self, tenant: str, *, now: datetime, limit: int) -> list[Active]:
         table = await self._account.table(self._table)
@@ -126,6 +176,7 @@ class TablesIndex:
                         claim=entity["claim"],
                         created_at=_instant(entity["created_at"]),
                         check_at=_instant(entity["check_at"]),
+                        gated=bool(entity.get("gated")),
                     )
                 )
                 if len(found) == limit:
@@ -147,8 +198,7 @@ class TablesIndex:
         partition = encode_key(active.tenant)
         keys = (claim_row(active.claim), active_row(active.job_id), list_row(active.created_at, active.job_id))
         operations = [("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys]
-        with contextlib.suppress(Conflict):
-            await transact(await self._account.table(self._table), operations)
+        await self._end(partition, active.job_id, operations, gated=active.gated)
 
     async def list_jobs(self, tenant: str, *, after: str | None, limit: int) -> list[Listed]:
         table = await self._account.table(self._table)

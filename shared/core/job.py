@@ -122,6 +122,9 @@ class Job:
     requested_at: datetime
     source: str | None = None
 
+    #: counted in the tenant's GATE row, which its end must count down
+    gated: bool = False
+
     current_step_id: str
     current_step_index: int = 0
     attempts_total: int = 0

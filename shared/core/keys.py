@@ -8,6 +8,12 @@ from datetime import UTC, datetime, timedelta
 JOB_ROW = "JOB"
 TENANTS_PARTITION = "tenants"
 
+#: the tenant's count of active jobs, where a limit is set
+GATE_ROW = "GATE"
+#: no tenant encodes to this: a lone = never stands there
+GUARD_PARTITION = "=guard"
+GUARD_ROW = "GUARD"
+
 #: what a key may hold as it is; Azure forbids / \ # ? and control characters, and % and ' are trouble (azure-facts A2)
 _PLAIN = re.compile(r"[A-Za-z0-9_.~@ -]")
 

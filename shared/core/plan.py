@@ -73,6 +73,7 @@ def plan_job(
     created_at: datetime,
     correlation_id: str,
     workspace_uri: str,
+    gated: bool = False,
 ) -> tuple[Record, Event]:
     """JOB (QUEUED), its STEPs (PENDING) and the first EVENT."""
     identity = digests(envelope)
@@ -126,6 +127,7 @@ def plan_job(
         requested_by=envelope.requested_by,
         requested_at=envelope.requested_at or created_at,
         source=envelope.source,
+        gated=gated,
         current_step_id=definition.steps[0].step_id,
         suppressed={},
         created_at=created_at,

@@ -9,7 +9,9 @@ from typing import Any
 from shared.core.job import Event, Job, Record, Step
 
 #: kept inside: how the app works, not what the job is
-_JOB_INSIDE = frozenset({"job_id", "tenant", "body_hash", "workspace_base", "event_hash", "suppressed", "park_no"})
+_JOB_INSIDE = frozenset(
+    {"job_id", "tenant", "body_hash", "workspace_base", "event_hash", "suppressed", "park_no", "gated"}
+)
 _STEP_INSIDE = frozenset({"step_id", "timings", "ack_failures", "execution_failures", "publish_failures"})
 
 

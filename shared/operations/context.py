@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from shared.core.registry import Registry
+from shared.operations.admission import Admission
 from shared.ports import Clock, DirectivePublisher, Index, Lanes, Ledger, RejectedMessages
 from shared.settings import Settings
 
@@ -24,6 +25,7 @@ class Context:
     rejected: RejectedMessages
     publisher: DirectivePublisher
     lanes: Lanes
+    admission: Admission
     clock: Clock
     sleep: Sleep
     #: a number from 0 to 1, for the jitter of conflict retries

@@ -14,12 +14,14 @@ from shared.core.references import ReferencePolicy
 from shared.core.registry import Protocol
 from shared.core.routing import Route, normalise, route
 from shared.core.states import JobStatus
-from shared.errors import AlreadyExists, Conflict, LedgerUnavailable, Refusal
+from shared.errors import AlreadyExists, Conflict, LedgerUnavailable, LimitReached, Refusal
+from shared.operations.admission import refusal
 from shared.operations.context import Context
 from shared.ports import Claim, Orchestrations, Stored
 
 #: a claim that is taken between our look and our write is looked at again so often
-_MAX_CLAIM_RACES = 3
+_MAX_CLAIM_RACES = 20
+_CLAIM_RACE_WAIT_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,21 @@ async def create_job(
                 )
             return Created(await _finish(context, orchestrations, request, claim), replayed=True)
         record, event = planned(context, request, context.new_job_id(), context.clock.now())
+        await context.admission.admit(context.index, context.settings, context.clock.now(), record.job.mode)
         try:
-            await context.index.reserve(record.job, replacing=claim)
+            await context.index.reserve(
+                record.job, replacing=claim, tenant_limit=context.settings.max_inflight_per_tenant
+            )
+        except LimitReached:
+            limit = context.settings.max_inflight_per_tenant
+            raise refusal("LUCIUS_MAX_INFLIGHT_PER_TENANT", f"tenant {tenant!r} has {limit} active jobs") from None
         except (AlreadyExists, Conflict):
             # taken meanwhile; where it holds our own job id, an earlier try of this very write went through
             taken = await context.index.read_claim(tenant, identity.claim)
             if taken is None or taken.job_id != record.job.job_id:
+                await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
                 continue
+        context.admission.admitted(record.job.mode)
         stored = await _write(context, record, event)
         _refuse_withdrawn(stored)
         await orchestrations.start(stored.record.job.instance_id, orchestration_input(stored.record))
@@ -161,6 +171,7 @@ def planned(context: Context, request: Checked, job_id: str, created_at: datetim
         created_at=created_at,
         correlation_id=request.envelope.correlation_id or request.correlation_id or job_id,
         workspace_uri=context.settings.workspace_uri,
+        gated=context.settings.max_inflight_per_tenant is not None,
     )
 
 

@@ -17,6 +17,7 @@ from shared.core.occurrences import OrchestrationEnded, Repaired
 from shared.core.plan import WITHDRAWN, tombstone
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import AlreadyExists, InstanceEnded, InstanceNotFound, LuciusError
+from shared.operations.admission import count
 from shared.operations.context import Context
 from shared.operations.create_job import orchestration_input
 from shared.operations.move import close, move
@@ -55,6 +56,8 @@ async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bo
     """One pass. A job whose repair fails is left for the next one. Raises LedgerUnavailable for the listing alone."""
     swept = Swept(dry_run)
     now = context.clock.now()
+    if not dry_run:
+        await count(context.index, context.settings, now)
     for tenant in await context.index.tenants():
         due = await context.index.due(tenant, now=now, limit=MAX_JOBS_A_TENANT)
         swept.more = swept.more or len(due) == MAX_JOBS_A_TENANT

@@ -14,6 +14,7 @@ from shared.contracts.messages import Directive
 from shared.core.directive import message_id
 from shared.core.job import Record
 from shared.errors import InstanceNotFound, PublishUnavailable
+from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.ports import InstanceState
 from shared.settings import load
@@ -125,6 +126,7 @@ def world() -> World:
         rejected=rejected,
         publisher=publisher,
         lanes=lanes,
+        admission=Admission(),
         clock=clock,
         sleep=no_sleep,
         random=lambda: 0.5,

@@ -1,0 +1,92 @@
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from shared.errors import Refusal
+from shared.operations.admission import Admission
+from shared.operations.create_job import Created, create_job
+from shared.operations.sweep import sweep
+from tests.jobs import envelope
+from tests.operations.conftest import World
+from tests.operations.test_running import dispatch, service_says
+
+
+def limited(world: World, **limits: int) -> World:
+    settings = replace(world.context.settings, **limits)
+    context = replace(world.context, settings=settings, admission=Admission())
+    return replace(world, context=context)
+
+
+async def create(world: World, number: int, **changes: Any) -> Created:
+    changes = {"doc_id": f"doc-{number}", "request_type": "OCR", "payload": {}} | changes
+    return await create_job(world.context, world.orchestrations, envelope(**changes), correlation_id=None)
+
+
+async def test_a_tenant_at_its_limit_is_refused_with_the_limits_name(world: World) -> None:
+    """429, Retry-After, the limit, and nothing written; another tenant is not touched."""
+    world = limited(world, max_inflight_per_tenant=1)
+    await create(world, 1)
+    with pytest.raises(Refusal) as refused:
+        await create(world, 2)
+    no = refused.value
+    assert (no.status, no.code, no.extra["limit"]) == (429, "LIMIT_REACHED", "LUCIUS_MAX_INFLIGHT_PER_TENANT")
+    assert int(no.headers["Retry-After"]) > 0
+    assert len(await world.index.list_jobs("tenant_a", after=None, limit=10)) == 1
+    assert not (await create(world, 3, tenant_id="tenant_b")).replayed
+
+
+async def test_a_duplicate_is_never_refused(world: World) -> None:
+    """The same request at the limit is still the same job."""
+    world = limited(world, max_inflight_per_tenant=1)
+    first = await create(world, 1)
+    assert (await create(world, 1)).stored.record.job.job_id == first.stored.record.job.job_id
+
+
+async def test_an_ended_job_makes_room(world: World) -> None:
+    """The end of a job counts down in its index transaction."""
+    world = limited(world, max_inflight_per_tenant=1)
+    job_id = (await create(world, 1)).stored.record.job.job_id
+    await dispatch(world, job_id)
+    await service_says(world, job_id, "RESULT", 1)
+    assert not (await create(world, 2)).replayed
+
+
+async def test_tens_at_once_are_exact(world: World) -> None:
+    """Of thirty different requests at once exactly the limit gets in."""
+    world = limited(world, max_inflight_per_tenant=7)
+    answers = await asyncio.gather(*(create(world, number) for number in range(30)), return_exceptions=True)
+    assert sum(isinstance(answer, Created) for answer in answers) == 7
+    assert sum(isinstance(answer, Refusal) for answer in answers) == 23
+
+
+@pytest.mark.parametrize(
+    ("limits", "mode", "name"),
+    [
+        ({"max_inflight": 2}, "DEFAULT", "LUCIUS_MAX_INFLIGHT"),
+        ({"max_inflight_burst": 2}, "BURST", "LUCIUS_MAX_INFLIGHT_BURST"),
+    ],
+)
+async def test_guards_count_what_this_process_admitted(
+    world: World, limits: dict[str, int], mode: str, name: str
+) -> None:
+    """Between two sweeps a process adds its own; the next sweep's count makes room for what ended."""
+    world = limited(world, **limits)
+    first = (await create(world, 1, mode=mode)).stored.record.job.job_id
+    await create(world, 2, mode=mode)
+    with pytest.raises(Refusal) as refused:
+        await create(world, 3, mode=mode)
+    assert refused.value.extra["limit"] == name
+    await dispatch(world, first)
+    await service_says(world, first, "RESULT", 1)
+    world.clock.advance(20)
+    await sweep(world.context, world.orchestrations)
+    assert not (await create(world, 3, mode=mode)).replayed
+
+
+async def test_a_burst_guard_lets_default_through(world: World) -> None:
+    """The limit of one mode does not hold back the other."""
+    world = limited(world, max_inflight_burst=1)
+    await create(world, 1, mode="BURST")
+    assert not (await create(world, 2, mode="DEFAULT")).replayed
