@@ -38,7 +38,7 @@ TRIGGERS = frozenset(
     }
 )
 INPUTS = frozenset({"durableClient"})
-OUTPUTS = frozenset({"http"})
+OUTPUTS = frozenset({"http", "serviceBus"})
 
 #: Fields that hold the name of a setting, or text that is no template.
 _NOT_TEMPLATES = frozenset({"connection", "type", "direction", "name", "dataType"})

@@ -23,6 +23,8 @@ class OutputWriter(Protocol):
     async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
         """Puts a value where an output binding points to; raises if it cannot."""
 
+    async def close(self) -> None: ...
+
 
 class Invoker:
     """`readers` and `writers` are by binding type. An `http` output is the caller's to use."""

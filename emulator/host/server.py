@@ -115,7 +115,7 @@ class Server:
         hub = host_json.text("extensions.durableTask.hubName", "TestHubName")
         links = Links(f"{url}/runtime/webhooks/durabletask/", _required_query(hub, self._keys))
         readers: dict[str, InputReader] = {"durableClient": DurableClientReader(links, hub, site.rpc_url(url))}
-        writers: dict[str, OutputWriter] = {}
+        writers = self._writers = self._make_writers(app, settings)
         self._invoker = Invoker(self._app_side, directory, readers, writers)
         durable.connect(self._invoker)
         cores = os.cpu_count() or 1
@@ -133,6 +133,15 @@ class Server:
         admin = Admin(app, engine, self._invoker, MANUAL_TRIGGERS, self._virtual_time(engine))
         site.open(self._invoker, links, admin)
         return url
+
+    def _make_writers(self, app: App, settings: Settings) -> dict[str, OutputWriter]:
+        wanted = {binding.type for one in app.functions for binding in one.outputs}
+        writers: dict[str, OutputWriter] = {}
+        if "serviceBus" in wanted:
+            from .service_bus_output import ServiceBusWriter
+
+            writers["serviceBus"] = ServiceBusWriter(settings)
+        return writers
 
     def _virtual_time(self, engine: Engine) -> VirtualTime | None:
         if not isinstance(self._clock, ShiftedClock):
@@ -165,16 +174,25 @@ class Server:
         self._receivers: list[tuple[Any, asyncio.Task[None]]] = []
         if not functions:
             return
+        from .service_bus_sessions import SessionTrigger
         from .service_bus_trigger import Limits, ServiceBusTrigger
 
         limits = Limits(
             max_concurrent_calls=host_json.number("extensions.serviceBus.maxConcurrentCalls", 16),
             max_renewal_s=host_json.seconds("extensions.serviceBus.maxAutoLockRenewalDuration", 300.0),
             prefetch_count=host_json.number("extensions.serviceBus.prefetchCount", 0),
+            max_batch=host_json.number("extensions.serviceBus.maxMessageBatchSize", 1000),
+            auto_complete=host_json.flag("extensions.serviceBus.autoCompleteMessages", True),
         )
+        sessions = host_json.number("extensions.serviceBus.maxConcurrentSessions", 8)
+        idle_s = host_json.seconds("extensions.serviceBus.sessionIdleTimeout", 60.0)
         for one in functions:
             connection = settings.connection(str(one.trigger.fields["connection"]))
-            trigger = ServiceBusTrigger(one, connection, limits, self._run_quietly)
+            trigger: ServiceBusTrigger | SessionTrigger
+            if one.trigger.fields.get("isSessionsEnabled") is True:
+                trigger = SessionTrigger(one, connection, limits, sessions, idle_s, self._run_quietly)
+            else:
+                trigger = ServiceBusTrigger(one, connection, limits, self._run_quietly)
             self._receivers.append((trigger, self._start(trigger.run())))
 
     async def _run_quietly(self, function: Function, value: Any) -> bool:
@@ -197,6 +215,8 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._app_side.stop(DRAIN_S)
+        for writer in self._writers.values():
+            await writer.close()
         self._store.close()
         if isinstance(self._clock, ShiftedClock):
             self._clock.stop()

@@ -39,11 +39,15 @@ class Limits:
     max_concurrent_calls: int
     max_renewal_s: float
     prefetch_count: int
+    max_batch: int
+    auto_complete: bool
 
 
 @dataclass(slots=True, eq=False)
 class _InFlight:
-    message: ServiceBusReceivedMessage
+    """An invocation and its messages: one, or a batch where the cardinality is many."""
+
+    messages: list[ServiceBusReceivedMessage]
     task: asyncio.Task[None] | None
     renew_at: datetime | None
     give_up_at: datetime
@@ -68,12 +72,12 @@ class ServiceBusTrigger:
         self._wake = asyncio.Event()
         self._stopping = False
         self._lost = False
+        self._many = str(function.trigger.fields.get("cardinality")).lower() == "many"
+        self._slots = 1 if self._many else limits.max_concurrent_calls
 
     @property
     def source(self) -> str:
-        fields = self._function.trigger.fields
-        topic = fields.get("topicName")
-        return f"{topic}/{fields.get('subscriptionName')}" if topic else str(fields.get("queueName"))
+        return source_of(self._function)
 
     async def run(self) -> None:
         """Until `stop`; a bus that goes away is connected to again for ever."""
@@ -83,7 +87,9 @@ class ServiceBusTrigger:
                 async with ServiceBusClient.from_connection_string(
                     self._connection, retry_total=0, socket_timeout=_IDLE_POLL_S
                 ) as client:
-                    async with self._receiver(client) as receiver:
+                    async with open_receiver(
+                        client, self._function, prefetch_count=self._limits.prefetch_count
+                    ) as receiver:
                         if self._lost:
                             self._lost = False
                             _LOG.info("%s receives from %s again", self._function.name, self.source)
@@ -105,13 +111,6 @@ class ServiceBusTrigger:
         self._stopping = True
         self._wake.set()
 
-    def _receiver(self, client: ServiceBusClient) -> ServiceBusReceiver:
-        options: dict[str, Any] = {"prefetch_count": self._limits.prefetch_count}
-        trigger = self._function.trigger
-        if topic := trigger.text("topicName"):
-            return client.get_subscription_receiver(topic, str(trigger.fields["subscriptionName"]), **options)
-        return client.get_queue_receiver(str(trigger.fields["queueName"]), **options)
-
     async def _serve(self, receiver: ServiceBusReceiver) -> None:
         while True:
             self._wake.clear()
@@ -120,15 +119,17 @@ class ServiceBusTrigger:
             await self._renew(receiver)
             if self._stopping and not self._in_flight:
                 return
-            if self._stopping or len(self._in_flight) >= self._limits.max_concurrent_calls:
+            if self._stopping or len(self._in_flight) >= self._slots:
                 await self._wait(None)
-            else:
-                for message in await self._receive(receiver):
-                    self._start(message)
+            elif messages := await self._receive(receiver):
+                self._start(messages)
 
     async def _receive(self, receiver: ServiceBusReceiver) -> list[ServiceBusReceivedMessage]:
-        # One at a time: asked for more, the SDK holds the first back for 0.2 s to see whether others come.
-        receiving = asyncio.ensure_future(receiver.receive_messages(max_message_count=1, max_wait_time=_RECEIVE_WAIT_S))
+        # One at a time, if not a batch: asked for more, the SDK holds the first back for 0.2 s to see whether
+        # others come.
+        count = self._limits.max_batch if self._many else 1
+        asked = receiver.receive_messages(max_message_count=count, max_wait_time=_RECEIVE_WAIT_S)
+        receiving = asyncio.ensure_future(asked)
         try:
             await self._wait(receiving)
         finally:
@@ -148,9 +149,9 @@ class ServiceBusTrigger:
         finally:
             woken.cancel()
 
-    def _start(self, message: ServiceBusReceivedMessage) -> None:
+    def _start(self, messages: list[ServiceBusReceivedMessage]) -> None:
         now = datetime.now(UTC)
-        one = _InFlight(message, None, None, now + timedelta(seconds=min(self._limits.max_renewal_s, 1e8)))
+        one = _InFlight(messages, None, None, now + timedelta(seconds=min(self._limits.max_renewal_s, 1e8)))
         self._plan_renewal(one, now)
         self._in_flight.add(one)
         one.task = asyncio.ensure_future(self._call(one))
@@ -158,17 +159,18 @@ class ServiceBusTrigger:
     async def _call(self, one: _InFlight) -> None:
         succeeded = False
         try:
-            succeeded = await self._invoke(self._function, convert(one.message))
+            converted = [convert(message) for message in one.messages]
+            succeeded = await self._invoke(self._function, converted if self._many else converted[0])
         finally:
             self._in_flight.discard(one)
             self._finished.append((one, succeeded))
             self._wake.set()
 
     def _plan_renewal(self, one: _InFlight, now: datetime) -> None:
-        until = one.message.locked_until_utc
+        locks = [until for message in one.messages if (until := message.locked_until_utc) is not None]
         one.renew_at = None
-        if until is not None and self._limits.max_renewal_s > 0:
-            at = now + (until.replace(tzinfo=UTC) - now) / 2
+        if locks and self._limits.max_renewal_s > 0:
+            at = now + (min(locks).replace(tzinfo=UTC) - now) / 2
             one.renew_at = at if at < one.give_up_at else None
 
     async def _renew(self, receiver: ServiceBusReceiver) -> None:
@@ -177,17 +179,41 @@ class ServiceBusTrigger:
             if one.renew_at is None or one.renew_at > now:
                 continue
             try:
-                await receiver.renew_message_lock(one.message)
+                for message in one.messages:
+                    await receiver.renew_message_lock(message)
                 self._plan_renewal(one, datetime.now(UTC))
             except Exception as error:  # a lost lock: the message comes again, its function goes on
                 one.renew_at = None
-                _LOG.warning("%s: the lock of message %s is lost: %s", self.source, one.message.message_id, error)
+                _LOG.warning("%s: the lock of message %s is lost: %s", self.source, message.message_id, error)
 
     async def _settle(self, receiver: ServiceBusReceiver, one: _InFlight, succeeded: bool) -> None:
-        try:
-            if succeeded:
-                await receiver.complete_message(one.message)
-            else:
-                await receiver.abandon_message(one.message)
-        except Exception as error:  # a lost lock or connection: the message comes again
-            _LOG.warning("%s: message %s could not be settled: %s", self.source, one.message.message_id, error)
+        if succeeded and not self._limits.auto_complete:
+            return  # the app settles by itself, or lets the lock run out
+        for message in one.messages:
+            await settle(receiver, message, succeeded, self.source)
+
+
+def source_of(function: Function) -> str:
+    """What the log calls the queue or subscription."""
+    fields = function.trigger.fields
+    topic = fields.get("topicName")
+    return f"{topic}/{fields.get('subscriptionName')}" if topic else str(fields.get("queueName"))
+
+
+def open_receiver(client: ServiceBusClient, function: Function, **options: Any) -> ServiceBusReceiver:
+    trigger = function.trigger
+    if topic := trigger.text("topicName"):
+        return client.get_subscription_receiver(topic, str(trigger.fields["subscriptionName"]), **options)
+    return client.get_queue_receiver(str(trigger.fields["queueName"]), **options)
+
+
+async def settle(
+    receiver: ServiceBusReceiver, message: ServiceBusReceivedMessage, succeeded: bool, source: str
+) -> None:
+    try:
+        if succeeded:
+            await receiver.complete_message(message)
+        else:
+            await receiver.abandon_message(message)
+    except Exception as error:  # a lost lock or connection: the message comes again
+        _LOG.warning("%s: message %s could not be settled: %s", source, message.message_id, error)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import typing
 
 import azure.functions as func
 
@@ -46,3 +47,29 @@ def from_queue(message: func.ServiceBusMessage) -> None:
 async def slow(message: func.ServiceBusMessage) -> None:
     await asyncio.sleep(float(message.get_body()))
     note("slow", message)
+
+
+@app.service_bus_queue_trigger(
+    arg_name="messages", queue_name="batch", connection="BUS_CONNECTION", cardinality=func.Cardinality.MANY
+)
+async def in_batches(messages: typing.List[func.ServiceBusMessage]) -> None:  # noqa: UP006  # what the worker takes
+    for message in messages:
+        note(f"in_batches/{len(messages)}", message)
+
+
+@app.service_bus_queue_trigger(
+    arg_name="message", queue_name="ordered", connection="BUS_CONNECTION", is_sessions_enabled=True
+)
+async def in_order(message: func.ServiceBusMessage) -> None:
+    note(f"in_order/{message.session_id}", message)
+    await asyncio.sleep(0.02)
+
+
+@app.route("send", methods=["POST"])
+@app.service_bus_queue_output(arg_name="out", queue_name="work", connection="BUS_CONNECTION")
+@app.service_bus_topic_output(arg_name="published", topic_name="%TOPIC%", connection="BUS_CONNECTION")
+async def send(req: func.HttpRequest, out: func.Out[str], published: func.Out[bytes]) -> str:
+    out.set(req.params["queue"])
+    if "topic" in req.params:
+        published.set(req.params["topic"].encode())
+    return "sent"

@@ -20,6 +20,8 @@ CONFIG = {
                 "Name": "sbemulatorns",
                 "Queues": [
                     {"Name": "work", "Properties": {"MaxDeliveryCount": 3}},
+                    {"Name": "batch", "Properties": {}},
+                    {"Name": "ordered", "Properties": {"RequiresSession": True}},
                     {"Name": "slow", "Properties": {"LockDuration": "PT2S", "MaxDeliveryCount": 1}},
                 ],
                 "Topics": [{"Name": "news", "Properties": {}, "Subscriptions": [{"Name": "all"}]}],
@@ -120,6 +122,40 @@ def test_many_messages_are_each_handled_once(host: Host, bus: Bus, seen: Seen) -
         lambda: found if wanted <= set(found := [line["body"] for line in seen.lines]) else None, lambda: host.log
     )
     assert sorted(body for body in bodies if body.startswith("n-")) == sorted(wanted)
+
+
+def test_outputs_are_sent(host: Host, bus: Bus, seen: Seen) -> None:
+    """What a function sets on its outputs arrives on the queue and the topic; an output not set sends nothing."""
+    assert host.post("/send?queue=q-1&topic=t-1").text == "sent"
+    assert host.post("/send?queue=q-2").text == "sent"
+    eventually(lambda: seen.of("q-2"), lambda: host.log)
+    eventually(lambda: seen.of("t-1"), lambda: host.log)
+    assert [line["function"] for line in (*seen.of("q-1"), *seen.of("t-1"))] == ["from_queue", "from_topic"]
+    assert len([line for line in seen.lines if line["function"] == "from_topic" and line["body"][0] == "t"]) == 1
+
+
+def test_cardinality_many_gives_lists(host: Host, bus: Bus, seen: Seen) -> None:
+    """Messages that lie there together come in one list, each once."""
+    send(bus, "batch", *(ServiceBusMessage(f"b-{number}") for number in range(20)))
+    wanted = sorted(f"b-{number}" for number in range(20))
+    lines = eventually(
+        lambda: found if len(found := [one for one in seen.lines if "in_batches" in one["function"]]) >= 20 else None,
+        lambda: host.log,
+    )
+    assert sorted(line["body"] for line in lines) == wanted
+    assert any(line["function"] != "in_batches/1" for line in lines)
+
+
+def test_sessions_keep_their_order(host: Host, bus: Bus, seen: Seen) -> None:
+    """Messages of one session are handled one after another, sessions side by side."""
+    send(bus, "ordered", *(ServiceBusMessage(str(n), session_id=f"s{n % 3}") for n in range(30)))
+    lines = eventually(
+        lambda: found if len(found := [one for one in seen.lines if "in_order" in one["function"]]) >= 30 else None,
+        lambda: host.log,
+    )
+    for session in range(3):
+        bodies = [int(one["body"]) for one in lines if one["function"] == f"in_order/s{session}"]
+        assert bodies == [number for number in range(30) if number % 3 == session]
 
 
 def test_the_lock_of_a_slow_message_is_renewed(host: Host, bus: Bus, seen: Seen) -> None:
