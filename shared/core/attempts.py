@@ -43,6 +43,7 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
             lease_id=lease_id(job.job_id, step_id, attempt_no),
             lease_expires_at=cause.at + timedelta(seconds=step.timings.ack_timeout_s),
             initiated_at=cause.at,
+            backlog_since=None,
             due_at=None,
             retry_cause=None,
             publish_failures=0,
@@ -71,7 +72,7 @@ def renew(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcom
         return ignored(record, why)
     deadline = cause.at + timedelta(seconds=step.timings.ack_timeout_s)
     try:
-        renewed = move_step(step, StepEvent.RENEW, cause, lease_expires_at=deadline, due_at=None)
+        renewed = move_step(step, StepEvent.RENEW, cause, lease_expires_at=deadline, due_at=None, backlog_since=None)
     except NoSuchMove as no:
         return refused(record, f"{no.event}_IN_{no.state}")
     return moved(record, record.with_step(renewed), "LEASE_RENEWED", cause, step=renewed)
@@ -160,12 +161,11 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, cause
     step = _step(record, step_id)
     if (why := _lease_not_over(record, step, attempt_no, cause)) is not None:
         return ignored(record, why)
-    began = step.initiated_at or step.created_at
-    lease = step.timings.lease_s if step.status is StepStatus.INITIATED else 2 * step.timings.running_lease_s
-    if cause.at >= began + timedelta(seconds=lease):
+    since = step.backlog_since or cause.at
+    if cause.at >= since + timedelta(seconds=step.timings.lease_s):
         return ignored(record, "BACKLOG_TOO_LONG")
     deadline = cause.at + timedelta(seconds=step.timings.ack_timeout_s)
-    waiting = move_step(step, StepEvent.LANE_BACKLOG, cause, lease_expires_at=deadline)
+    waiting = move_step(step, StepEvent.LANE_BACKLOG, cause, lease_expires_at=deadline, backlog_since=since)
     return moved(record, record.with_step(waiting), "LANE_BACKLOG", cause, step=waiting, reason=what)
 
 

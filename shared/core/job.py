@@ -59,6 +59,8 @@ class Step:
     lease_expires_at: datetime | None = None
     #: when the current attempt was recorded
     initiated_at: datetime | None = None
+    #: since when our own backlog explains the attempt's silence
+    backlog_since: datetime | None = None
     #: FAILED_RETRY only: when the next attempt may be recorded
     due_at: datetime | None = None
     #: FAILED_RETRY only: what ended the attempt

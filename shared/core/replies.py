@@ -23,7 +23,7 @@ from shared.core.outcome import (
 from shared.core.retry import backoff_s
 from shared.core.routing import normalise
 from shared.core.states import FailureCause, JobStatus, StepStatus
-from shared.core.transitions import JOB_TABLE, JobEvent, StepEvent
+from shared.core.transitions import JobEvent, StepEvent
 
 #: DESIGN truth 4: after this many ignored replies for one attempt, further ones are only counted
 MAX_IGNORED_EVENTS = 20
@@ -89,7 +89,12 @@ def _late_or_repeated(step: Step, reply: Reply) -> str:
 
 
 def _picked_up(record: Record, step: Step, reply: Reply, event: StepEvent, cause: Cause) -> Outcome:
-    columns: dict[str, Any] = {"due_at": None, "retry_cause": None, "lease_expires_at": lease_until(step, cause.at)}
+    columns: dict[str, Any] = {
+        "due_at": None,
+        "retry_cause": None,
+        "backlog_since": None,
+        "lease_expires_at": lease_until(step, cause.at),
+    }
     if reply.progress is not None:
         columns["progress"] = reply.progress
     taken = move_step(step, event, cause, **columns)
@@ -104,7 +109,7 @@ def _heartbeat(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcom
         return _record_ignored(record, reply, "CANCELLING", cause)
     if not _heartbeat_due(step, cause):
         return ignored(record, "HEARTBEAT_NOT_DUE")
-    columns: dict[str, Any] = {"lease_expires_at": lease_until(step, cause.at)}
+    columns: dict[str, Any] = {"lease_expires_at": lease_until(step, cause.at), "backlog_since": None}
     if reply.progress is not None:
         columns["progress"] = reply.progress
     beating = move_step(step, StepEvent.HEARTBEAT, cause, **columns)
@@ -201,10 +206,7 @@ def _succeeded(before: Record, record: Record, step: Step, reply: Reply, cause: 
 
 def _acked(record: Record, cause: Cause) -> Record:
     """A service has taken the job up: by an ACK, or by something that overtook it."""
-    first_ack_at = record.job.first_ack_at or cause.at
-    if JobEvent.ACKED not in JOB_TABLE[record.job.status]:
-        return record.with_job(first_ack_at=first_ack_at)
-    return move_job(record, JobEvent.ACKED, cause, first_ack_at=first_ack_at)
+    return move_job(record, JobEvent.ACKED, cause, first_ack_at=record.job.first_ack_at or cause.at)
 
 
 def _told(reply: Reply) -> dict[str, Any]:

@@ -112,7 +112,6 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
         _J.CANCEL_IDLE: Row(_CD, "LIFECYCLE Controls: no step in flight"),
         _J.PAUSE: Row(_PING, "S0 18.1: two-phase pause"),
         _J.PAUSE_IDLE: Row(_PD, "LIFECYCLE Controls: PAUSED means drained"),
-        _J.RESUME_UNACKED: Row(_Q, "LIFECYCLE Controls: accepted, changes nothing"),
         _J.RESTART: Row(_Q, "LIFECYCLE Sweeper: instance terminal and job live"),
         _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
     },
@@ -127,7 +126,6 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
         _J.CANCEL_IDLE: Row(_CD, "LIFECYCLE Controls: no step in flight"),
         _J.PAUSE: Row(_PING, "S0 18.1: two-phase pause"),
         _J.PAUSE_IDLE: Row(_PD, "LIFECYCLE Controls: PAUSED means drained"),
-        _J.RESUME_ACKED: Row(_RUN, "LIFECYCLE Controls: accepted, changes nothing"),
         _J.RESTART: Row(_RUN, "LIFECYCLE Sweeper: instance terminal and job live"),
         _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
     },
@@ -145,6 +143,7 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
         _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
     },
     _PD: {
+        _J.ACKED: Row(_PD, "LIFECYCLE Replies: revived while paused, by a RESULT"),
         _J.STEP_SUCCEEDED: Row(_PD, "LIFECYCLE Replies: revived while paused"),
         _J.LAST_STEP_SUCCEEDED: Row(_DONE, "LIFECYCLE Replies: revived while paused, it was the last step"),
         _J.STEP_FAILED_RETRY: Row(_PD, "LIFECYCLE Replies: revived while paused"),

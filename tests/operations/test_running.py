@@ -195,7 +195,7 @@ async def test_our_own_backlog_uses_up_no_attempt(world: World) -> None:
     job_id = await submitted(world)
     await dispatch(world, job_id)
     world.lanes.directives = True
-    for _ in range(29):
+    for _ in range(30):
         world.clock.advance(30)
         verdict = await settle(world, job_id)
         assert verdict.kind is VerdictKind.AWAIT_ACK
@@ -204,7 +204,7 @@ async def test_our_own_backlog_uses_up_no_attempt(world: World) -> None:
     assert (await settle(world, job_id)).kind is VerdictKind.BACKOFF
     assert (await world.job(job_id)).steps[0].attempt_no == 1
     history = [event.type for event in await world.ledger.events(job_id)]
-    assert history == ["JOB_CREATED", "ATTEMPT_RECORDED", *["LANE_BACKLOG"] * 29, "ACK_TIMEOUT"]
+    assert history == ["JOB_CREATED", "ATTEMPT_RECORDED", *["LANE_BACKLOG"] * 30, "ACK_TIMEOUT"]
 
 
 async def test_a_result_that_waits_on_the_lane_keeps_its_lease(world: World) -> None:
