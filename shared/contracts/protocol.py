@@ -42,6 +42,8 @@ class StepDefinition(BaseModel):
     #: None: the service declares no cadence and its lease is `lease_s`
     heartbeat_cadence_s: _Seconds | None = None
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
+    #: from the step's first attempt to its end, whatever happens in between; None: no cap
+    total_timeout_s: _Seconds | None = None
     backoffs: Backoffs = Backoffs()
 
 
@@ -54,6 +56,8 @@ class ProtocolDefinition(BaseModel):
     version: Annotated[int, Field(ge=1)]
     request_type: _Name
     description: str = ""
+    #: from the job's creation to its end; the time that it is PAUSED does not count; None: no cap
+    total_timeout_s: _Seconds | None = None
     steps: Annotated[tuple[StepDefinition, ...], Field(min_length=1, max_length=MAX_STEPS)]
 
     @model_validator(mode="after")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ LEASE_NAMESPACE = uuid.UUID("6f0f1c5e-6a57-4b8c-9a1e-0d3c1f6a7b52")
 
 ATTEMPTS_EXHAUSTED = "ATTEMPTS_EXHAUSTED"
 DISPATCH_FAILED = "DISPATCH_FAILED"
+TIME_EXCEEDED = "TIME_EXCEEDED"
 
 
 def lease_id(job_id: str, step_id: str, attempt_no: int) -> str:
@@ -34,14 +36,18 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
     if step.due_at is not None and step.due_at > cause.at:
         return refused(record, "IN_BACKOFF")
     attempt_no = step.attempt_no + 1
+    if step.deadline_at is None and step.timings.total_timeout_s is not None:
+        step = replace(step, deadline_at=cause.at + timedelta(seconds=step.timings.total_timeout_s))
     try:
+        if _over(record, step, cause.at):
+            return _time_exceeded(record, step, cause, "TIME_EXCEEDED")
         initiated = move_step(
             step,
             StepEvent.RECORD,
             cause,
             attempt_no=attempt_no,
             lease_id=lease_id(job.job_id, step_id, attempt_no),
-            lease_expires_at=cause.at + timedelta(seconds=step.timings.ack_timeout_s),
+            lease_expires_at=capped(record, step, cause.at + timedelta(seconds=step.timings.ack_timeout_s)),
             initiated_at=cause.at,
             backlog_since=None,
             due_at=None,
@@ -70,7 +76,7 @@ def renew(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcom
     step = _step(record, step_id)
     if (why := _not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignored(record, why)
-    deadline = cause.at + timedelta(seconds=step.timings.ack_timeout_s)
+    deadline = capped(record, step, cause.at + timedelta(seconds=step.timings.ack_timeout_s))
     try:
         renewed = move_step(step, StepEvent.RENEW, cause, lease_expires_at=deadline, due_at=None, backlog_since=None)
     except NoSuchMove as no:
@@ -99,6 +105,8 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
         step.timings.dispatch_backoffs, failures, job_id=record.job.job_id, step_id=step_id, attempt_no=attempt_no
     )
     due_at = cause.at + timedelta(seconds=wait_s)
+    if _over(record, step, due_at):
+        return _time_exceeded(record, step, cause, "PUBLISH_FAILED")
     # the lease outlives the wait, or a sweep would take the attempt for lost before it was sent
     waiting = move_step(
         step,
@@ -120,12 +128,14 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, cause: Cause)
         return ignored(record, why)
     if step.status is StepStatus.INITIATED:
         why, message = FailureCause.ACK_TIMEOUT, f"no ACK within {step.timings.ack_timeout_s:g} s"
-        columns = {"ack_failures": step.ack_failures + 1}
+        columns: dict[str, Any] = {"ack_failures": step.ack_failures + 1}
         backoffs, failures = step.timings.ack_backoffs, step.ack_failures + 1
     else:
         why, message = FailureCause.LEASE_EXPIRED, f"no RESULT or heartbeat for {step.timings.running_lease_s:g} s"
         columns = {"execution_failures": step.execution_failures + 1}
         backoffs, failures = step.timings.execution_backoffs, step.execution_failures + 1
+    if _over(record, step, cause.at):
+        return _time_exceeded(record, step, cause, why.value, **columns)
     if attempt_no >= step.timings.max_attempts:
         return fail_final(
             record,
@@ -162,9 +172,9 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, cause
     if (why := _lease_not_over(record, step, attempt_no, cause)) is not None:
         return ignored(record, why)
     since = step.backlog_since or cause.at
-    if cause.at >= since + timedelta(seconds=step.timings.lease_s):
+    if cause.at >= since + timedelta(seconds=step.timings.lease_s) or _over(record, step, cause.at):
         return ignored(record, "BACKLOG_TOO_LONG")
-    deadline = cause.at + timedelta(seconds=step.timings.ack_timeout_s)
+    deadline = capped(record, step, cause.at + timedelta(seconds=step.timings.ack_timeout_s))
     waiting = move_step(step, StepEvent.LANE_BACKLOG, cause, lease_expires_at=deadline, backlog_since=since)
     return moved(record, record.with_step(waiting), "LANE_BACKLOG", cause, step=waiting, reason=what)
 
@@ -182,7 +192,12 @@ def fail_retry(
     wait_s: float,
     **columns: Any,
 ) -> Outcome:
-    """FAILED_RETRY; the next attempt may be recorded after `wait_s`. Raises NoSuchMove."""
+    """FAILED_RETRY; the next attempt may be recorded after `wait_s`. Raises NoSuchMove.
+
+    Where the total time is over by then, it is FAILED_FINAL now.
+    """
+    if _over(record, step, cause.at + timedelta(seconds=wait_s)):
+        return _time_exceeded(record, step, cause, type_, before=before, step_code=code, **columns)
     told = columns.pop("data", {})
     failed = move_step(
         step,
@@ -221,9 +236,45 @@ def fail_final(
     return moved(before, after, type_, cause, step=failed, data=told)
 
 
-def lease_until(step: Step, now: datetime) -> datetime:
+def lease_until(record: Record, step: Step, now: datetime) -> datetime:
     """The lease of an attempt that a service has taken up, from now on."""
-    return now + timedelta(seconds=step.timings.running_lease_s)
+    return capped(record, step, now + timedelta(seconds=step.timings.running_lease_s))
+
+
+def capped(record: Record, step: Step, until: datetime) -> datetime:
+    """No lease outlives the total time of its step or job."""
+    cap = record.cap_of(step)
+    return until if cap is None else min(until, cap)
+
+
+def _over(record: Record, step: Step, at: datetime) -> bool:
+    cap = record.cap_of(step)
+    return cap is not None and at >= cap
+
+
+def _time_exceeded(
+    record: Record,
+    step: Step,
+    cause: Cause,
+    type_: str,
+    *,
+    before: Record | None = None,
+    step_code: str | None = TIME_EXCEEDED,
+    **columns: Any,
+) -> Outcome:
+    """The total time of the step or of the job is over, or would be before anything else can happen."""
+    whose = "step" if record.cap_of(step) == step.deadline_at else "job"
+    return fail_final(
+        record,
+        step,
+        cause,
+        before=before or record,
+        type_=type_,
+        job_code=TIME_EXCEEDED,
+        step_code=step_code,
+        message=f"the total time of the {whose} is over",
+        **columns,
+    )
 
 
 def _not_waiting(record: Record, step: Step, attempt_no: int, *statuses: StepStatus) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shared.core.history import Cause
 from shared.core.job import Record
@@ -55,8 +55,16 @@ def _clocks_go_on(record: Record, now: datetime) -> Record:
     paused_at = record.job.paused_at
     if paused_at is None:
         return record
+    stood_still = now - paused_at
     steps = tuple(
-        replace(step, due_at=step.due_at + (now - paused_at)) if step.due_at is not None else step
+        step
+        if step.status.terminal or (step.due_at is None and step.deadline_at is None)
+        else replace(step, due_at=_later(step.due_at, stood_still), deadline_at=_later(step.deadline_at, stood_still))
         for step in record.steps
     )
-    return Record(replace(record.job, paused_at=None, drained_at=None), steps)
+    deadline_at = _later(record.job.deadline_at, stood_still)
+    return Record(replace(record.job, paused_at=None, drained_at=None, deadline_at=deadline_at), steps)
+
+
+def _later(instant: datetime | None, by: timedelta) -> datetime | None:
+    return instant + by if instant is not None else None

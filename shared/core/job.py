@@ -27,6 +27,8 @@ class Timings:
     dispatch_backoffs: tuple[float, ...]
     ack_backoffs: tuple[float, ...]
     execution_backoffs: tuple[float, ...]
+    #: None: the step has no cap of its own
+    total_timeout_s: float | None = None
 
     @property
     def running_lease_s(self) -> float:
@@ -61,6 +63,8 @@ class Step:
     initiated_at: datetime | None = None
     #: since when our own backlog explains the attempt's silence
     backlog_since: datetime | None = None
+    #: the step's total time cap, from its first attempt on; moved on by what the job is PAUSED
+    deadline_at: datetime | None = None
     #: FAILED_RETRY only: when the next attempt may be recorded
     due_at: datetime | None = None
     #: FAILED_RETRY only: what ended the attempt
@@ -134,6 +138,8 @@ class Job:
     error_message: str | None = None
     final_output: Ref | None = None
 
+    #: the job's total time cap; moved on by what the job is PAUSED
+    deadline_at: datetime | None = None
     first_ack_at: datetime | None = None
     #: counts the times the job was parked; names the event that wakes its orchestration
     park_no: int = 0
@@ -168,6 +174,11 @@ class Record:
 
     def with_job(self, **changes: Any) -> Record:
         return Record(replace(self.job, **changes), self.steps)
+
+    def cap_of(self, step: Step) -> datetime | None:
+        """The nearer of the step's and the job's total time caps; None: no cap."""
+        caps = [cap for cap in (step.deadline_at, self.job.deadline_at) if cap is not None]
+        return min(caps, default=None)
 
     @property
     def in_flight(self) -> bool:

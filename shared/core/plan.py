@@ -7,7 +7,7 @@ whoever finishes a creation that another began writes the same rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import quote
 
 from shared.contracts.envelope import Envelope
@@ -128,6 +128,7 @@ def plan_job(
         requested_at=envelope.requested_at or created_at,
         source=envelope.source,
         gated=gated,
+        deadline_at=_after(created_at, definition.total_timeout_s),
         current_step_id=definition.steps[0].step_id,
         suppressed={},
         created_at=created_at,
@@ -136,6 +137,10 @@ def plan_job(
     cause = Cause(cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at)
     data = {"request_type": job.request_type, "steps": [step.step_id for step in steps]}
     return append(None, Record(job, steps), "JOB_CREATED", cause, data=data)
+
+
+def _after(instant: datetime, seconds: float | None) -> datetime | None:
+    return instant + timedelta(seconds=seconds) if seconds is not None else None
 
 
 def _timings(step: StepDefinition, defaults: Defaults) -> Timings:
@@ -147,6 +152,7 @@ def _timings(step: StepDefinition, defaults: Defaults) -> Timings:
         dispatch_backoffs=step.backoffs.dispatch or defaults.dispatch_backoffs,
         ack_backoffs=step.backoffs.ack or defaults.ack_backoffs,
         execution_backoffs=step.backoffs.execution or defaults.execution_backoffs,
+        total_timeout_s=step.total_timeout_s,
     )
 
 

@@ -93,7 +93,7 @@ def _picked_up(record: Record, step: Step, reply: Reply, event: StepEvent, cause
         "due_at": None,
         "retry_cause": None,
         "backlog_since": None,
-        "lease_expires_at": lease_until(step, cause.at),
+        "lease_expires_at": lease_until(record, step, cause.at),
     }
     if reply.progress is not None:
         columns["progress"] = reply.progress
@@ -109,7 +109,7 @@ def _heartbeat(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcom
         return _record_ignored(record, reply, "CANCELLING", cause)
     if not _heartbeat_due(step, cause):
         return ignored(record, "HEARTBEAT_NOT_DUE")
-    columns: dict[str, Any] = {"lease_expires_at": lease_until(step, cause.at), "backlog_since": None}
+    columns: dict[str, Any] = {"lease_expires_at": lease_until(record, step, cause.at), "backlog_since": None}
     if reply.progress is not None:
         columns["progress"] = reply.progress
     beating = move_step(step, StepEvent.HEARTBEAT, cause, **columns)

@@ -63,6 +63,7 @@ _S = StepEvent
 
 STEP_TABLE: Mapping[StepStatus, Mapping[StepEvent, Row]] = {
     _P: {
+        _S.FAIL_FINAL: Row(_BAD, "CONTRACT Protocol files: the job's total time is over before the step began"),
         _S.RECORD: Row(_I, "S0 19.2: attempt and lease recorded"),
         _S.CANCEL: Row(_OFF, "LIFECYCLE Replies: CANCELLED takes all non-terminal steps with it"),
     },

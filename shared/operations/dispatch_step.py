@@ -7,6 +7,7 @@ from shared.core.directive import directive_of
 from shared.core.history import Origin
 from shared.core.job import Step
 from shared.core.occurrences import Occurrence, PublishFailed, RecordAttempt, RenewLease
+from shared.core.states import StepStatus
 from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import LedgerUnavailable, PublishUnavailable
 from shared.operations.context import Context
@@ -39,8 +40,9 @@ async def dispatch_step(context: Context, *, job_id: str, instance_id: str, step
             return await _publish(context, stored, step, instance_id)
         done = await move(context, stored, occurrence, _origin(key))
         stored = done.stored
-        if done.outcome.moved or done.repeated:
-            return await _publish(context, stored, _step(stored, step_id), instance_id)
+        step = _step(stored, step_id)
+        if (done.outcome.moved or done.repeated) and step.status is StepStatus.INITIATED:
+            return await _publish(context, stored, step, instance_id)
         stored = await context.ledger.read(job_id)
     raise LedgerUnavailable(f"job {job_id}, step {step_id}: the ledger moved {_MAX_RACES} times during one dispatch")
 
