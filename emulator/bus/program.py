@@ -74,8 +74,8 @@ def _topology(args: argparse.Namespace, store: Store) -> Topology:
 
 
 async def _serve(args: argparse.Namespace, context: ssl.SSLContext | None) -> int:
-    store: Store = SqliteStore(args.data / "bus.sqlite3") if args.data else Memory()
     clock = SystemClock()
+    store: Store = SqliteStore(args.data / "bus.sqlite3", clock.now_ms) if args.data else Memory()
     broker = Broker(clock, store)
     _topology(args, store).create_in(broker)
     restored = broker.restore(AmqpMessage.parse)

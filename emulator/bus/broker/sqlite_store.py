@@ -8,7 +8,7 @@ dies; a power cut may lose the last moments.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ CREATE TABLE session_states (
 ) WITHOUT ROWID;
 CREATE TABLE entities (path TEXT PRIMARY KEY, description TEXT) WITHOUT ROWID;
 """
+#: Message ids forgotten are deleted once in so many new ones.
+_PRUNE_EVERY = 1000
 _PUT = "INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _UPDATE = (
     "UPDATE messages SET expires_at_ms = ?, state = ?, delivery_count = ?, scheduled_at_ms = ? "
@@ -45,7 +47,9 @@ _DELETE = "DELETE FROM messages WHERE entity = ? AND sequence_number = ?"
 class SqliteStore:
     """See `store.Store`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._remembered = 0
         self._put: dict[tuple[str, int], Message] = {}
         self._update: dict[tuple[str, int], Message] = {}
         self._delete: set[tuple[str, int]] = set()
@@ -95,6 +99,9 @@ class SqliteStore:
         self._counters[entity] = last_sequence_number
 
     def put_history(self, entity: str, message_id: str, until_ms: int) -> None:
+        self._remembered += 1
+        if self._remembered % _PRUNE_EVERY == 0:
+            self._other.append(("DELETE FROM history WHERE until_ms <= ?", (self._now_ms(),)))
         self._other.append(("INSERT OR REPLACE INTO history VALUES (?, ?, ?)", (entity, message_id, until_ms)))
 
     def put_session_state(self, entity: str, session_id: str, state: bytes | None) -> None:

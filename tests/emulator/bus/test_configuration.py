@@ -1,0 +1,149 @@
+"""Config.json of the official emulator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.bus.broker.filters import CorrelationFilter, TrueFilter
+from emulator.bus.broker.sql import SqlAction, SqlFilter
+from emulator.bus.configuration import ConfigurationError, from_names, parse
+from emulator.bus.durations import format_duration, parse_duration
+
+
+def document(queues: list[Any] | None = None, topics: list[Any] | None = None) -> dict[str, Any]:
+    namespace = {"Name": "sbemulatorns", "Queues": queues or [], "Topics": topics or []}
+    return {"UserConfig": {"Namespaces": [namespace], "Logging": {"Type": "File"}}}
+
+
+def test_every_property() -> None:
+    """All properties of queues, topics, subscriptions and rules mean what they say."""
+    topology = parse(
+        document(
+            [
+                {
+                    "Name": "q",
+                    "Properties": {
+                        "DeadLetteringOnMessageExpiration": True,
+                        "DefaultMessageTimeToLive": "PT1H",
+                        "DuplicateDetectionHistoryTimeWindow": "PT20S",
+                        "ForwardDeadLetteredMessagesTo": "graves",
+                        "ForwardTo": "",
+                        "LockDuration": "PT1M",
+                        "MaxDeliveryCount": 3,
+                        "RequiresDuplicateDetection": True,
+                        "RequiresSession": True,
+                    },
+                },
+                {"Name": "graves"},
+            ],
+            [
+                {
+                    "Name": "t",
+                    "Properties": {
+                        "DefaultMessageTimeToLive": "P1D",
+                        "DuplicateDetectionHistoryTimeWindow": "PT5M",
+                        "RequiresDuplicateDetection": False,
+                    },
+                    "Subscriptions": [
+                        {
+                            "Name": "s",
+                            "Properties": {"ForwardTo": "graves", "LockDuration": "PT30S"},
+                            "Rules": [
+                                {
+                                    "Name": "c",
+                                    "Properties": {
+                                        "FilterType": "Correlation",
+                                        "CorrelationFilter": {"Label": "l", "Properties": {"p": "v"}},
+                                    },
+                                },
+                                {
+                                    "Name": "sql",
+                                    "Properties": {
+                                        "FilterType": "Sql",
+                                        "SqlFilter": {"SqlExpression": "sys.To IS NOT NULL"},
+                                        "Action": {"SqlExpression": "SET a = 1"},
+                                    },
+                                },
+                            ],
+                        },
+                        {"Name": "all"},
+                    ],
+                }
+            ],
+        )
+    )
+    queue = topology.queues[0]
+    assert (queue.dead_lettering_on_expiration, queue.default_time_to_live_ms) == (True, 3_600_000)
+    assert (queue.duplicate_window_ms, queue.requires_duplicate_detection) == (20_000, True)
+    assert (queue.forward_to, queue.forward_dead_letters_to) == (None, "graves")
+    assert (queue.lock_duration_ms, queue.max_delivery_count, queue.requires_session) == (60_000, 3, True)
+    [(topic, [first, second])] = topology.topics
+    assert (topic.default_time_to_live_ms, topic.duplicate_window_ms) == (86_400_000, 300_000)
+    assert (first.queue.forward_to, first.queue.lock_duration_ms) == ("graves", 30_000)
+    assert [rule.filter for rule in first.rules] == [
+        CorrelationFilter({"Label": "l"}, {"p": "v"}),
+        SqlFilter("sys.To IS NOT NULL"),
+    ]
+    assert [rule.action for rule in first.rules] == [None, SqlAction("SET a = 1")]
+    assert [(rule.name, rule.filter) for rule in second.rules] == [("$Default", TrueFilter())]
+
+
+def rule(**properties: Any) -> dict[str, Any]:
+    return document(
+        topics=[{"Name": "t", "Subscriptions": [{"Name": "s", "Rules": [{"Name": "r", "Properties": properties}]}]}]
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ([], "the file: an object expected"),
+        ({}, "the file lacks 'UserConfig'"),
+        ({"UserConfig": {"Namespaces": []}}, "exactly one namespace"),
+        ({"UserConfig": {"Namespaces": [{"Name": "n", "Queues": []}]}}, "Topics: a list expected"),
+        (document([{"Name": "q", "Colour": 1}]), r"Queues\[0\] has the unknown property 'Colour'"),
+        (document([{"Properties": {}}]), r"Queues\[0\].Name is missing"),
+        (document([{"Name": "q", "Properties": {"LockDuration": "1m"}}]), "LockDuration: '1m' is no ISO 8601"),
+        (document([{"Name": "q", "Properties": {"LockDuration": 60}}]), "LockDuration"),
+        (document([{"Name": "q", "Properties": {"MaxDeliveryCount": "3"}}]), "MaxDeliveryCount: a int expected"),
+        (document([{"Name": "q", "Properties": {"ForwardTo": "x"}}]), "forwards to 'x', which is not configured"),
+        (document([{"Name": "q"}, {"Name": "Q"}]), "two entities are named 'q'"),
+        (document(topics=[{"Name": "t"}]), r"Topics\[0\].Subscriptions: a list expected"),
+        (rule(FilterType="Regex"), "Correlation or Sql expected, not 'Regex'"),
+        (rule(FilterType="Sql", SqlFilter={"SqlExpression": "a ="}), "a value expected"),
+        (rule(FilterType="Sql", CorrelationFilter={}), "'CorrelationFilter' does not go with FilterType Sql"),
+        (rule(FilterType="Correlation", CorrelationFilter={"Color": "x"}), "unknown property 'Color'"),
+        (rule(FilterType="Correlation"), "names no property"),
+    ],
+)
+def test_mistakes_are_named(config: Any, message: str) -> None:
+    """Whatever is wrong or unknown is an error that says where."""
+    with pytest.raises(ConfigurationError, match=message):
+        parse(config)
+
+
+def test_entities_from_the_command_line() -> None:
+    """`--queue q --topic t/a --topic t/b` makes a queue and a topic with two subscriptions."""
+    topology = from_names(["q"], ["t/a", "t/b"])
+    assert [queue.name for queue in topology.queues] == ["q"]
+    [(topic, subscriptions)] = topology.topics
+    assert (topic.name, [item.queue.name for item in subscriptions]) == ("t", ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("PT5M", 300_000), ("P1DT2H3M4.5S", 93_784_500), ("PT0.25S", 250), ("P10675199DT2H48M5.4775807S", None)],
+)
+def test_durations(text: str, ms: int | None) -> None:
+    """Durations are read, and written so that they read the same."""
+    assert parse_duration(text) == ms
+    assert parse_duration(format_duration(ms)) == ms
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "5M", "P1DT", "PT-1S", "P1Y"])
+def test_no_durations(text: str) -> None:
+    """What is no duration is refused."""
+    with pytest.raises(ValueError, match="no ISO 8601"):
+        parse_duration(text)
