@@ -39,3 +39,9 @@ class Function:
     def returns(self) -> Binding | None:
         """The binding of the return value."""
         return next((one for one in self.outputs if one.name == "$return"), None)
+
+    @property
+    def has_expressions(self) -> bool:
+        """Some binding is filled in from what triggered the function."""
+        bindings = (*self.inputs, *self.outputs)
+        return any("{" in value for one in bindings for value in one.fields.values() if isinstance(value, str))

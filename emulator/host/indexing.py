@@ -32,13 +32,15 @@ TRIGGERS = frozenset(
         "httpTrigger",
         "timerTrigger",
         "serviceBusTrigger",
+        "queueTrigger",
+        "blobTrigger",
         "orchestrationTrigger",
         "activityTrigger",
         "entityTrigger",
     }
 )
-INPUTS = frozenset({"durableClient"})
-OUTPUTS = frozenset({"http", "serviceBus"})
+INPUTS = frozenset({"durableClient", "blob", "table"})
+OUTPUTS = frozenset({"http", "serviceBus", "queue", "blob", "table"})
 
 #: Fields that hold the name of a setting, or text that is no template.
 _NOT_TEMPLATES = frozenset({"connection", "type", "direction", "name", "dataType"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from emulator.durable.web import Links, WebApi
 from . import fast_timestamps
 from .admin import Admin
 from .app_side import AppSide
+from .bindings import make_bindings, poison_blobs, queue_options
 from .cors import load_cors
 from .durable_functions import DurableClientReader, DurableFunctions
 from .errors import FunctionFailedError, HostError
@@ -29,7 +30,7 @@ from .functions import Function
 from .gate import UNLIMITED, Gate
 from .host_json import HostJson, load_host_json
 from .indexing import App, index_app
-from .invoker import InputReader, Invoker, OutputWriter
+from .invoker import Invoker
 from .keys import Keys
 from .manual import MANUAL_TRIGGERS
 from .routes import RouteTable
@@ -114,8 +115,9 @@ class Server:
         self._site = site
         hub = host_json.text("extensions.durableTask.hubName", "TestHubName")
         links = Links(f"{url}/runtime/webhooks/durabletask/", _required_query(hub, self._keys))
-        readers: dict[str, InputReader] = {"durableClient": DurableClientReader(links, hub, site.rpc_url(url))}
-        writers = self._writers = self._make_writers(app, settings)
+        readers, writers = make_bindings(app, settings, host_json)
+        readers["durableClient"] = DurableClientReader(links, hub, site.rpc_url(url))
+        self._writers = writers
         self._invoker = Invoker(self._app_side, directory, readers, writers)
         durable.connect(self._invoker)
         cores = os.cpu_count() or 1
@@ -130,18 +132,10 @@ class Server:
         self._start(self._runner.run())
         self._start_timers(app)
         self._start_service_bus(app, settings, host_json)
+        self._start_storage(app, settings, host_json)
         admin = Admin(app, engine, self._invoker, MANUAL_TRIGGERS, self._virtual_time(engine))
         site.open(self._invoker, links, admin)
         return url
-
-    def _make_writers(self, app: App, settings: Settings) -> dict[str, OutputWriter]:
-        wanted = {binding.type for one in app.functions for binding in one.outputs}
-        writers: dict[str, OutputWriter] = {}
-        if "serviceBus" in wanted:
-            from .service_bus_output import ServiceBusWriter
-
-            writers["serviceBus"] = ServiceBusWriter(settings)
-        return writers
 
     def _virtual_time(self, engine: Engine) -> VirtualTime | None:
         if not isinstance(self._clock, ShiftedClock):
@@ -195,10 +189,26 @@ class Server:
                 trigger = ServiceBusTrigger(one, connection, limits, self._run_quietly)
             self._receivers.append((trigger, self._start(trigger.run())))
 
-    async def _run_quietly(self, function: Function, value: Any) -> bool:
+    def _start_storage(self, app: App, settings: Settings, host_json: HostJson) -> None:
+        functions = [one for one in app.functions if one.trigger.type in ("queueTrigger", "blobTrigger")]
+        if not functions:
+            return
+        from .storage_blob import BlobTrigger
+        from .storage_queue import QueueTrigger
+
+        options = queue_options(host_json)
+        for one in functions:
+            connection = settings.connection(str(one.trigger.fields.get("connection") or "AzureWebJobsStorage"))
+            if one.trigger.type == "queueTrigger":
+                self._start(QueueTrigger(one, connection, options, self._run_quietly).run())
+            else:
+                give_up = poison_blobs(settings, options)
+                self._start(BlobTrigger(one, connection, self._store, self._run_quietly, give_up).run())
+
+    async def _run_quietly(self, function: Function, value: Any, data: Mapping[str, Any] | None = None) -> bool:
         """Whether the function succeeded; the invoker has logged a failure."""
         try:
-            await self._invoker.invoke(function, value)
+            await self._invoker.invoke(function, value, trigger_data=data)
         except FunctionFailedError:
             return False
         return True

@@ -17,6 +17,7 @@ from emulator.durable.web import Answer, Links, WebApi
 from .admin import Admin
 from .cors import Cors
 from .errors import FunctionFailedError, HostError
+from .expressions import data_of_body
 from .gate import Gate, TooManyRequestsError
 from .host_json import HTTP_LIMIT_S
 from .http_trigger import make_request, make_response
@@ -128,9 +129,8 @@ class Site:
         assert self._invoker is not None
         body = await request.read()
         trace = TraceState(request.headers.get("traceparent", ""), request.headers.get("tracestate", ""))
-        work = self._invoker.invoke(
-            route.function, make_request(request, body, values), trigger_data=values, trace=trace
-        )
+        data = {**data_of_body(body), **values} if route.function.has_expressions else values
+        work = self._invoker.invoke(route.function, make_request(request, body, values), trigger_data=data, trace=trace)
         try:
             # The function goes on after the limit, as on Azure.
             result = await asyncio.wait_for(asyncio.shield(work), HTTP_LIMIT_S)

@@ -1,0 +1,70 @@
+"""Queue, blob and table bindings against real Azurite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from azure.storage.queue import QueueClient
+
+from emulator.host.errors import BindingError
+from emulator.host.expressions import fill, match_path
+from tests.azurite import running_azurite
+from tests.emulator.host.process import Host, eventually, start_host
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_azurite(tmp_path_factory.mktemp("azurite")) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def host(connection: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    folder = tmp_path_factory.mktemp("host")
+    running = start_host("storage", folder, environment={"STORAGE_CONNECTION": connection})
+    yield running
+    assert running.stop() == 0
+
+
+def test_a_word_goes_through_queue_blob_and_table(host: Host) -> None:
+    """HTTP to queue, queue to blob, blob to table, and back by table and blob inputs."""
+    assert host.get("/word/hello").status_code == 404
+    assert host.post("/enqueue/hello").text == "queued"
+    answer = eventually(
+        lambda: found if (found := host.get("/word/hello")).status_code == 200 else None, lambda: host.log
+    )
+    assert answer.json()["blob"] == "hello 1"
+    row = answer.json()["row"]
+    assert (row["text"], row["path"], row["length"]) == ("hello 1", "words/hello.txt", 7)
+    assert host.get("/words").json() == ["hello"]
+
+
+def test_a_message_that_fails_becomes_poison(host: Host, connection: str) -> None:
+    """After maxDequeueCount failures it lies in the poison queue."""
+    host.post("/enqueue/bad")
+    poison = QueueClient.from_connection_string(connection, "incoming-poison")
+
+    def peeked() -> list[object]:
+        try:
+            return list(poison.peek_messages())
+        except Exception:
+            return []
+
+    (message,) = eventually(peeked, lambda: host.log)
+    assert "eyJ3b3JkIjogImJhZCJ9" in str(message)
+    assert host.log.count("to_blob failed, invocation") == 2
+
+
+def test_expressions_are_filled_in() -> None:
+    """Names, names within objects, and made-up values; a name that is missing is told."""
+    assert fill("a/{b.c}/{d}", {"b": {"c": 1}, "d": "x"}) == "a/1/x"
+    assert len(fill("{rand-guid}", {})) == 36
+    with pytest.raises(BindingError, match="'nope'"):
+        fill("{nope}", {})
+
+
+def test_paths_give_their_values() -> None:
+    """A blob path pattern takes a path apart."""
+    assert match_path("in/{name}.{ext}", "in/a/b.txt") == {"name": "a/b", "ext": "txt"}
+    assert match_path("in/{name}.txt", "out/a.txt") is None
