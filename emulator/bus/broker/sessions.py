@@ -189,14 +189,15 @@ class SessionQueue(MessageQueue):
         self._env.store.put_session_state(self.path, session_id, state)
 
     def restore_state(self, session_id: str, state: bytes) -> None:
-        self._session(session_id).state = state
+        session = self._session(session_id)
+        session.state, session.changed_at_ms = state, self._env.clock.now_ms()
 
     def list_sessions(self, changed_since_ms: int | None) -> list[str]:
-        """Sessions with messages, or those whose state was set since a time."""
+        """Sessions with messages or state; or only those whose state was set since a time."""
         if changed_since_ms is not None:
             return sorted(item.id for item in self._sessions.values() if item.changed_at_ms > changed_since_ms)
-        ids = {message.content.session_id for message in self._messages.values()}
-        return sorted(session_id for session_id in ids if session_id is not None)
+        ids = {message.content.session_id or "" for message in self._messages.values()}
+        return sorted(ids | {item.id for item in self._sessions.values() if item.state is not None})
 
     # Messages: what differs from a plain queue
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage
@@ -46,6 +47,11 @@ async def test_a_session_is_one_receivers(client: ServiceBusClient, session_queu
             assert (str(first), first.session_id) == ("a0", "a")
             await other.complete_message(first)
             await other.session.set_state(b"state of a")
+            listed = [session async for session in client.list_queue_sessions(session_queue)]
+            assert listed == ["a", "b"]
+            past = datetime.now(UTC) - timedelta(minutes=1)
+            changed = client.list_queue_sessions(session_queue, state_updated_after=past)
+            assert [session async for session in changed] == ["a"]
             assert [str(message) for message in await other.peek_messages(max_message_count=9)] == ["a1", "a2"]
     async with client.get_queue_receiver(session_queue, session_id="a") as receiver:
         assert await receiver.session.get_state() == b"state of a"
