@@ -22,11 +22,39 @@ Yields = Generator[Any, Any, Any]
 @bp.function_name(names.JOB)
 @bp.orchestration_trigger(context_name="context")
 def job(context: df.DurableOrchestrationContext) -> Yields:
-    """Input: `{"job_id", "steps": [step_id, ...]}`. The output is for people; the ledger holds the truth."""
+    """Input: `{"job_id", "steps": [step_id or [step_id, ...], ...]}`; the output is for people, not for truth."""
     plan = context.get_input()
     job_id = plan["job_id"]
-    for step_id in plan["steps"]:
-        end = yield from run_step(context, job_id, step_id)
-        if end is StepEnd.JOB_ENDED:
+    index = 0
+    for stage in plan["steps"]:
+        if isinstance(stage, str):
+            ends = [(yield from run_step(context, job_id, context.instance_id, stage))]
+        else:
+            ends = yield from _group(context, job_id, stage, index)
+        if StepEnd.JOB_ENDED in ends:
             break
+        index += len(ends)
     return {"job_id": job_id}
+
+
+@bp.function_name(names.STEP)
+@bp.orchestration_trigger(context_name="context")
+def step(context: df.DurableOrchestrationContext) -> Yields:
+    """One step of a parallel group. Input: `{"job_id", "instance_id", "step_id"}`, the instance being the job's."""
+    request = context.get_input()
+    end = yield from run_step(context, request["job_id"], request["instance_id"], request["step_id"])
+    return end.value
+
+
+def _group(context: df.DurableOrchestrationContext, job_id: str, step_ids: list[str], first_index: int) -> Yields:
+    """All steps of a parallel group, each an orchestration of its own, until every one has ended."""
+    tasks = [
+        context.call_sub_orchestrator(
+            names.STEP,
+            {"job_id": job_id, "instance_id": context.instance_id, "step_id": step_id},
+            f"{context.instance_id}.s{index}",
+        )
+        for index, step_id in enumerate(step_ids, start=first_index)
+    ]
+    ends = yield context.task_all(tasks)
+    return [StepEnd(end) for end in ends]

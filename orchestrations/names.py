@@ -3,6 +3,9 @@
 #: the orchestration of one job; its instance id is the job's id
 JOB = "job"
 
+#: the orchestration of one step of a parallel group; its instance id is `{job's instance id}.s{step index}`
+STEP = "step"
+
 #: activities
 DISPATCH = "dispatch"
 SETTLE = "settle"

@@ -53,10 +53,13 @@ class _Waits:
         return name
 
 
-def run_step(context: df.DurableOrchestrationContext, job_id: str, step_id: str) -> Yields:
-    """Dispatches `step_id` and obeys the verdicts until one says that the step or the job is over."""
+def run_step(context: df.DurableOrchestrationContext, job_id: str, instance_id: str, step_id: str) -> Yields:
+    """Dispatches `step_id` and obeys the verdicts until one says that the step or the job is over.
+
+    `instance_id` is the job's orchestration, by which the ledger tells this run from one that was replaced.
+    """
     waits = _Waits(context)
-    request = {"job_id": job_id, "instance_id": context.instance_id, "step_id": step_id}
+    request = {"job_id": job_id, "instance_id": instance_id, "step_id": step_id}
     verdict = yield from ask(context, names.DISPATCH, request)
     while True:
         kind, attempt_no = verdict["verdict"], verdict.get("attempt_no", 0)

@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 #: DESIGN 3: a transaction carries JOB, every STEP and the EVENT rows in at most 60 rows
 MAX_STEPS = 50
 
+#: LIFECYCLE "Parallel groups": at most so many steps of a job at once
+MAX_GROUP = 16
+
 #: safe in row keys, event names, message ids and URLs; no colon, which separates parts there
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,47}$")]
 #: Durable timers stay under the 3 days after which the extension splits them
@@ -59,6 +62,27 @@ class ProtocolDefinition(BaseModel):
     #: from the job's creation to its end; the time that it is PAUSED does not count; None: no cap
     total_timeout_s: _Seconds | None = None
     steps: Annotated[tuple[StepDefinition, ...], Field(min_length=1, max_length=MAX_STEPS)]
+
+    #: groups of neighbouring steps that run at the same time; a step in no group runs alone
+    parallel: tuple[Annotated[tuple[str, ...], Field(min_length=2, max_length=MAX_GROUP)], ...] = ()
+
+    def group_of(self, step_id: str) -> int | None:
+        """The number of the step's group, from 0; None: it runs alone."""
+        return next((number for number, group in enumerate(self.parallel) if step_id in group), None)
+
+    @model_validator(mode="after")
+    def _groups_are_neighbours(self) -> ProtocolDefinition:
+        order = [step.step_id for step in self.steps]
+        named = [name for group in self.parallel for name in group]
+        if unknown := sorted(set(named) - set(order)):
+            raise ValueError(f"parallel names no step of this protocol: {', '.join(unknown)}")
+        if len(named) != len(set(named)):
+            raise ValueError("parallel names a step twice")
+        for group in self.parallel:
+            first = min(order.index(name) for name in group)
+            if set(order[first : first + len(group)]) != set(group):
+                raise ValueError(f"the steps of a parallel group must stand side by side: {', '.join(group)}")
+        return self
 
     @model_validator(mode="after")
     def _step_ids_differ(self) -> ProtocolDefinition:

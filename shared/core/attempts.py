@@ -9,7 +9,7 @@ from typing import Any
 
 from shared.core.history import Cause
 from shared.core.job import Record, Ref, Step
-from shared.core.outcome import NoSuchMove, Outcome, ignored, move_job, move_step, moved, refused
+from shared.core.outcome import NoSuchMove, Outcome, abandoned, ignored, move_job, move_step, moved, refused
 from shared.core.retry import backoff_s
 from shared.core.states import FailureCause, JobStatus, StepStatus
 from shared.core.transitions import JobEvent, StepEvent
@@ -31,7 +31,8 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
     """INITIATED with a new attempt and lease: the durable intent to publish."""
     step = _step(record, step_id)
     job = record.job
-    if not all(earlier.status is StepStatus.SUCCEEDED for earlier in record.steps[: step.step_index]):
+    first = record.beside(step)[0]
+    if not all(earlier.status is StepStatus.SUCCEEDED for earlier in record.steps[: first.step_index]):
         return refused(record, "EARLIER_STEP_UNSETTLED")
     if step.due_at is not None and step.due_at > cause.at:
         return refused(record, "IN_BACKOFF")
@@ -62,8 +63,8 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
             record.with_step(initiated),
             JobEvent.ATTEMPT_RECORDED,
             cause,
-            current_step_id=step_id,
-            current_step_index=step.step_index,
+            current_step_id=first.step_id,
+            current_step_index=first.step_index,
             attempts_total=job.attempts_total + 1,
         )
     except NoSuchMove as no:
@@ -209,7 +210,8 @@ def fail_retry(
         last_error_message=message,
         **columns,
     )
-    after = move_job(record.with_step(failed), JobEvent.STEP_FAILED_RETRY, cause)
+    after = record.with_step(failed)
+    after = move_job(after, JobEvent.SIBLINGS_IN_FLIGHT if after.in_flight else JobEvent.STEP_FAILED_RETRY, cause)
     return moved(before, after, type_, cause, step=failed, data=told)
 
 
@@ -230,7 +232,11 @@ def fail_final(
     failed = move_step(
         step, StepEvent.FAIL_FINAL, cause, due_at=None, last_error_code=step_code, last_error_message=message, **columns
     )
-    after = move_job(record.with_step(failed), JobEvent.STEP_FAILED_FINAL, cause)
+    after = record.with_step(failed)
+    if after.in_flight and after.job.status is JobStatus.CANCELLING:
+        after = move_job(after, JobEvent.SIBLINGS_IN_FLIGHT, cause)
+    else:
+        after = move_job(abandoned(after, cause), JobEvent.STEP_FAILED_FINAL, cause)
     if after.job.status is JobStatus.FAILED_FINAL:
         after = after.with_job(error_code=job_code, error_message=message)
     return moved(before, after, type_, cause, step=failed, data=told)
@@ -301,9 +307,10 @@ def _step(record: Record, step_id: str) -> Step:
 
 def _input_ref(record: Record, step: Step) -> Ref:
     """CONTRACT: the job's for the first step, then the result of the step before; its workspace if it named none."""
-    if step.step_index == 0:
+    first = record.beside(step)[0]
+    if first.step_index == 0:
         return record.job.input_ref
-    before = record.steps[step.step_index - 1]
+    before = record.steps[first.step_index - 1]
     found = before.result_ref or before.workspace_ref
     if found is None:
         raise LookupError(f"step {before.step_id} succeeded without a workspace")

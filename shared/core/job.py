@@ -47,6 +47,8 @@ class Step:
     status: StepStatus
     timings: Timings
     payload: Json
+    #: number of its parallel group; None: it runs alone
+    group: int | None = None
 
     #: routing, pinned at POST and never recomputed (S3 7.3)
     lane: int
@@ -179,6 +181,24 @@ class Record:
         """The nearer of the step's and the job's total time caps; None: no cap."""
         caps = [cap for cap in (step.deadline_at, self.job.deadline_at) if cap is not None]
         return min(caps, default=None)
+
+    def beside(self, step: Step) -> tuple[Step, ...]:
+        """The steps that run at the same time as `step`, itself among them."""
+        if step.group is None:
+            return (step,)
+        return tuple(other for other in self.steps if other.group == step.group)
+
+    def instance_of(self, step: Step) -> str:
+        """The orchestration that waits for the step's replies: the job's, or the step's own in a group."""
+        return self.job.instance_id if step.group is None else f"{self.job.instance_id}.s{step.step_index}"
+
+    @property
+    def open_steps(self) -> tuple[Step, ...]:
+        """What the job is about: the first unsettled step, with the unsettled ones beside it."""
+        first = next((step for step in self.steps if step.status is not StepStatus.SUCCEEDED), None)
+        if first is None:
+            return ()
+        return tuple(step for step in self.beside(first) if step.status is not StepStatus.SUCCEEDED)
 
     @property
     def in_flight(self) -> bool:

@@ -84,6 +84,17 @@ def move_job(record: Record, event: JobEvent, cause: Cause, **columns: Any) -> R
     return record
 
 
+def abandoned(record: Record, cause: Cause) -> Record:
+    """The steps that were on their way end with the job; those that never began stay PENDING."""
+    steps = tuple(
+        move_step(step, StepEvent.CANCEL, cause)
+        if step.status.in_flight or step.status is StepStatus.FAILED_RETRY
+        else step
+        for step in record.steps
+    )
+    return Record(record.job, steps)
+
+
 def moved(before: Record, after: Record, type_: str, cause: Cause, *, step: Step | None = None, **told: Any) -> Outcome:
     """The outcome of a move: its EVENT row, with what changed, appended to `after`."""
     data = {**told.pop("data", {}), "changes": changes(before, after)}

@@ -89,6 +89,7 @@ def plan_job(
             status=StepStatus.PENDING,
             timings=_timings(step, defaults),
             payload=parts.get(step.step_id, {}),
+            group=definition.group_of(step.step_id),
             lane=route.lane,
             routing_key_used=route.routing_key_used,
             resolved_mode=route.resolved_mode,

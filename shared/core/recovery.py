@@ -6,9 +6,9 @@ import re
 
 from shared.core.history import Cause
 from shared.core.job import Record
-from shared.core.outcome import NoSuchMove, Outcome, ignored, move_job, move_step, moved, refused
-from shared.core.states import JobStatus, StepStatus
-from shared.core.transitions import JobEvent, StepEvent
+from shared.core.outcome import NoSuchMove, Outcome, abandoned, ignored, move_job, moved, refused
+from shared.core.states import JobStatus
+from shared.core.transitions import JobEvent
 
 #: a job whose orchestrations keep failing is given up
 MAX_RESTARTS = 5
@@ -22,17 +22,6 @@ def restarts(instance_id: str) -> int:
     """How often the job was started again: the first instance is `{job_id}`, later ones are `{job_id}.r{n}`."""
     found = _RESTARTED.search(instance_id)
     return int(found[1]) if found else 0
-
-
-def _abandoned(record: Record, cause: Cause) -> Record:
-    """The step that was on its way ends with the job; steps that never began stay PENDING."""
-    steps = tuple(
-        move_step(step, StepEvent.CANCEL, cause)
-        if step.status.in_flight or step.status is StepStatus.FAILED_RETRY
-        else step
-        for step in record.steps
-    )
-    return Record(record.job, steps)
 
 
 def repaired(record: Record, what: str, cause: Cause) -> Outcome:
@@ -51,7 +40,7 @@ def orchestration_ended(record: Record, instance_id: str, cause: Cause) -> Outco
     count = restarts(instance_id) + 1
     try:
         if count > MAX_RESTARTS:
-            after = move_job(_abandoned(record, cause), JobEvent.ORCHESTRATION_FAILED, cause)
+            after = move_job(abandoned(record, cause), JobEvent.ORCHESTRATION_FAILED, cause)
             if after.job.status is JobStatus.FAILED_FINAL:
                 message = f"its orchestration ended {count} times before the job did"
                 after = after.with_job(error_code=ORCHESTRATION_FAILED, error_message=message)

@@ -198,9 +198,13 @@ def _succeeded(before: Record, record: Record, step: Step, reply: Reply, cause: 
     )
     after = record.with_step(done)
     last = all(other.status is StepStatus.SUCCEEDED for other in after.steps)
-    after = move_job(after, JobEvent.LAST_STEP_SUCCEEDED if last else JobEvent.STEP_SUCCEEDED, cause)
+    if last:
+        event = JobEvent.LAST_STEP_SUCCEEDED
+    else:
+        event = JobEvent.SIBLINGS_IN_FLIGHT if after.in_flight else JobEvent.STEP_SUCCEEDED
+    after = move_job(after, event, cause)
     if after.job.status is JobStatus.SUCCEEDED:
-        after = after.with_job(final_output=final_output(after.job, done))
+        after = after.with_job(final_output=final_output(after.job, after.steps[-1]))
     return moved(before, after, "RESULT", cause, step=done, data=told)
 
 

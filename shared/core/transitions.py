@@ -47,6 +47,8 @@ class JobEvent(StrEnum):
     LAST_STEP_SUCCEEDED = "LAST_STEP_SUCCEEDED"
     STEP_FAILED_RETRY = "STEP_FAILED_RETRY"
     STEP_FAILED_FINAL = "STEP_FAILED_FINAL"
+    #: a step of a parallel group ended and others of it are in flight
+    SIBLINGS_IN_FLIGHT = "SIBLINGS_IN_FLIGHT"
     CANCEL = "CANCEL"
     CANCEL_IDLE = "CANCEL_IDLE"
     PAUSE = "PAUSE"
@@ -115,6 +117,7 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
         _J.PAUSE_IDLE: Row(_PD, "LIFECYCLE Controls: PAUSED means drained"),
         _J.RESTART: Row(_Q, "LIFECYCLE Sweeper: instance terminal and job live"),
         _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
+        _J.SIBLINGS_IN_FLIGHT: Row(_Q, "LIFECYCLE Parallel groups: the group goes on"),
     },
     _RUN: {
         _J.ATTEMPT_RECORDED: Row(_RUN, "S2: step N+1 activated"),
@@ -129,6 +132,7 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
         _J.PAUSE_IDLE: Row(_PD, "LIFECYCLE Controls: PAUSED means drained"),
         _J.RESTART: Row(_RUN, "LIFECYCLE Sweeper: instance terminal and job live"),
         _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
+        _J.SIBLINGS_IN_FLIGHT: Row(_RUN, "LIFECYCLE Parallel groups: the group goes on"),
     },
     _PING: {
         _J.ACKED: Row(_PING, "LIFECYCLE Replies: step moves, job does not"),
@@ -142,6 +146,7 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
         _J.RESUME_ACKED: Row(_RUN, "LIFECYCLE Controls: takes the pause back"),
         _J.RESTART: Row(_PING, "LIFECYCLE Sweeper: instance terminal and job live"),
         _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
+        _J.SIBLINGS_IN_FLIGHT: Row(_PING, "LIFECYCLE Parallel groups: drained means no sibling in flight"),
     },
     _PD: {
         _J.ACKED: Row(_PD, "LIFECYCLE Replies: revived while paused, by a RESULT"),
@@ -165,6 +170,7 @@ JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
         _J.CANCEL: Row(_CING, "LIFECYCLE Controls: repeated, changes nothing"),
         _J.RESTART: Row(_CING, "LIFECYCLE Sweeper: instance terminal and job live"),
         _J.ORCHESTRATION_FAILED: Row(_CD, "LIFECYCLE Sweeper: given up, and the job was to be cancelled"),
+        _J.SIBLINGS_IN_FLIGHT: Row(_CING, "LIFECYCLE Parallel groups: cancelled when the last attempt in flight ends"),
     },
     _DONE: {},
     _FAIL: {},

@@ -6,12 +6,15 @@ A verdict is a small JSON object: the answer of the activities `dispatch` and `s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from shared.core.job import Record
 from shared.core.states import JobStatus, StepStatus
+
+#: between two looks of a step that may not start while the job waits for a sibling of it to end
+SIBLING_WAIT = timedelta(seconds=30)
 
 
 class VerdictKind(StrEnum):
@@ -70,8 +73,13 @@ def verdict_for(record: Record | None, step_id: str, instance_id: str, now: date
             return Verdict(VerdictKind.AWAIT_ACK, step.attempt_no, step.lease_expires_at)
         case StepStatus.PROCESSING:
             return Verdict(VerdictKind.AWAIT_RESULT, step.attempt_no, step.lease_expires_at)
+        case _ if record.job.status is JobStatus.CANCELLING:
+            return Verdict(VerdictKind.END)
         case _ if record.job.status is JobStatus.PAUSED:
             return Verdict(VerdictKind.PARK, park_no=record.job.park_no)
+        case _ if record.job.status is JobStatus.PAUSING:
+            # only in a parallel group: a sibling is in flight; whether the job is PAUSED then or goes on is open yet
+            return Verdict(VerdictKind.BACKOFF, step.attempt_no, now + SIBLING_WAIT)
         case StepStatus.FAILED_RETRY if step.due_at is not None and step.due_at > now:
             return Verdict(VerdictKind.BACKOFF, step.attempt_no, step.due_at)
         case _:

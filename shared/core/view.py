@@ -45,3 +45,10 @@ def _shown(row: Job | Step | Event, inside: frozenset[str]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+
+
+def rejected_view(message: Any, *, body: bool) -> dict[str, Any]:
+    """A rejected message (`shared.ports.RejectedMessage`); lists leave its body out."""
+    return {
+        field.name: _plain(getattr(message, field.name)) for field in fields(message) if body or field.name != "body"
+    }

@@ -6,6 +6,7 @@ from shared import telemetry
 from shared.core import event_names
 from shared.core.controls import JOB_TERMINAL
 from shared.core.history import Origin
+from shared.core.job import Job
 from shared.core.occurrences import Control, ControlKind
 from shared.core.outcome import OutcomeKind
 from shared.core.states import JobStatus
@@ -29,8 +30,13 @@ async def control_job(
         raise Refusal(409, code, f"job {job_id} is {job.status}: it cannot be asked to {kind.lower()}")
     if job.park_no and job.status is not JobStatus.PAUSED:
         # whoever is parked goes on, to the next attempt or to its end; too early or too often is harmless
-        try:
-            await orchestrations.raise_event(job.instance_id, event_names.resume(job.park_no), {"status": job.status})
-        except (InstanceEnded, InstanceNotFound) as gone:
-            telemetry.info("ORCHESTRATION_GONE", jobId=job_id, reason=type(gone).__name__)
+        for instance_id in sorted({moved.stored.record.instance_of(step) for step in stored.record.open_steps}):
+            await _wake(orchestrations, instance_id, job)
     return moved.stored
+
+
+async def _wake(orchestrations: Orchestrations, instance_id: str, job: Job) -> None:
+    try:
+        await orchestrations.raise_event(instance_id, event_names.resume(job.park_no), {"status": job.status})
+    except (InstanceEnded, InstanceNotFound) as gone:
+        telemetry.info("ORCHESTRATION_GONE", jobId=job.job_id, reason=type(gone).__name__)

@@ -127,8 +127,15 @@ def validate(context: Context, envelope: Envelope, correlation_id: str | None = 
 
 
 def orchestration_input(record: Record) -> dict[str, object]:
-    """All that a job's orchestration starts from (LIFECYCLE "The orchestrator's shape", rule 7)."""
-    return {"job_id": record.job.job_id, "steps": [step.step_id for step in record.steps]}
+    """All that a job's orchestration starts from: `{"job_id", "steps"}`, a parallel group as a list in the list."""
+    stages: list[str | list[str]] = []
+    for step in record.steps:
+        beside = record.beside(step)
+        if len(beside) == 1:
+            stages.append(step.step_id)
+        elif beside[0] is step:
+            stages.append([sibling.step_id for sibling in beside])
+    return {"job_id": record.job.job_id, "steps": stages}
 
 
 async def _finish(context: Context, orchestrations: Orchestrations, request: Checked, claim: Claim) -> Stored:

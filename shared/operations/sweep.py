@@ -97,10 +97,13 @@ async def _look(context: Context, orchestrations: Orchestrations, active: Active
         swept.did(job.job_id, "restart")
         if not swept.dry_run:
             await _restart(context, orchestrations, stored)
-    elif (deadline := _deadline(stored.record)) is not None and deadline + GRACE > now:
-        next_check = max(deadline + GRACE, now + LOOK_AGAIN)
     elif job.status is not JobStatus.PAUSED:
-        await _tell_again(context, orchestrations, stored, swept)
+        deadlines = [(step, _deadline(stored.record, step)) for step in stored.record.open_steps]
+        for step, deadline in deadlines:
+            if deadline + GRACE <= now:
+                await _tell_again(context, orchestrations, stored, step, swept)
+        if deadlines and min(deadline for _, deadline in deadlines) + GRACE > now:
+            next_check = max(min(deadline for _, deadline in deadlines) + GRACE, now + LOOK_AGAIN)
     if not swept.dry_run:
         await context.index.check_later(active, next_check)
 
@@ -135,18 +138,17 @@ async def _restart(context: Context, orchestrations: Orchestrations, stored: Sto
         await orchestrations.start(after.job.instance_id, orchestration_input(after))
 
 
-async def _tell_again(context: Context, orchestrations: Orchestrations, stored: Stored, swept: Swept) -> None:
+async def _tell_again(
+    context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, swept: Swept
+) -> None:
     """The orchestration lives and is behind: settle what is over, then say again what it has not heard."""
     job = stored.record.job
-    found = _unheard(stored.record)
-    if found is None:
+    events = _unheard(stored.record, step)
+    for name, _ in events:
+        swept.did(job.job_id, f"raise {name}")
+    if swept.dry_run or not events:
         return
-    name, data = found
-    swept.did(job.job_id, f"raise {name}")
-    if swept.dry_run:
-        return
-    step = _current(stored.record)
-    if step is not None and step.status.in_flight:
+    if step.status.in_flight:
         await settle_step(
             context,
             job_id=job.job_id,
@@ -154,44 +156,36 @@ async def _tell_again(context: Context, orchestrations: Orchestrations, stored: 
             step_id=step.step_id,
             attempt_no=step.attempt_no,
         )
-        again = await context.ledger.read(job.job_id)
-        if again is None or again.record.job.status.terminal:
-            return
-        stored = again
-    origin = Origin(cause_id=f"sweep:{name}:{context.clock.now().isoformat()}", actor="system", source="sweeper")
-    await move(context, stored, Repaired(name), origin)
-    try:
-        await orchestrations.raise_event(job.instance_id, name, data)
-    except (InstanceEnded, InstanceNotFound):
-        return  # the next look sees to that
+    again = await context.ledger.read(job.job_id)
+    if again is None or again.record.job.status.terminal:
+        return
+    for name, data in events:
+        origin = Origin(cause_id=f"sweep:{name}:{context.clock.now().isoformat()}", actor="system", source="sweeper")
+        again = (await move(context, again, Repaired(name), origin)).stored
+        try:
+            await orchestrations.raise_event(stored.record.instance_of(step), name, data)
+        except (InstanceEnded, InstanceNotFound):
+            return  # the next look sees to that
 
 
-def _current(record: Record) -> Step | None:
-    return next((step for step in record.steps if step.status is not StepStatus.SUCCEEDED), None)
-
-
-def _deadline(record: Record) -> datetime | None:
-    """Until when the job may be silent; None: it owes a move already."""
-    step = _current(record)
-    if step is None:
-        return None
+def _deadline(record: Record, step: Step) -> datetime:
+    """Until when the step may be silent; in the past where it owes a move already."""
     if step.status is StepStatus.PENDING:
         return record.job.updated_at
-    return step.lease_expires_at if step.status.in_flight else step.due_at
+    until = step.lease_expires_at if step.status.in_flight else step.due_at
+    return until or step.updated_at
 
 
-def _unheard(record: Record) -> tuple[str, dict[str, str]] | None:
-    """The event that would bring an orchestration that missed it to where the ledger stands."""
-    step = _current(record)
-    if step is None:
-        return None
-    if step.status is StepStatus.PENDING:
-        if record.job.park_no:
-            return event_names.resume(record.job.park_no), {}
-        if step.step_index == 0:
-            return None
+def _unheard(record: Record, step: Step) -> list[tuple[str, dict[str, str]]]:
+    """The events that would bring an orchestration that missed one to where the ledger stands."""
+    events: list[tuple[str, dict[str, str]]] = []
+    if not step.status.in_flight and record.job.park_no:
+        events.append((event_names.resume(record.job.park_no), {}))
+    if step.status is not StepStatus.PENDING:
+        events.append((event_names.result(step.step_id, step.attempt_no), {"next": "DISPATCH"}))
+    elif step.group is None and step.step_index:
         before = record.steps[step.step_index - 1]
-        return event_names.result(before.step_id, before.attempt_no), {"next": "NEXT"}
-    if step.status is StepStatus.FAILED_RETRY and record.job.park_no:
-        return event_names.resume(record.job.park_no), {}
-    return event_names.result(step.step_id, step.attempt_no), {"next": "DISPATCH"}
+        # a group's own orchestrations tell the job's
+        if before.group is None:
+            events.append((event_names.result(before.step_id, before.attempt_no), {"next": "NEXT"}))
+    return events

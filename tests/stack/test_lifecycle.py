@@ -37,13 +37,23 @@ PATIENT_OCR = {
     "steps": [{"step_id": "ocr", "step_type": "OCR", "service": "ocr", "lease_s": 300}],
 }
 
+#: two steps side by side, then one
+TWO_AND_ONE = {
+    "protocol_id": "two_and_one",
+    "version": 1,
+    "request_type": "TWO_AND_ONE",
+    "steps": [{"step_id": name, "step_type": "OCR", "service": "ocr", "lease_s": 300} for name in ("a", "b", "last")],
+    "parallel": [["a", "b"]],
+}
+
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """A stack without platform services."""
     protocols = tmp_path_factory.mktemp("protocols") / "protocols"
     shutil.copytree(running_stack.ROOT / "protocols", protocols)
-    (protocols / "patient_ocr.json").write_text(json.dumps(PATIENT_OCR))
+    for protocol in (PATIENT_OCR, TWO_AND_ONE):
+        (protocols / f"{protocol['protocol_id']}.json").write_text(json.dumps(protocol))
     environment = SHORT | {"LUCIUS_PROTOCOLS_PATH": str(protocols)}
     running = running_stack.start(tmp_path_factory.mktemp("bare"), "--without-services", environment=environment)
     try:
@@ -194,6 +204,27 @@ def test_a_host_killed_in_the_middle_of_a_job(bare: RunningStack, service: Scrip
     bare.wait_for_start("host", starts + 1)
     ended = until(bare, job_id, status_is("SUCCEEDED"))
     assert ended["attempts_total"] == 1
+
+
+def test_a_parallel_group(bare: RunningStack, service: ScriptedService) -> None:
+    """Both directives of the group are out at once, the last step's after both results, in any order."""
+    job_id = submit(bare, request_type="TWO_AND_ONE")
+    pair = {directive["stepId"]: directive for directive in (service.directive(job_id), service.directive(job_id))}
+    assert set(pair) == {"a", "b"}
+    for name in ("b", "a"):
+        service.reply(pair[name], "ACK")
+        service.reply(pair[name], "RESULT")
+    last = service.directive(job_id)
+    assert (last["stepId"], last["attempt_no"]) == ("last", 1)
+    service.reply(last, "RESULT")
+    ended = until(bare, job_id, status_is("SUCCEEDED"))
+    assert ended["attempts_total"] == 3
+    history = httpx.get(f"{bare.api}/runtime/webhooks/durabletask/instances/{job_id}", timeout=30)
+    deadline = time.monotonic() + DEADLINE_S
+    while history.json()["runtimeStatus"] != "Completed":
+        assert time.monotonic() < deadline, history.text
+        time.sleep(0.1)
+        history = httpx.get(f"{bare.api}/runtime/webhooks/durabletask/instances/{job_id}", timeout=30)
 
 
 def test_tens_of_identical_posts_are_one_job(bare: RunningStack) -> None:

@@ -1,0 +1,114 @@
+"""A reply, from wherever it came: into the ledger, then to the orchestration (LIFECYCLE "Replies").
+
+The bus, the HTTP callbacks and the redrive of a rejected message all end here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from shared import telemetry
+from shared.contracts.messages import Reply
+from shared.core import event_names
+from shared.core.history import Origin
+from shared.core.job import Event, Record
+from shared.core.occurrences import ReplyArrived
+from shared.core.states import JobStatus, StepStatus
+from shared.core.strict_json import parse
+from shared.errors import InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
+from shared.operations.context import Context
+from shared.operations.move import move
+from shared.ports import Orchestrations
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """What came of a reply that names a job we know."""
+
+    record: Record
+    #: it moved the job, now or at an earlier delivery
+    applied: bool
+    #: a stable code for why it did not
+    why: str | None = None
+
+    @property
+    def outcome(self) -> str:
+        """One word for people and programs."""
+        return "APPLIED" if self.applied else f"IGNORED:{self.why}"
+
+
+def read_reply(body: bytes) -> Reply:
+    """Raises ReplyUnfit."""
+    try:
+        value = parse(body)
+    except ValueError as wrong:
+        raise ReplyUnfit("NOT_JSON", str(wrong)) from None
+    return as_reply(value)
+
+
+def as_reply(value: Any) -> Reply:
+    """The reply in parsed JSON. Raises ReplyUnfit."""
+    try:
+        return Reply.model_validate(dict(value) if isinstance(value, Mapping) else value)
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ReplyUnfit("REPLY_INVALID", f"{place}: {first['msg']}") from None
+
+
+async def hand_in_reply(
+    context: Context, orchestrations: Orchestrations, reply: Reply, *, cause_id: str, source: str
+) -> HandedIn:
+    """Applied or recorded as late; `cause_id` is the same whenever this reply comes again.
+
+    Raises ReplyUnfit where no job takes it, and Transient.
+    """
+    stored = await context.ledger.read(reply.jobId)
+    if stored is None:
+        raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
+    step = stored.record.step(reply.stepId)
+    origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step else "service", source=source)
+    try:
+        moved = await move(context, stored, ReplyArrived(reply), origin)
+    except LedgerRefused as refused:
+        # a row that the tables refuse is refused again at every delivery
+        raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
+    if moved.event is not None and (moved.outcome.moved or moved.repeated):
+        await _tell(orchestrations, moved.stored.record, reply, moved.event)
+    known = moved.event is not None and moved.event.type != "REPLY_IGNORED"
+    applied = moved.outcome.moved or (moved.repeated and known)
+    return HandedIn(moved.stored.record, applied, None if applied else moved.outcome.why)
+
+
+async def _tell(orchestrations: Orchestrations, record: Record, reply: Reply, event: Event) -> None:
+    """Wakes the orchestration, unless the ledger shows that it is past this attempt already (DESIGN truth 5)."""
+    step = record.step(reply.stepId)
+    if step is None or step.attempt_no != reply.attempt_no or event.type == "REPLY_IGNORED":
+        return
+    data: dict[str, Any]
+    if reply.type == "RESULT":
+        name = event_names.result(step.step_id, step.attempt_no)
+        data = {"next": _next(record, step.status)}
+    elif event.from_status == StepStatus.PROCESSING:
+        return  # a heartbeat never wakes the orchestration
+    else:
+        name = event_names.ack(step.step_id, step.attempt_no)
+        data = {"until": step.lease_expires_at.isoformat() if step.lease_expires_at else None}
+    try:
+        await orchestrations.raise_event(record.job.instance_id, name, data)
+    except InstanceEnded:
+        return  # it had seen the ledger's word before us
+    except InstanceNotFound:
+        telemetry.warn("ORCHESTRATION_NOT_FOUND", jobId=record.job.job_id, stepId=step.step_id)
+
+
+def _next(record: Record, step: StepStatus) -> str:
+    if record.job.status.terminal:
+        return "END"
+    if step is StepStatus.SUCCEEDED and record.job.status is not JobStatus.PAUSED:
+        return "NEXT"
+    return "DISPATCH"

@@ -1,0 +1,96 @@
+"""The inbox of messages that no job could take: list, read with a "what if", redrive (FEATURES N10)."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from shared import telemetry
+from shared.core.decide import apply
+from shared.core.history import Cause
+from shared.core.occurrences import ReplyArrived
+from shared.core.rejections import day_of
+from shared.errors import Refusal, ReplyUnfit
+from shared.operations.context import Context
+from shared.operations.hand_in_reply import hand_in_reply, read_reply
+from shared.operations.take_reply import message_cause
+from shared.ports import Orchestrations, RejectedMessage
+
+#: how far back a list without a date goes
+MAX_DAYS = 90
+
+
+async def list_rejected(
+    context: Context, *, day: date | None, after: str | None, limit: int
+) -> tuple[list[RejectedMessage], str | None]:
+    """A page, newest first, and the id to go on from. With `day`, that day alone; without, back from today.
+
+    `after` must be an id of an earlier page. Raises LedgerUnavailable.
+    """
+    today = context.clock.now().date()
+    days = [day] if day is not None else [today - timedelta(days=back) for back in range(MAX_DAYS)]
+    start = day_of(after) if after is not None else None
+    found: list[RejectedMessage] = []
+    for each in days:
+        partition = f"{each:%Y%m%d}"
+        if start is not None and partition > start:
+            continue
+        found += await context.rejected.list_day(
+            partition, after=after if partition == start else None, limit=limit - len(found)
+        )
+        if len(found) == limit:
+            return found, found[-1].id
+    return found, None
+
+
+async def read_rejected(context: Context, id_: str) -> RejectedMessage:
+    """Raises Refusal (404) and LedgerUnavailable."""
+    try:
+        day_of(id_)
+    except ValueError:
+        found = None
+    else:
+        found = await context.rejected.read(id_)
+    if found is None:
+        raise Refusal(404, "REJECTED_NOT_FOUND", f"there is no rejected message {id_[:128]}")
+    return found
+
+
+async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str | None]:
+    """What a redrive would do now, by a dry `apply`: the outcome's kind and its reason. Raises LedgerUnavailable."""
+    try:
+        reply = read_reply(_body(message))
+    except ReplyUnfit as unfit:
+        return "REJECTED", f"{unfit.reason}: {unfit.detail}"
+    stored = await context.ledger.read(reply.jobId)
+    if stored is None:
+        return "REJECTED", f"UNKNOWN_JOB: no job {reply.jobId}"
+    cause = Cause(cause_id="what-if", actor="what-if", source="http", at=context.clock.now())
+    outcome = apply(stored.record, ReplyArrived(reply), cause)
+    return outcome.kind.value, outcome.why
+
+
+async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_: str) -> RejectedMessage:
+    """The message, marked, once a job took it; again changes nothing. Raises Refusal (404, 409) and Transient.
+
+    Killed between the move and the mark, the next call finds the move by its cause and only marks.
+    """
+    message = await read_rejected(context, id_)
+    if message.redriven_at is not None:
+        return message
+    cause_id = message_cause(message.lane, message.message_id, message.sequence_number)
+    try:
+        handed_in = await hand_in_reply(
+            context, orchestrations, read_reply(_body(message)), cause_id=cause_id, source="redrive"
+        )
+    except ReplyUnfit as unfit:
+        raise Refusal(
+            409, "STILL_NOT_APPLICABLE", f"no job can take this message: {unfit.detail}", reason=unfit.reason
+        ) from None
+    telemetry.info("REJECTED_REDRIVEN", id=id_, jobId=handed_in.record.job.job_id, outcome=handed_in.outcome)
+    await context.rejected.mark(id_, redriven_at=context.clock.now(), outcome=handed_in.outcome)
+    return await read_rejected(context, id_)
+
+
+def _body(message: RejectedMessage) -> bytes:
+    """What stands for a byte that was no UTF-8 is no JSON either, so such a message stays unfit."""
+    return message.body.encode("utf-8")

@@ -1,0 +1,106 @@
+from dataclasses import replace
+
+import pytest
+from pydantic import ValidationError
+
+from shared.contracts.protocol import ProtocolDefinition
+from shared.core.job import Record
+from shared.core.occurrences import Control, ControlKind
+from shared.core.states import JobStatus, StepStatus
+from shared.core.verdict import VerdictKind, verdict_for
+from shared.operations.create_job import orchestration_input
+from tests.jobs import Story, planned
+
+
+def grouped() -> Story:
+    """OCR and EMBEDDING side by side, then SIS."""
+    record = planned()
+    steps = tuple(replace(step, group=0) if step.step_index < 2 else step for step in record.steps)
+    return Story(Record(record.job, steps))
+
+
+def verdict(story: Story, step_id: str) -> VerdictKind:
+    return verdict_for(story.record, step_id, "job_1", story.now).kind
+
+
+def test_siblings_run_at_the_same_time_and_the_next_step_waits_for_all() -> None:
+    """Both are dispatched from the job's input; the step behind them comes after the slower one."""
+    story = grouped()
+    story.recorded("ocr")
+    story.recorded("embedding")
+    assert story.step("ocr").input_ref == story.step("embedding").input_ref == story.record.job.input_ref
+    assert (story.record.job.current_step_id, story.record.job.current_step_index) == ("ocr", 0)
+    story.after(1).replied("RESULT", "embedding")
+    assert story.recorded("sis").why == "EARLIER_STEP_UNSETTLED"
+    story.after(1).replied("RESULT", "ocr")
+    assert story.recorded("sis").moved
+    assert story.step("sis").input_ref == story.step("embedding").result_ref
+    story.replied("RESULT", "sis")
+    assert story.record.job.status is JobStatus.SUCCEEDED
+
+
+def test_a_final_failure_takes_the_siblings_in_flight_with_it() -> None:
+    """The job fails at once; the sibling is CANCELLED, its reply is late, later steps stay PENDING."""
+    story = grouped()
+    story.recorded("ocr")
+    story.recorded("embedding")
+    story.after(1).replied("RESULT", "ocr", status="FAILED_FINAL", error={"code": "BROKEN", "message": "m"})
+    assert (story.record.job.status, story.record.job.error_code) == (JobStatus.FAILED_FINAL, "BROKEN")
+    assert [step.status for step in story.record.steps] == [
+        StepStatus.FAILED_FINAL,
+        StepStatus.CANCELLED,
+        StepStatus.PENDING,
+    ]
+    assert story.after(1).replied("RESULT", "embedding").why == "JOB_TERMINAL"
+
+
+def test_paused_means_that_no_sibling_is_in_flight() -> None:
+    """PAUSING until the last of them ends; meanwhile a sibling that could start waits."""
+    story = grouped()
+    story.recorded("ocr")
+    story.recorded("embedding")
+    story.occurs(Control(ControlKind.PAUSE))
+    story.after(1).replied("RESULT", "ocr", status="FAILED_RETRY")
+    assert story.record.job.status is JobStatus.PAUSING
+    assert verdict(story.after(100), "ocr") is VerdictKind.BACKOFF
+    story.after(1).replied("RESULT", "embedding")
+    assert story.record.job.status is JobStatus.PAUSED
+    assert verdict(story, "ocr") is VerdictKind.PARK
+
+
+def test_cancelled_when_the_last_sibling_in_flight_has_ended() -> None:
+    """CANCELLING through the end of one, CANCELLED with the other; a sibling that has not begun ends at once."""
+    story = grouped()
+    story.recorded("ocr")
+    story.recorded("embedding")
+    story.occurs(Control(ControlKind.CANCEL))
+    story.after(1).replied("RESULT", "ocr", status="FAILED_FINAL")
+    assert story.record.job.status is JobStatus.CANCELLING
+    story.after(1).replied("RESULT", "embedding")
+    assert story.record.job.status is JobStatus.CANCELLED
+    assert story.record.job.error_code is None
+
+
+def test_each_sibling_waits_in_an_orchestration_of_its_own() -> None:
+    """The job's plan names the group as a list; replies are raised to `{instance}.s{index}`."""
+    story = grouped()
+    assert orchestration_input(story.record)["steps"] == [["ocr", "embedding"], "sis"]
+    assert [story.record.instance_of(step) for step in story.record.steps] == ["job_1.s0", "job_1.s1", "job_1"]
+
+
+@pytest.mark.parametrize(
+    ("parallel", "message"),
+    [
+        ([["a", "x"]], "names no step"),
+        ([["a", "c"]], "side by side"),
+        ([["a", "b"], ["b", "c"]], "names a step twice"),
+        ([["a"]], "at least 2"),
+    ],
+)
+def test_groups_that_make_no_sense_are_refused(parallel: list[list[str]], message: str) -> None:
+    """A protocol names neighbouring steps, each in one group at most."""
+    steps = [{"step_id": name, "step_type": "OCR", "service": "ocr"} for name in "abc"]
+    with pytest.raises(ValidationError, match=message):
+        ProtocolDefinition.model_validate(
+            {"protocol_id": "p", "version": 1, "request_type": "P", "steps": steps, "parallel": parallel}
+        )
