@@ -15,6 +15,7 @@ from triggers import (
     jobs_http,
     orchestrate_http,
     protocols_http,
+    rejected_http,
     replies_bus,
     sweeper,
 )
@@ -31,6 +32,7 @@ def build() -> df.DFApp:
         jobs_http,
         controls_http,
         protocols_http,
+        rejected_http,
         replies_bus,
         sweeper,
         health_http,

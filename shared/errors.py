@@ -68,6 +68,16 @@ class InstanceEnded(LuciusError):
     """The orchestration has ended and takes no events."""
 
 
+class ReplyUnfit(LuciusError):
+    """A reply that no job can take."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        #: a stable code
+        self.reason = reason
+        self.detail = detail
+
+
 class Refusal(LuciusError):
     """A request that cannot be served as it is; becomes problem+json (RFC 9457)."""
 

@@ -16,8 +16,9 @@ from shared.adapters.protocol_files import load_registry
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.tables_account import TablesAccount
-from shared.adapters.tables_index import TablesIndex, TablesRejected
+from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_ledger import TablesLedger
+from shared.adapters.tables_rejected import TablesRejected
 from shared.core.registry import Registry
 from shared.operations.admission import Admission
 from shared.operations.context import Context

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-
 import azure.durable_functions as df
 import azure.functions as func
 
@@ -14,10 +11,8 @@ from shared.errors import Refusal
 from shared.operations.list_jobs import list_jobs
 from shared.ports import Stored
 from shared.wiring import Wiring
+from triggers.paging import bad_cursor, cursor, page
 from triggers.problems import answer, answers_problems
-
-MAX_PAGE = 1000
-DEFAULT_PAGE = 100
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
@@ -43,15 +38,15 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @answers_problems
     async def job_events(req: func.HttpRequest) -> func.HttpResponse:
         stored = await _job(wiring, req)
-        limit, cursor = _page(req)
-        after = int(cursor) if cursor.isdecimal() else 0
-        if cursor and not cursor.isdecimal():
-            raise Refusal(400, "CURSOR_INVALID", "take the cursor from `next` of the page before")
+        limit, position = page(req)
+        if position and not position.isdecimal():
+            raise bad_cursor()
+        after = int(position or 0)
         events = await wiring.context().ledger.events(stored.record.job.job_id, after_seq=after, limit=limit)
         full = len(events) == limit and events[-1].seq < stored.record.job.event_seq
         return answer(
             req,
-            {"events": [event_view(event) for event in events], "next": _cursor(str(events[-1].seq)) if full else None},
+            {"events": [event_view(event) for event in events], "next": cursor(str(events[-1].seq)) if full else None},
         )
 
     @bp.function_name("job_explain")
@@ -65,16 +60,16 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.route(route="v1/jobs", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
     @answers_problems
     async def jobs_list(req: func.HttpRequest) -> func.HttpResponse:
-        limit, cursor = _page(req)
+        limit, position = page(req)
         listed, after = await list_jobs(
             wiring.context(),
             tenant_id=req.params.get("tenant_id"),
             status=req.params.get("status"),
             request_type=req.params.get("request_type"),
-            after=cursor or None,
+            after=position or None,
             limit=limit,
         )
-        return answer(req, {"jobs": listed, "next": _cursor(after) if after else None})
+        return answer(req, {"jobs": listed, "next": cursor(after)})
 
     return bp
 
@@ -86,18 +81,3 @@ async def _job(wiring: Wiring, req: func.HttpRequest) -> Stored:
     if stored is None:
         raise Refusal(404, "JOB_NOT_FOUND", f"there is no job {job_id[:128]}")
     return stored
-
-
-def _page(req: func.HttpRequest) -> tuple[int, str]:
-    given = req.params.get("limit", str(DEFAULT_PAGE))
-    if not given.isdecimal() or not 1 <= int(given) <= MAX_PAGE:
-        raise Refusal(400, "LIMIT_INVALID", f"limit must be a whole number from 1 to {MAX_PAGE}")
-    try:
-        cursor = base64.urlsafe_b64decode(req.params.get("cursor", "").encode()).decode()
-    except (binascii.Error, ValueError):
-        raise Refusal(400, "CURSOR_INVALID", "take the cursor from `next` of the page before") from None
-    return int(given), cursor
-
-
-def _cursor(position: str) -> str:
-    return base64.urlsafe_b64encode(position.encode()).decode()

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from shared.core.job import Event, Job, Record
 from shared.core.keys import FIRST_CHECK, list_row
+from shared.core.rejections import day_of, row_of
 from shared.errors import AlreadyExists, Conflict, LimitReached
 from shared.ports import Active, Claim, Guard, Listed, RejectedMessage, Stored
 
@@ -163,4 +164,22 @@ class MemoryRejected:
         self.parked: dict[str, RejectedMessage] = {}
 
     async def park(self, message: RejectedMessage) -> None:
-        self.parked[message.id] = message
+        known = self.parked.get(message.id, message)
+        self.parked[message.id] = replace(
+            message, redriven_at=known.redriven_at, redriven_outcome=known.redriven_outcome
+        )
+
+    async def read(self, id_: str) -> RejectedMessage | None:
+        return self.parked.get(id_)
+
+    async def list_day(self, day: str, *, after: str | None, limit: int) -> list[RejectedMessage]:
+        rows = sorted(
+            ((row_of(id_), message) for id_, message in self.parked.items() if day_of(id_) == day),
+            key=lambda row: row[0],
+        )
+        start = row_of(after) if after is not None else ""
+        return [message for row, message in rows if row > start][:limit]
+
+    async def mark(self, id_: str, *, redriven_at: datetime, outcome: str) -> None:
+        if id_ in self.parked:
+            self.parked[id_] = replace(self.parked[id_], redriven_at=redriven_at, redriven_outcome=outcome)

@@ -1,16 +1,15 @@
-"""`Index` and `RejectedMessages` over Azure Tables: one partition a tenant, one a day."""
+"""`Index` over Azure Tables: one partition a tenant."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.claim_check import TextStore, stow
 from shared.adapters.tables_account import TablesAccount, meaning, read_row, transact
 from shared.adapters.tables_gate import gate_operation
 from shared.core.job import Job
@@ -25,7 +24,7 @@ from shared.core.keys import (
     list_row,
 )
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
-from shared.ports import Active, Claim, Guard, Listed, RejectedMessage
+from shared.ports import Active, Claim, Guard, Listed
 
 #: two ends of the same tenant's jobs at once: the slower one reads the gate again
 _MAX_GATE_RACES = 20
@@ -228,33 +227,6 @@ class TablesIndex:
                 {"PartitionKey": TENANTS_PARTITION, "RowKey": encode_key(tenant), "tenant": tenant}
             )
         self._known_tenants.add(tenant)
-
-
-class TablesRejected:
-    """See `shared.ports.RejectedMessages`."""
-
-    def __init__(self, account: TablesAccount, table: str, texts: TextStore) -> None:
-        self._account = account
-        self._table = table
-        self._texts = texts
-
-    async def park(self, message: RejectedMessage) -> None:
-        entity: dict[str, Any] = {
-            "PartitionKey": message.received_at.astimezone(UTC).strftime("%Y%m%d"),
-            "RowKey": message.id,
-            "received_at": message.received_at,
-            "reason": message.reason,
-            "detail": message.detail,
-            "lane": message.lane,
-            "message_id": message.message_id,
-            "sequence_number": (message.sequence_number, "Edm.Int64"),
-            "delivery_count": message.delivery_count,
-            "body": message.body,
-        }
-        table = await self._account.table(self._table)
-        small = await stow(entity, self._texts)
-        async with meaning():
-            await table.upsert_entity(small, mode=UpdateMode.REPLACE)
 
 
 def _listed(entity: Any) -> Listed:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import pytest
 
 from shared.adapters.blob_texts import BlobTexts
-from shared.adapters.memory import MemoryIndex, MemoryLedger
+from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.tables_account import TablesAccount
 from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_ledger import TablesLedger
-from shared.ports import Index, Ledger
+from shared.adapters.tables_rejected import TablesRejected
+from shared.ports import Index, Ledger, RejectedMessages
 from tests.azurite import running_azurite
 
 
@@ -21,6 +22,7 @@ from tests.azurite import running_azurite
 class Storage:
     ledger: Ledger
     index: Index
+    rejected: RejectedMessages
 
 
 @pytest.fixture(scope="session")
@@ -32,12 +34,16 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(params=["memory", "tables"])
 async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     if request.param == "memory":
-        yield Storage(MemoryLedger(), MemoryIndex())
+        yield Storage(MemoryLedger(), MemoryIndex(), MemoryRejected())
         return
     connection = request.getfixturevalue("azurite")
     account = TablesAccount.connect(connection=connection, endpoint=None, credential=None)
     texts = BlobTexts.connect(connection=connection, endpoint=None, credential=None)
     own = uuid.uuid4().hex[:12]
-    yield Storage(TablesLedger(account, f"ledger{own}", texts), TablesIndex(account, f"index{own}", f"tenants{own}"))
+    yield Storage(
+        TablesLedger(account, f"ledger{own}", texts),
+        TablesIndex(account, f"index{own}", f"tenants{own}"),
+        TablesRejected(account, f"rejected{own}", texts),
+    )
     await account.close()
     await texts.close()

@@ -1,0 +1,133 @@
+import json
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from shared.core.states import StepStatus
+from shared.errors import Refusal
+from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
+from shared.operations.take_reply import Arrived, take_reply
+from tests.jobs import START, reply
+from tests.operations.conftest import World
+from tests.operations.test_running import dispatch, submitted
+
+
+async def parked(world: World, body: bytes, number: int = 1, days: int = 0) -> str:
+    """The id of the message after it was delivered and parked."""
+    before = set(world.rejected.parked)
+    message = Arrived(
+        body=body,
+        lane=15,
+        message_id=f"m{number}",
+        sequence_number=number,
+        delivery_count=1,
+        enqueued_at=START + timedelta(days=days),
+    )
+    await take_reply(world.context, world.orchestrations, message)
+    [new] = set(world.rejected.parked) - before
+    return new
+
+
+def ack(job_id: str, lease_id: str) -> bytes:
+    body = {"type": "ACK", "jobId": job_id, "stepId": "ocr", "tenant_id": "tenant_a", "attempt_no": 1}
+    return json.dumps(body | {"lease_id": lease_id}).encode()
+
+
+async def early(world: World) -> tuple[str, str]:
+    """A job, and the ACK of its first attempt that came before the ledger knew the job."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    said = reply(await world.job(job_id), "ACK").model_dump_json(exclude_none=True).encode()
+    hidden = world.ledger._jobs.pop(job_id)
+    id_ = await parked(world, said)
+    world.ledger._jobs[job_id] = hidden
+    return job_id, id_
+
+
+async def redrive(world: World, id_: str) -> Any:
+    return await redrive_rejected(world.context, world.orchestrations, id_)
+
+
+async def test_a_message_that_a_job_can_take_by_now_is_taken(world: World) -> None:
+    """The step moves, the orchestration is told, and the row says when and what came of it."""
+    job_id, id_ = await early(world)
+    assert await what_if(world.context, await read_rejected(world.context, id_)) == ("MOVED", None)
+    message = await redrive(world, id_)
+    assert (message.redriven_at, message.redriven_outcome) == (START, "APPLIED")
+    assert (await world.job(job_id)).steps[0].status is StepStatus.PROCESSING
+    assert [name for name, _ in world.orchestrations.raised] == ["ack:ocr:1"]
+
+
+async def test_a_redrive_again_changes_nothing(world: World) -> None:
+    """The second call answers the first one's mark and touches neither ledger nor orchestration."""
+    job_id, id_ = await early(world)
+    first = await redrive(world, id_)
+    before = await world.job(job_id)
+    world.clock.advance(60)
+    assert await redrive(world, id_) == first
+    assert (await world.job(job_id), len(world.orchestrations.raised)) == (before, 1)
+
+
+async def test_killed_before_the_mark_the_move_is_not_made_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next call finds the move by its cause, tells the orchestration again, and marks."""
+    job_id, id_ = await early(world)
+
+    async def killed(*args: Any, **fields: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.rejected, "mark", killed)
+        with pytest.raises(KeyboardInterrupt):
+            await redrive(world, id_)
+    before = await world.job(job_id)
+    assert (await redrive(world, id_)).redriven_outcome == "APPLIED"
+    assert await world.job(job_id) == before
+
+
+async def test_a_late_message_is_recorded_with_its_job(world: World) -> None:
+    """Known by now but stale: an EVENT row of the job, and the mark says so."""
+    job_id, _ = await early(world)
+    hidden = world.ledger._jobs.pop(job_id)
+    id_ = await parked(world, ack(job_id, "another-lease"), 2)
+    world.ledger._jobs[job_id] = hidden
+    assert (await redrive(world, id_)).redriven_outcome == "IGNORED:STALE_ATTEMPT"
+    assert (await world.ledger.events(job_id))[-1].type == "REPLY_IGNORED"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"), [(b"{", "NOT_JSON"), (b"\xff{}", "NOT_JSON"), (b"{}", "REPLY_INVALID"), (None, "UNKNOWN_JOB")]
+)
+async def test_what_no_job_can_take_stays(world: World, body: bytes | None, reason: str) -> None:
+    """409 with the reason; the row is not marked."""
+    id_ = await parked(world, ack("job_none", "lease") if body is None else body)
+    with pytest.raises(Refusal) as refused:
+        await redrive(world, id_)
+    assert (refused.value.status, refused.value.code) == (409, "STILL_NOT_APPLICABLE")
+    assert refused.value.extra == {"reason": reason}
+    message = await read_rejected(world.context, id_)
+    assert message.redriven_at is None
+    assert (await what_if(world.context, message))[0] == "REJECTED"
+
+
+@pytest.mark.parametrize("id_", ["", "x", "rej_1_2", "rej_9999999999999_" + "0" * 24, "rej_0000000000001_" + "0" * 24])
+async def test_an_unknown_message_is_not_found(world: World, id_: str) -> None:
+    """404, whatever the id looks like."""
+    with pytest.raises(Refusal) as refused:
+        await redrive(world, id_)
+    assert (refused.value.status, refused.value.code) == (404, "REJECTED_NOT_FOUND")
+
+
+async def test_lists_walk_back_from_today(world: World) -> None:
+    """Newest first over the days, page by page without a gap; a date shows that day alone."""
+    ids = [await parked(world, b"{", days, days=-days) for days in (0, 1, 40)]
+    seen: list[str] = []
+    after: str | None = None
+    while True:
+        page, after = await list_rejected(world.context, day=None, after=after, limit=1)
+        seen += [message.id for message in page]
+        if after is None:
+            break
+    assert seen == ids
+    page, _ = await list_rejected(world.context, day=date(2026, 1, 26), after=None, limit=10)
+    assert [message.id for message in page] == [ids[1]]
