@@ -10,6 +10,11 @@ from tests import running_stack
 from tests.running_stack import RunningStack
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seed", type=int, help="simulate this one seed only, and print its histories (tests/simulation)")
+    parser.addoption("--seeds", type=int, default=20_000, help="how many seeds the long simulation runs")
+
+
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """One stack for the whole session, on free ports and in a folder of its own."""

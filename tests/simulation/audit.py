@@ -1,0 +1,101 @@
+"""The books: what is checked at every write, at every directive, and when all is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from datetime import datetime
+
+from shared.adapters.memory import MemoryLedger
+from shared.contracts.messages import Directive
+from shared.core.attempts import lease_id
+from shared.core.history import verify
+from shared.core.job import Event, Record
+from shared.ports import Stored
+from tests.model.invariants import Rows, check_link, check_move, fold, rows_of
+
+
+class AuditedLedger(MemoryLedger):
+    """The memory ledger; a write that breaks an invariant is reported at once, with the job's history."""
+
+    def __init__(
+        self, report: Callable[[str], None], now: Callable[[], datetime], *, repeats_of: Container[str] = ()
+    ) -> None:
+        super().__init__()
+        #: types of which one cause may move a job twice
+        self._repeats_of = repeats_of
+        self._report = report
+        self._now = now
+        self._folded: dict[str, Rows] = {}
+        self._heads: dict[str, Event] = {}
+        self._causes: set[tuple[str, str]] = set()
+        #: successes seen per (job, step)
+        self._successes: dict[tuple[str, str], int] = {}
+
+    @property
+    def records(self) -> dict[str, Record]:
+        return {job_id: stored.record for job_id, stored in self._jobs.items()}
+
+    async def create(self, record: Record, event: Event) -> Stored:
+        stored = await super().create(record, event)
+        self._folded[record.job.job_id] = rows_of(record)
+        self._heads[record.job.job_id] = event
+        self._guard(record.job.job_id, lambda: check_link(None, event))
+        return stored
+
+    async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
+        stored = await super().commit(before, after, events)
+        self._guard(after.job.job_id, lambda: self._check(before.record, after, events))
+        return stored
+
+    def _check(self, before: Record, after: Record, events: Sequence[Event]) -> None:
+        job_id = after.job.job_id
+        check_move(before, after)
+        assert len(events) <= 1, "one occurrence made two events"
+        for event in events:
+            check_link(self._heads[job_id], event)
+            assert event.at <= self._now(), "an event from the future"
+            self._heads[job_id] = event
+            fold(self._folded[job_id], event)
+            if event.type != "REPLY_IGNORED":
+                first = (job_id, event.cause_id) not in self._causes
+                assert first or event.type in self._repeats_of, f"{event.cause_id} moved the job twice"
+                self._causes.add((job_id, event.cause_id))
+        if before is not after:
+            assert self._folded[job_id] == rows_of(after), "folding the events does not give the rows"
+        for was, step in zip(before.steps, after.steps, strict=True):
+            if was.status is not step.status and step.status == "SUCCEEDED":
+                key = (job_id, step.step_id)
+                self._successes[key] = self._successes.get(key, 0) + 1
+                assert self._successes[key] == 1, f"{step.step_id} succeeded twice"
+
+    def check_directive(self, directive: Directive) -> None:
+        """Each directive has a recorded attempt, says what it says, and goes where it was pinned."""
+        self._guard(directive.jobId, lambda: self._check_directive(directive))
+
+    def _check_directive(self, directive: Directive) -> None:
+        assert directive.jobId in self._jobs, "a directive without a job"
+        step = self._jobs[directive.jobId].record.step(directive.stepId)
+        assert step is not None, "a directive without a step"
+        assert directive.attempt_no <= step.attempt_no, "a directive without a recorded attempt"
+        wanted = lease_id(directive.jobId, directive.stepId, directive.attempt_no)
+        assert directive.lease_id == wanted, "a directive with another lease"
+        assert (directive.lane, directive.routing_key_used) == (step.lane, step.routing_key_used), "another lane"
+
+    async def check_history(self, job_id: str) -> None:
+        events = await self.events(job_id, limit=100_000)
+        verify(events)
+
+    def _guard(self, job_id: str, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except AssertionError as broken:
+            self._report(f"{job_id}: {broken}\n{self.history(job_id)}")
+
+    def history(self, job_id: str) -> str:
+        """A job's EVENT rows, for whoever reads the failure."""
+        return "\n".join(
+            f"  {event.at:%d %H:%M:%S.%f} {event.seq:3} {event.type} {event.step_id or ''} {event.attempt_no or ''} "
+            f"{event.from_status or ''}->{event.to_status or ''} job {event.job_from}->{event.job_to} "
+            f"{event.reason or ''} [{event.cause_id}]"
+            for event in self._events.get(job_id, [])
+        )

@@ -1,0 +1,113 @@
+"""Service Bus as far as a job meets it: duplicate detection, time to live, locks, redelivery, dead letters, peeks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.contracts.messages import Directive
+from shared.core.directive import message_id
+from tests.simulation.chaos import Chaos
+from tests.simulation.scheduler import Scheduler
+
+DUPLICATE_WINDOW = timedelta(minutes=10)
+LOCK_S = 60.0
+MAX_DELIVERIES = 10
+
+
+@dataclass
+class SentDirective:
+    directive: Directive
+    message_id: str
+    enqueued_at: datetime
+    expires_at: datetime
+    taken: bool = False
+
+
+@dataclass
+class SentReply:
+    body: bytes
+    lane: int
+    message_id: str
+    sequence_number: int
+    enqueued_at: datetime
+    deliveries: int = 0
+    done: bool = False
+
+
+class Bus:
+    """`on_directive` takes what a platform service receives, `on_reply` what the app does."""
+
+    def __init__(self, scheduler: Scheduler, chaos: Chaos) -> None:
+        self._scheduler = scheduler
+        self._chaos = chaos
+        self._numbers = itertools.count(1)
+        self.directives: list[SentDirective] = []
+        self.replies: list[SentReply] = []
+        self.dead_letters: list[SentReply] = []
+        self.on_publish: Callable[[Directive], None] = lambda directive: None
+        self.on_directive: Callable[[Directive], None] = lambda directive: None
+        self.on_reply: Callable[[SentReply], None] = lambda reply: None
+        #: until then the services take nothing
+        self.services_away_until: datetime = scheduler.now
+
+    # --- directives
+
+    async def publish(self, directive: Directive, *, time_to_live_s: float) -> None:
+        now = self._scheduler.now
+        self.on_publish(directive)
+        name = message_id(directive.jobId, directive.stepId, directive.attempt_no)
+        if any(one.message_id == name and one.enqueued_at + DUPLICATE_WINDOW > now for one in self.directives):
+            return
+        sent = SentDirective(directive, name, now, now + timedelta(seconds=time_to_live_s))
+        self.directives.append(sent)
+        self._scheduler.later(self._chaos.latency_s(), lambda: self._hand_over(sent))
+
+    def _hand_over(self, sent: SentDirective) -> None:
+        now = self._scheduler.now
+        if now < self.services_away_until and now < sent.expires_at:
+            self._scheduler.at(self.services_away_until, lambda: self._hand_over(sent))
+            return
+        sent.taken = True
+        if now < sent.expires_at:
+            self.on_directive(sent.directive)
+            if self._chaos.strikes(self._chaos.odds.completion_lost):
+                self._scheduler.later(LOCK_S, lambda: self.on_directive(sent.directive))
+
+    # --- replies
+
+    def send_reply(self, lane: int, body: dict[str, Any] | bytes) -> None:
+        number = next(self._numbers)
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        sent = SentReply(raw, lane, f"reply-{number}", number, self._scheduler.now)
+        self.replies.append(sent)
+        self.redeliver(sent, self._chaos.latency_s())
+
+    def redeliver(self, sent: SentReply, seconds: float) -> None:
+        self._scheduler.later(seconds, lambda: self._deliver(sent))
+
+    def _deliver(self, sent: SentReply) -> None:
+        if sent.deliveries >= MAX_DELIVERIES:
+            sent.done = True
+            self.dead_letters.append(sent)
+            return
+        self.on_reply(sent)
+
+    # --- `shared.ports.Lanes`
+
+    async def reply_waits(self, lane: int, *, before: datetime) -> bool:
+        return any(not one.done and one.lane == lane and one.enqueued_at < before for one in self.replies)
+
+    async def directive_waits(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
+        now = self._scheduler.now
+        waiting = [one for one in self.directives if not one.taken and one.expires_at > now]
+        return any(
+            one.directive.lane == lane
+            and one.directive.step_type.lower() == service.lower()
+            and (one.message_id == message_id or one.enqueued_at < before)
+            for one in waiting
+        )

@@ -1,0 +1,74 @@
+"""What goes wrong, and how often: drawn from the seed until the calm comes, after which nothing does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tests.simulation.scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class Odds:
+    """Probabilities, each of one port call, message or activity, where nothing else is said."""
+
+    unavailable: float = 0.02
+    answer_lost: float = 0.01
+    crash: float = 0.002
+    slow: float = 0.02
+    very_slow: float = 0.003
+    runs_twice: float = 0.03
+    completion_lost: float = 0.03
+    event_late: float = 0.1
+    timer_late: float = 0.2
+    episode_lost: float = 0.02
+    #: of a directive's life with its service
+    service_misbehaves: float = 0.35
+
+
+NO_FAULTS = Odds(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class CrashAt:
+    """The whole host dies at the port call of this number, before or after it took effect."""
+
+    call: int
+    after: bool
+
+
+@dataclass
+class Chaos:
+    """Asked at every port."""
+
+    scheduler: Scheduler
+    odds: Odds
+    calm_at: datetime
+    crash_at: CrashAt | None = None
+
+    @property
+    def calm(self) -> bool:
+        return self.scheduler.now >= self.calm_at
+
+    def strikes(self, odds: float) -> bool:
+        return odds > 0 and not self.calm and self.scheduler.random.random() < odds
+
+    def crashes(self, call: int, *, after: bool) -> bool:
+        return self.crash_at == CrashAt(call, after) or self.strikes(self.odds.crash)
+
+    def latency_s(self) -> float:
+        if self.strikes(self.odds.very_slow):
+            return self.scheduler.random.uniform(30, 400)
+        if self.strikes(self.odds.slow):
+            return self.scheduler.random.uniform(0.5, 40)
+        return self.scheduler.random.uniform(0.001, 0.02)
+
+    def event_latency_s(self) -> float:
+        """Of an external event on its way to its orchestration."""
+        if self.strikes(self.odds.event_late):
+            return self.scheduler.random.choice((2.0, 45.0, 400.0)) * self.scheduler.random.random()
+        return self.latency_s()
+
+    def timer_lateness_s(self) -> float:
+        """Durable timers are never early and up to half a minute late (durable-protocol 7)."""
+        return self.scheduler.random.uniform(0, 30) if self.strikes(self.odds.timer_late) else 0.01

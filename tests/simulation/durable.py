@@ -1,0 +1,181 @@
+"""The real orchestrator on the durable engine, in process: episodes, activities, events, and what a crash leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from azure.functions import _durable_functions
+
+from emulator.durable import wire
+from emulator.durable.actions import Reply
+from emulator.durable.catalog import Catalog
+from emulator.durable.client import Client
+from emulator.durable.engine import Engine, Episode
+from emulator.durable.errors import InstanceExistsError, InstanceGoneError, InstanceNotFoundError
+from emulator.durable.events import ActivityTask, Instance
+from emulator.durable.store import Store
+from emulator.host import fast_timestamps
+from orchestrations import names
+from orchestrations.job import job
+from shared.errors import InstanceEnded, InstanceNotFound
+from shared.ports import InstanceState
+from tests.simulation.chaos import Chaos
+from tests.simulation.scheduler import Scheduler
+
+fast_timestamps.install()
+
+Activity = Callable[..., Awaitable[dict[str, Any]]]
+
+
+class EngineClock:
+    """The engine's view of the scheduler's time."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def now(self) -> datetime:
+        return self._scheduler.now
+
+    def seconds_until(self, instant: datetime) -> float | None:
+        return None
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        """Whoever moves the time pumps the engine as well."""
+
+
+class Durable:
+    """The task hub: its store outlives the engine, which dies and comes back with the host."""
+
+    def __init__(self, scheduler: Scheduler, chaos: Chaos, activities: dict[str, Activity]) -> None:
+        self._scheduler = scheduler
+        self._chaos = chaos
+        self._activities = activities
+        self._catalog = Catalog([names.JOB], list(activities))
+        self._clock = EngineClock(scheduler)
+        self.store = Store(None)
+        self.spawn: Callable[..., Any] = scheduler.spawn
+        self.stalls: list[str] = []
+        self._running = False
+        self._pump_at: datetime | None = None
+        self._orchestrator = job._function.get_user_function()
+        self.start()
+
+    def start(self) -> None:
+        """A new process: what was taken and never brought back is handed out again."""
+        self.engine = Engine(self.store, self._clock, self._catalog)
+        self.client = Client(self.engine)
+        self.engine.work_arrived = self._soon
+        self._running, self._pump_at = True, None
+        self._soon()
+
+    def stop(self) -> None:
+        self._note_stalls()
+        self._running = False
+
+    def instances(self) -> list[Instance]:
+        return self.store.instances()
+
+    def waits_for(self, instance_id: str) -> tuple[str, ...]:
+        return self.engine.reports.waiting_for(instance_id)
+
+    def hung(self) -> list[str]:
+        """Orchestrations that Azure would have left hanging for ever."""
+        self._note_stalls()
+        return self.stalls
+
+    def _note_stalls(self) -> None:
+        self.stalls += [
+            f"{one.instance_id}: {one.reason}"
+            for one in self.engine.reports.stalls
+            if one.for_ever or one.over_at is None
+        ]
+
+    # --- driving the engine
+
+    def _soon(self) -> None:
+        self._pump_by(self._scheduler.now + timedelta(seconds=self._chaos.latency_s()))
+
+    def _pump_by(self, instant: datetime) -> None:
+        if self._running and (self._pump_at is None or instant < self._pump_at):
+            self._pump_at = instant
+            self._scheduler.at(instant, lambda: self._pump(instant))
+
+    def _pump(self, planned: datetime) -> None:
+        if not self._running or self._pump_at != planned:
+            return
+        self._pump_at = None
+        episode = self.engine.next_episode()
+        if episode is not None:
+            reply = self._play(episode)
+            if self._chaos.strikes(self._chaos.odds.episode_lost):
+                self.engine.drop_episode(episode)
+            else:
+                self.engine.finish_episode(episode, reply)
+            self._soon()
+        while (task := self.engine.next_activity()) is not None:
+            self.spawn(self._run(self.engine, task))
+            if self._chaos.strikes(self._chaos.odds.runs_twice):
+                self.spawn(self._run(self.engine, task))
+        wakes_at = self.engine.next_wake()
+        if wakes_at is not None:
+            self._pump_by(wakes_at + timedelta(seconds=self._chaos.timer_lateness_s()))
+
+    def _play(self, episode: Episode) -> Reply:
+        context = wire.encode_context(episode.instance, episode.history, episode.new_from)
+        try:
+            return wire.decode_reply(self._orchestrator(_durable_functions.OrchestrationContext(context)))
+        except Exception as error:
+            return wire.decode_error(str(error))
+
+    async def _run(self, engine: Engine, task: ActivityTask) -> None:
+        await self._scheduler.pause(self._chaos.latency_s())
+        request = json.loads(task.input or "{}")
+        try:
+            verdict = await self._activities[task.name](**request)
+        except Exception as error:
+            engine.fail_activity(task, f"Activity function '{task.name}' failed: {error!r}", "")
+        else:
+            engine.finish_activity(task, json.dumps(verdict))
+
+
+class SimulatedOrchestrations:
+    """`shared.ports.Orchestrations` over the engine's client; events take their time and may overtake each other."""
+
+    def __init__(self, durable: Durable, scheduler: Scheduler, chaos: Chaos) -> None:
+        self._durable = durable
+        self._scheduler = scheduler
+        self._chaos = chaos
+
+    async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
+        try:
+            self._durable.client.start(names.JOB, instance_id, json.dumps(plan))
+        except InstanceExistsError:
+            return
+
+    async def state(self, instance_id: str) -> InstanceState:
+        found = self._durable.store.instance(instance_id)
+        if found is None:
+            return InstanceState.NOT_FOUND
+        return InstanceState.ENDED if found.status.is_terminal else InstanceState.ALIVE
+
+    async def purge(self, instance_id: str) -> None:
+        self._durable.store.delete_instance(instance_id)
+
+    async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
+        found = self._durable.store.instance(instance_id)
+        if found is None:
+            raise InstanceNotFound(instance_id)
+        if found.status.is_terminal:
+            raise InstanceEnded(instance_id)
+        # as the SDK sends it: JSON text within JSON (durable-protocol P2)
+        text = json.dumps(json.dumps(data))
+        self._scheduler.later(self._chaos.event_latency_s(), lambda: self._deliver(instance_id, name, text))
+
+    def _deliver(self, instance_id: str, name: str, text: str) -> None:
+        try:
+            self._durable.client.raise_event(instance_id, name, text)
+        except (InstanceGoneError, InstanceNotFoundError):
+            return  # it was on its way when the instance ended: dropped, as in Azure

@@ -1,0 +1,97 @@
+"""The function app's process: it can die at any port call, stays away for a while, and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from tests.simulation.chaos import Chaos
+from tests.simulation.scheduler import Scheduler
+
+
+class HostDown(Exception):
+    """The caller's connection was cut, or there was nobody to connect to."""
+
+
+class Host:
+    """Everything that runs in the process, so that it can be made to vanish in one moment."""
+
+    def __init__(self, scheduler: Scheduler, chaos: Chaos) -> None:
+        self._scheduler = scheduler
+        self._chaos = chaos
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._calls = itertools.count(1)
+        self.calls = 0
+        self.crashes = 0
+        self.up = True
+        self.on_stop: Callable[[], None] = lambda: None
+        self.on_start: Callable[[], None] = lambda: None
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Within the process: gone with it."""
+        task = self._scheduler.spawn(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def serve(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """For a client outside. Raises HostDown if the process is not there, or dies meanwhile."""
+        if not self.up:
+            work.close()
+            raise HostDown
+        task = self.spawn(work)
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise HostDown
+        return task.result()
+
+    def crash(self) -> None:
+        self.up = False
+        self.crashes += 1
+        self.on_stop()
+        for task in list(self._tasks):
+            task.cancel()
+        self._scheduler.later(self._scheduler.random.uniform(0.5, 90), self._start)
+
+    def _start(self) -> None:
+        self.up = True
+        self.on_start()
+
+    async def through(self, call: Callable[[], Awaitable[Any]], fault: Exception) -> Any:
+        """One port call: late, refused, done without an answer, or the last thing the process did."""
+        self.calls = number = next(self._calls)
+        odds = self._chaos.odds
+        await self._scheduler.pause(self._chaos.latency_s())
+        await self._perhaps_die(number, after=False)
+        if self._chaos.strikes(odds.unavailable):
+            raise fault
+        answer = await call()
+        await self._scheduler.pause(self._chaos.latency_s())
+        await self._perhaps_die(number, after=True)
+        if self._chaos.strikes(odds.answer_lost):
+            raise fault
+        return answer
+
+    async def _perhaps_die(self, number: int, *, after: bool) -> None:
+        if self.up and self._chaos.crashes(number, after=after):
+            self.crash()
+            await asyncio.get_running_loop().create_future()
+
+
+class Port:
+    """Any port of the app, with the host's mischief around each call."""
+
+    def __init__(self, host: Host, target: object, fault: type[Exception]) -> None:
+        self._host = host
+        self._target = target
+        self._fault = fault
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        method = getattr(self._target, name)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await self._host.through(lambda: method(*args, **kwargs), self._fault(f"{name} in the simulation"))
+
+        return call

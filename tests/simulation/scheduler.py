@@ -1,0 +1,64 @@
+"""Virtual time and one seeded order of events: the same seed gives the same world to the last step."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Coroutine
+from datetime import datetime, timedelta
+from typing import Any
+
+#: turns of the loop after which every task that was woken stands at its next pause (or waits for another task)
+_TURNS = 6
+
+
+class Scheduler:
+    """Nothing in the simulated world happens but as an event of this heap."""
+
+    def __init__(self, seed: int, start: datetime) -> None:
+        self.random = random.Random(seed)
+        self.now = start
+        self.events = 0
+        self._heap: list[tuple[datetime, int, Callable[[], object]]] = []
+        self._numbers = itertools.count()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
+        self.at(self.now + timedelta(seconds=max(seconds, 0.0)), action)
+
+    def at(self, instant: datetime, action: Callable[[], object]) -> None:
+        heapq.heappush(self._heap, (max(instant, self.now), next(self._numbers), action))
+
+    async def pause(self, seconds: float) -> None:
+        """Virtual seconds; others go on meanwhile."""
+        woken = asyncio.get_running_loop().create_future()
+        self.later(seconds, lambda: woken.done() or woken.set_result(None))
+        await woken
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def run(self, until: datetime, stop: Callable[[], bool]) -> None:
+        """Until `stop` says so after an event, nothing is left, or the time is over."""
+        await self._let_run()
+        while self._heap and self._heap[0][0] <= until:
+            self.now, _, action = heapq.heappop(self._heap)
+            action()
+            self.events += 1
+            await self._let_run()
+            if stop():
+                return
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _let_run(self) -> None:
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)

@@ -1,0 +1,140 @@
+"""Platform services that keep CONTRACT, or break it in every way that was ever seen: drawn from the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shared.contracts.messages import Directive
+from tests.simulation.bus import Bus
+from tests.simulation.chaos import Chaos
+from tests.simulation.scheduler import Scheduler
+
+_ERROR = {"code": "STORAGE_UNAVAILABLE", "message": "try again later"}
+
+
+class Services:
+    """One for all step types; every directive gets a life of its own."""
+
+    def __init__(self, scheduler: Scheduler, bus: Bus, chaos: Chaos) -> None:
+        self._scheduler = scheduler
+        self._bus = bus
+        self._chaos = chaos
+        self._random = scheduler.random
+        #: every RESULT's reference that was ever sent, by what sent it
+        self.results: dict[str, tuple[str, str, int, str]] = {}
+        #: how each directive was met
+        self.lives: list[str] = []
+        self._bad: tuple[Callable[[Directive], None], ...] = (
+            self._silent,
+            self._acks_only,
+            self._result_only,
+            self._slow_ack,
+            self._slow_result,
+            self._beats_and_ends,
+            self._beats_and_dies,
+            self._fails_for_now,
+            self._fails_for_good,
+            self._speaks_twice,
+            self._changes_its_mind,
+            self._result_before_ack,
+            self._lies,
+        )
+
+    def take(self, directive: Directive) -> None:
+        life = self._good
+        if self._chaos.strikes(self._chaos.odds.service_misbehaves):
+            life = self._random.choice(self._bad)
+        self.lives.append(life.__name__)
+        life(directive)
+
+    # --- lives
+
+    def _good(self, directive: Directive) -> None:
+        self._says(directive, "ACK", self._random.uniform(0.1, 2))
+        self._says(directive, "RESULT", self._random.uniform(3, 60))
+
+    def _silent(self, directive: Directive) -> None:
+        """It took the message and fell over."""
+
+    def _acks_only(self, directive: Directive) -> None:
+        self._says(directive, "ACK", 1)
+
+    def _result_only(self, directive: Directive) -> None:
+        self._says(directive, "RESULT", self._random.uniform(1, 60))
+
+    def _slow_ack(self, directive: Directive) -> None:
+        late = self._random.uniform(20, 200)
+        self._says(directive, "ACK", late)
+        self._says(directive, "RESULT", late + self._random.uniform(1, 100))
+
+    def _slow_result(self, directive: Directive) -> None:
+        self._says(directive, "ACK", 1)
+        self._says(directive, "RESULT", self._random.uniform(800, 1200))
+
+    def _beats_and_ends(self, directive: Directive) -> None:
+        self._says(directive, "ACK", 1)
+        for beat in range(1, 5):
+            self._says(directive, "HEARTBEAT", beat * 400, progress={"pages": beat})
+        self._says(directive, "RESULT", 5 * 400)
+
+    def _beats_and_dies(self, directive: Directive) -> None:
+        for beat in range(self._random.randint(1, 3)):
+            self._says(directive, "HEARTBEAT", 1 + beat * 400)
+
+    def _fails_for_now(self, directive: Directive) -> None:
+        self._says(directive, "ACK", 1)
+        self._says(directive, "RESULT", self._random.uniform(2, 20), status="FAILED_RETRY", error=_ERROR)
+
+    def _fails_for_good(self, directive: Directive) -> None:
+        if self._random.random() < 0.5:  # else every other job would end so
+            self._fails_for_now(directive)
+            return
+        self._says(directive, "ACK", 1)
+        error = {"code": "PDF_ENCRYPTED", "message": "it has a password"}
+        self._says(directive, "RESULT", self._random.uniform(2, 20), status="FAILED_FINAL", error=error)
+
+    def _speaks_twice(self, directive: Directive) -> None:
+        for _ in range(2):
+            self._says(directive, "ACK", self._random.uniform(0, 60))
+            self._says(directive, "RESULT", self._random.uniform(5, 60))
+
+    def _changes_its_mind(self, directive: Directive) -> None:
+        self._says(directive, "RESULT", self._random.uniform(5, 30), status="FAILED_RETRY", error=_ERROR)
+        self._says(directive, "RESULT", self._random.uniform(5, 30))
+
+    def _result_before_ack(self, directive: Directive) -> None:
+        self._says(directive, "RESULT", 5)
+        self._says(directive, "ACK", self._random.uniform(5, 40))
+
+    def _lies(self, directive: Directive) -> None:
+        self._says(directive, "RESULT", 2, lease_id="00000000-0000-0000-0000-000000000000")
+        self._says(directive, "RESULT", 2, tenant_id="somebody else")
+        self._says(directive, "RESULT", 2, attempt_no=directive.attempt_no + 1)
+        self._says(directive, "RESULT", 2, stepId="nothing")
+        self._says(directive, "RESULT", 2, jobId="job_nobody")
+        for raw in (b"{", b"[]", b'{"type": "RESULT"}'):
+            self._bus.send_reply(directive.lane, raw)
+        self._good(directive)
+
+    def _says(self, directive: Directive, type_: str, after_s: float, **changes: Any) -> None:
+        self._scheduler.later(after_s, lambda: self._send(directive, type_, changes))
+
+    def _send(self, directive: Directive, type_: str, changes: dict[str, Any]) -> None:
+        body: dict[str, Any] = {
+            "type": type_,
+            "jobId": directive.jobId,
+            "stepId": directive.stepId,
+            "tenant_id": directive.tenant_id,
+            "attempt_no": directive.attempt_no,
+            "lease_id": directive.lease_id,
+            "timestamp": self._scheduler.now.isoformat(),
+        }
+        if type_ == "RESULT":
+            uri = f"{directive.workspace_ref.uri}result-{len(self.results)}.json"
+            body |= {"status": "SUCCEEDED", "result_ref": {"uri": uri}}
+        body |= changes
+        if body.get("status") == "SUCCEEDED":
+            said = (body["jobId"], body["stepId"], body["attempt_no"], body["lease_id"])
+            self.results[body["result_ref"]["uri"]] = said
+        self._bus.send_reply(directive.lane, body)
