@@ -132,10 +132,14 @@ class Client:
             raise InstanceNotFoundError(instance_id)
         return instance
 
-    def _post(self, instance_id: str, kind: Kind, data: dict[str, Any]) -> None:
+    def check_live(self, instance_id: str) -> None:
+        """Raises unless there is such an instance and it is not finished."""
         instance = self._existing(instance_id)
         if instance.status.is_terminal:
             raise InstanceGoneError(instance_id, instance.status)
+
+    def _post(self, instance_id: str, kind: Kind, data: dict[str, Any]) -> None:
+        self.check_live(instance_id)
         with self._store.transaction():
             self._engine.post(instance_id, None, kind, data, self._engine.clock.now())
 

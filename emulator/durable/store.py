@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -60,6 +60,8 @@ class Store:
         # the last moments.
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(_SCHEMA)
+        #: Called around each commit: with false before it, with true after it.
+        self.committing: Callable[[bool], None] = lambda done: None
 
     def close(self) -> None:
         self._db.close()
@@ -76,7 +78,9 @@ class Store:
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
+        self.committing(False)
         self._db.execute("COMMIT")
+        self.committing(True)
 
     # --- instances
 

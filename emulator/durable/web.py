@@ -80,7 +80,10 @@ class WebApi:
         self._client = client
         self._entities = entities
 
-    def handle(self, method: str, parts: Sequence[str], query: Mapping[str, str], body: bytes, links: Links) -> Answer:
+    def handle(
+        self, method: str, parts: Sequence[str], query: Mapping[str, str], body: bytes, links: Links
+    ) -> Answer | None:
+        """`None`: the caller is to get no answer at all."""
         try:
             return self._route(method, parts, query, body, links)
         except InstanceNotFoundError:

@@ -41,6 +41,7 @@ def _log_to_stderr(level: str) -> None:
 
 
 async def _serve(args: argparse.Namespace) -> int:
+    from .faults import parse_faults
     from .keys import load_keys
     from .server import Server
 
@@ -64,6 +65,7 @@ async def _serve(args: argparse.Namespace) -> int:
         port=args.port,
         virtual_clock=args.virtual_clock,
         keys=keys,
+        faults=parse_faults(args.fault),
     )
     url = await server.start()
     print(f"ready {url}", flush=True)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from emulator.durable.client import Client
 from emulator.durable.clock import Clock, SystemClock
 from emulator.durable.engine import Engine
 from emulator.durable.entities import Entities
@@ -26,6 +25,7 @@ from .bindings import make_bindings, poison_blobs, queue_options
 from .cors import load_cors
 from .durable_functions import DurableClientReader, DurableFunctions
 from .errors import FunctionFailedError, HostError
+from .faults import Faults
 from .functions import Function
 from .gate import UNLIMITED, Gate
 from .host_json import HostJson, load_host_json
@@ -56,11 +56,13 @@ class Server:
         port: int,
         virtual_clock: bool = False,
         keys: Keys | None = None,
+        faults: Faults | None = None,
     ) -> None:
         self._app_dir = app_dir.resolve()
         self._data_dir = data_dir
         self._host, self._port = host, port
         self._keys = keys
+        self._faults = faults or Faults()
         self._virtual_clock = virtual_clock
         self._clock: Clock = SystemClock()
         self._timers: list[TimerTrigger] = []
@@ -77,6 +79,7 @@ class Server:
         for problem in app.problems:
             _LOG.error("left out: %s", problem)
         self._store = Store(self._database())
+        self._faults.watch(self._store)
         if self._virtual_clock:
             self._clock = ShiftedClock(self._store)
         self._app_side = AppSide()
@@ -101,7 +104,8 @@ class Server:
         durable = DurableFunctions(app.functions, self._app_side, directory)
         engine = Engine(self._store, self._clock, durable.catalog)
         entities = Entities(engine)
-        api = WebApi(Client(engine, host_json.values.get("extensions.durableTask.defaultVersion")), entities)
+        client = self._faults.client(engine, host_json.values.get("extensions.durableTask.defaultVersion"))
+        api = self._faults.api(WebApi(client, entities))
         routes = RouteTable(
             [one for one in app.functions if one.trigger.type == "httpTrigger"],
             host_json.text("extensions.http.routePrefix", "api"),
@@ -124,7 +128,7 @@ class Server:
         self._runner = Runner(
             engine,
             entities,
-            durable,
+            self._faults.functions(durable),
             max_episodes=host_json.number("extensions.durableTask.maxConcurrentOrchestratorFunctions", 10 * cores),
             max_activities=host_json.number("extensions.durableTask.maxConcurrentActivityFunctions", 10 * cores),
         )

@@ -149,7 +149,12 @@ class Site:
         assert self._links is not None
         parts = [unquote(part) for part in path.strip("/").split("/")]
         body = await request.read()
-        return _answer(self._api.handle(request.method, parts, dict(request.query), body, self._links))
+        answer = self._api.handle(request.method, parts, dict(request.query), body, self._links)
+        if answer is None:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=503)
+        return _answer(answer)
 
 
 def _key(request: web.BaseRequest) -> str | None:
