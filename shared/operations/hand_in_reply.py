@@ -99,7 +99,7 @@ async def _tell(orchestrations: Orchestrations, record: Record, reply: Reply, ev
         name = event_names.ack(step.step_id, step.attempt_no)
         data = {"until": step.lease_expires_at.isoformat() if step.lease_expires_at else None}
     try:
-        await orchestrations.raise_event(record.job.instance_id, name, data)
+        await orchestrations.raise_event(record.instance_of(step), name, data)
     except InstanceEnded:
         return  # it had seen the ledger's word before us
     except InstanceNotFound:
