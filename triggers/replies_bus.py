@@ -7,6 +7,7 @@ milliseconds. So a transient fault is retried in here, while the host renews the
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC
 
 import azure.durable_functions as df
@@ -57,6 +58,7 @@ async def _take(context: Context, orchestrations: DurableOrchestrations, message
             if time.monotonic() - started + wait_s > MAX_RETRYING_S:
                 raise
             telemetry.warn("REPLY_RETRIED", lane=message.lane, message_id=message.message_id, reason=str(fault))
+            message = replace(message, tried_before=True)
             await context.sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 

@@ -61,9 +61,16 @@ def as_reply(value: Any) -> Reply:
 
 
 async def hand_in_reply(
-    context: Context, orchestrations: Orchestrations, reply: Reply, *, cause_id: str, source: str
+    context: Context,
+    orchestrations: Orchestrations,
+    reply: Reply,
+    *,
+    cause_id: str,
+    source: str,
+    again: bool = False,
 ) -> HandedIn:
-    """Applied or recorded as late; `cause_id` is the same whenever this reply comes again.
+    """Applied or recorded as late; `cause_id` is the same whenever this reply comes again, and
+    `again` says that it does.
 
     Raises ReplyUnfit where no job takes it, and Transient.
     """
@@ -73,7 +80,7 @@ async def hand_in_reply(
     step = stored.record.step(reply.stepId)
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step else "service", source=source)
     try:
-        moved = await move(context, stored, ReplyArrived(reply), origin)
+        moved = await move(context, stored, ReplyArrived(reply), origin, orchestrations=orchestrations, again=again)
     except LedgerRefused as refused:
         # a row that the tables refuse is refused again at every delivery
         raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None

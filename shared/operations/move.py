@@ -10,10 +10,11 @@ from shared.core.decide import apply
 from shared.core.history import Origin
 from shared.core.job import Event
 from shared.core.occurrences import Occurrence
-from shared.core.outcome import Outcome, OutcomeKind
+from shared.core.outcome import Outcome, OutcomeKind, ignored
 from shared.errors import Conflict, LedgerUnavailable
 from shared.operations.context import Context
-from shared.ports import Stored
+from shared.operations.wake import wake_parked
+from shared.ports import Orchestrations, Stored
 
 #: DESIGN truth 3: at most so many tries, with jitter; past it the caller's own retry takes over
 MAX_CONFLICTS = 8
@@ -32,38 +33,59 @@ class Moved:
     repeated: bool = False
 
 
-async def move(context: Context, stored: Stored, occurrence: Occurrence, origin: Origin) -> Moved:
+async def move(
+    context: Context,
+    stored: Stored,
+    occurrence: Occurrence,
+    origin: Origin,
+    *,
+    orchestrations: Orchestrations | None = None,
+    again: bool = False,
+) -> Moved:
     """Applies `occurrence` to the job, commits, and closes the index rows of a job that ended.
 
-    Raises LedgerUnavailable, also after too many conflicts.
+    With `orchestrations`, whoever is parked for the job is woken before it is closed: killed in between, ACTIVE is
+    still there for the sweeper. `again` says that this occurrence may have been committed before: then its EVENT is
+    looked for first, since a second delivery can look like news (a late heartbeat restarts a lease). Raises
+    LedgerUnavailable, also after too many conflicts, and OrchestrationUnavailable.
     """
     job_id = stored.record.job.job_id
+    if again and (known := await context.ledger.find_event(job_id, origin.cause_id)):
+        return await _repeated(context, stored, ignored(stored.record, "REPEATED"), known, orchestrations)
     for attempt in range(MAX_CONFLICTS):
         outcome = apply(stored.record, occurrence, origin.at(context.clock.now()))
         if outcome.record is stored.record:
             return Moved(stored, outcome)
         if outcome.kind is OutcomeKind.IGNORED and (known := await context.ledger.find_event(job_id, origin.cause_id)):
-            return await _repeated(context, stored, outcome, known)
+            return await _repeated(context, stored, outcome, known, orchestrations)
         try:
             stored = await context.ledger.commit(stored, outcome.record, outcome.events)
         except Conflict:
             await context.sleep(_FIRST_WAIT_S * 2**attempt * context.random())
             stored = await _reread(context, job_id)
             if known := await context.ledger.find_event(job_id, origin.cause_id):
-                return await _repeated(context, stored, outcome, known)
+                return await _repeated(context, stored, outcome, known, orchestrations)
             continue
         telemetry.moved(outcome)
         if outcome.moved and outcome.record.job.status.terminal:
-            await close(context, stored)
+            await _end(context, stored, orchestrations)
         return Moved(stored, outcome, outcome.events[0] if outcome.events else None)
     raise LedgerUnavailable(f"job {job_id} was moved by others {MAX_CONFLICTS} times in a row")
 
 
-async def _repeated(context: Context, stored: Stored, outcome: Outcome, known: Event) -> Moved:
+async def _repeated(
+    context: Context, stored: Stored, outcome: Outcome, known: Event, orchestrations: Orchestrations | None
+) -> Moved:
     """What died between the commit and the end of its first delivery is done again."""
     if stored.record.job.status.terminal:
-        await close(context, stored)
+        await _end(context, stored, orchestrations)
     return Moved(stored, outcome, known, repeated=True)
+
+
+async def _end(context: Context, stored: Stored, orchestrations: Orchestrations | None) -> None:
+    if orchestrations is not None:
+        await wake_parked(orchestrations, stored.record)
+    await close(context, stored)
 
 
 async def _reread(context: Context, job_id: str) -> Stored:

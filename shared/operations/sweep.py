@@ -16,12 +16,14 @@ from shared.core.job import Record, Step
 from shared.core.occurrences import OrchestrationEnded, Repaired
 from shared.core.plan import WITHDRAWN, tombstone
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import AlreadyExists, InstanceEnded, InstanceNotFound, LuciusError
+from shared.errors import AlreadyExists, BusUnavailable, InstanceEnded, InstanceNotFound, LuciusError
 from shared.operations.admission import count
 from shared.operations.context import Context
 from shared.operations.create_job import orchestration_input
+from shared.operations.drain_replies import drain_replies
 from shared.operations.move import close, move
 from shared.operations.settle_step import settle_step
+from shared.operations.wake import wake_parked
 from shared.ports import Active, InstanceState, Orchestrations, Stored
 
 #: bounds of one sweep; the next one goes on, since every job looked at gets a later `check_at`
@@ -44,6 +46,10 @@ class Swept:
 
     dry_run: bool
     looked_at: int = 0
+    #: replies taken from the dead-letter queues; with `dry_run`, those that lie there
+    dead_replies: int = 0
+    #: lanes on which dead replies may still lie, so that no lease of theirs is touched
+    undrained: set[int] = field(default_factory=set)
     actions: list[dict[str, str]] = field(default_factory=list)
     #: a bound was reached: there may be more to do
     more: bool = False
@@ -55,6 +61,8 @@ class Swept:
 async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> Swept:
     """One pass. A job whose repair fails is left for the next one. Raises LedgerUnavailable for the listing alone."""
     swept = Swept(dry_run)
+    drained = await drain_replies(context, orchestrations, dry_run=dry_run)
+    swept.dead_replies, swept.undrained = drained.replies, drained.unfinished
     now = context.clock.now()
     if not dry_run:
         await count(context.index, context.settings, now)
@@ -71,7 +79,13 @@ async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bo
             except LuciusError as fault:
                 telemetry.warn("SWEEP_FAILED", jobId=active.job_id, reason=str(fault))
                 swept.did(active.job_id, "failed, the next sweep tries again")
-    telemetry.info("SWEPT", looked_at=swept.looked_at, actions=len(swept.actions), dry_run=dry_run or None)
+    telemetry.info(
+        "SWEPT",
+        looked_at=swept.looked_at,
+        actions=len(swept.actions),
+        dead_replies=swept.dead_replies,
+        dry_run=dry_run or None,
+    )
     return swept
 
 
@@ -85,6 +99,7 @@ async def _look(context: Context, orchestrations: Orchestrations, active: Active
     if job.status.terminal:
         swept.did(job.job_id, "close")
         if not swept.dry_run:
+            await wake_parked(orchestrations, stored.record)
             await close(context, stored)
         return
     state = await orchestrations.state(job.instance_id)
@@ -149,6 +164,8 @@ async def _tell_again(
     if swept.dry_run or not events:
         return
     if step.status.in_flight:
+        if step.lane in swept.undrained:
+            raise BusUnavailable("its RESULT may lie among the dead letters of its lane")
         await settle_step(
             context,
             job_id=job.job_id,

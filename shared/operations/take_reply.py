@@ -23,16 +23,26 @@ class Arrived:
     sequence_number: int
     delivery_count: int
     enqueued_at: datetime
+    #: why the bus gave up delivering it; None: it came by the subscription itself
+    dead_letter: str | None = None
+    #: this delivery was begun before and met a fault
+    tried_before: bool = False
+
+    @property
+    def again(self) -> bool:
+        """It may have been committed already."""
+        return self.tried_before or self.delivery_count > 1 or self.dead_letter is not None
 
 
 async def take_reply(context: Context, orchestrations: Orchestrations, message: Arrived) -> None:
     """Returns when the message is dealt with: applied, recorded as late, or parked. Raises Transient only."""
     cause_id = message_cause(message.lane, message.message_id, message.sequence_number)
+    source = "bus" if message.dead_letter is None else "dead-letter"
     try:
         reply = read_reply(message.body)
-        await hand_in_reply(context, orchestrations, reply, cause_id=cause_id, source="bus")
+        await hand_in_reply(context, orchestrations, reply, cause_id=cause_id, source=source, again=message.again)
     except ReplyUnfit as unfit:
-        await _park(context, message, unfit)
+        await park(context, message, unfit.reason, unfit.detail)
 
 
 def message_cause(lane: int, message_id: str, sequence_number: int) -> str:
@@ -40,14 +50,16 @@ def message_cause(lane: int, message_id: str, sequence_number: int) -> str:
     return f"message:{lane}:{message_id}:{sequence_number}"
 
 
-async def _park(context: Context, message: Arrived, unfit: ReplyUnfit) -> None:
-    """Out of the lane, with the reason, for people to look at (CONTRACT "Service Bus")."""
+async def park(context: Context, message: Arrived, reason: str, detail: str) -> None:
+    """Out of the lane, with the reason, for people to look at (CONTRACT "Service Bus"). Raises LedgerUnavailable."""
+    if message.dead_letter is not None:
+        detail = f"{detail} (dead-lettered: {message.dead_letter})"
     telemetry.warn(
         "MESSAGE_REJECTED",
         lane=message.lane,
         message_id=message.message_id,
-        reason=unfit.reason,
-        detail=unfit.detail,
+        reason=reason,
+        detail=detail,
     )
     identity = rejection_id(
         message.enqueued_at,
@@ -59,8 +71,8 @@ async def _park(context: Context, message: Arrived, unfit: ReplyUnfit) -> None:
         RejectedMessage(
             id=identity,
             received_at=message.enqueued_at,
-            reason=unfit.reason,
-            detail=unfit.detail,
+            reason=reason,
+            detail=detail,
             lane=message.lane,
             message_id=message.message_id,
             sequence_number=message.sequence_number,

@@ -1,8 +1,11 @@
 import json
 from typing import Any
 
+from shared.core.history import Origin
+from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus, StepStatus
 from shared.core.verdict import VerdictKind
+from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.settle_step import settle_step
@@ -24,13 +27,13 @@ async def settle(world: World, job_id: str, attempt_no: int = 1) -> Any:
     return await settle_step(world.context, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no)
 
 
-async def arrives(world: World, body: bytes, sequence_number: int = 1) -> None:
+async def arrives(world: World, body: bytes, sequence_number: int = 1, *, delivery_count: int = 1) -> None:
     message = Arrived(
         body=body,
         lane=15,
         message_id=f"m{sequence_number}",
         sequence_number=sequence_number,
-        delivery_count=1,
+        delivery_count=delivery_count,
         enqueued_at=START,
     )
     await take_reply(world.context, world.orchestrations, message)
@@ -217,3 +220,28 @@ async def test_a_result_that_waits_on_the_lane_keeps_its_lease(world: World) -> 
     assert (await settle(world, job_id)).kind is VerdictKind.AWAIT_RESULT
     await service_says(world, job_id, "RESULT", 2)
     assert (await world.job(job_id)).job.attempts_total == 1
+
+
+async def test_a_job_that_ends_while_paused_wakes_whoever_is_parked(world: World) -> None:
+    """A revived RESULT ends the paused job: its orchestration, parked on resume alone, is told."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    await dispatch(world, job_id)
+    origin = Origin(cause_id="pause", actor="a", source="http")
+    await control_job(world.context, world.orchestrations, job_id, ControlKind.PAUSE, origin)
+    world.clock.advance(30)
+    assert (await settle(world, job_id)).kind is VerdictKind.PARK
+    await service_says(world, job_id, "RESULT", 1)
+    assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
+    assert "resume:1" in [name for name, _ in world.orchestrations.raised]
+
+
+async def test_a_second_delivery_is_no_news(world: World) -> None:
+    """A heartbeat that was applied before does not restart the lease when it is delivered again, much later."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    beat = reply(await world.job(job_id), "HEARTBEAT").model_dump_json(exclude_none=True).encode()
+    await arrives(world, beat, 1)
+    before = await world.job(job_id)
+    world.clock.advance(500)
+    await arrives(world, beat, 1, delivery_count=2)
+    assert await world.job(job_id) == before

@@ -1,0 +1,25 @@
+"""Whoever is parked goes on when the job no longer is (LIFECYCLE "The orchestrator's shape", rule 4)."""
+
+from __future__ import annotations
+
+from shared import telemetry
+from shared.core import event_names
+from shared.core.job import Record
+from shared.core.states import JobStatus
+from shared.errors import InstanceEnded, InstanceNotFound
+from shared.ports import Orchestrations
+
+
+async def wake_parked(orchestrations: Orchestrations, record: Record) -> None:
+    """Raises the resume of the last parking, also for a job that ended; early and repeated ones are harmless.
+
+    Raises OrchestrationUnavailable.
+    """
+    job = record.job
+    if not job.park_no or job.status is JobStatus.PAUSED:
+        return
+    for instance_id in sorted({record.instance_of(step) for step in record.steps}):
+        try:
+            await orchestrations.raise_event(instance_id, event_names.resume(job.park_no), {"status": job.status})
+        except (InstanceEnded, InstanceNotFound) as gone:
+            telemetry.info("ORCHESTRATION_GONE", jobId=job.job_id, reason=type(gone).__name__)
