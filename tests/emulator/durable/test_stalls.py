@@ -166,3 +166,22 @@ def test_an_events_name_in_another_case_is_lost() -> None:
     (report,) = one.engine.reports.stalls
     assert report.for_ever
     assert "case" in report.reason
+
+
+def test_a_long_timer_cannot_be_cancelled() -> None:
+    """SDK 1.7 splits a timer over six days into legs, and `cancel` does not reach the leg that is open."""
+
+    def long(context: Context) -> Any:
+        timer = context.create_timer(context.current_utc_datetime + timedelta(days=8))
+        event = context.wait_for_external_event("go")
+        yield context.task_any([event, timer])
+        timer.cancel()
+        return "done"
+
+    one = Hub({"long": long})
+    instance_id = one.start("long")
+    one.run()
+    one.raise_event(instance_id, "go")
+    one.run()
+    assert one.outcome(instance_id)[0] == "Running"
+    assert "is open" in one.stalls[0]
