@@ -11,6 +11,7 @@ from shared import settings
 from shared.wiring import Wiring
 from triggers import (
     controls_http,
+    dead_letters_http,
     health_http,
     jobs_http,
     orchestrate_http,
@@ -31,6 +32,7 @@ def build() -> df.DFApp:
         orchestrate_http,
         jobs_http,
         controls_http,
+        dead_letters_http,
         protocols_http,
         rejected_http,
         replies_bus,

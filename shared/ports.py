@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -98,6 +98,23 @@ class Listed:
     cursor: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ListFilter:
+    """Which LIST rows are wanted; what is None does not matter."""
+
+    #: as the row says, which of a living job is only that it lives
+    statuses: frozenset[str] | None = None
+    request_type: str | None = None
+    #: created at or after this instant
+    since: datetime | None = None
+    #: created before this instant
+    until: datetime | None = None
+
+
+#: every row
+ANY = ListFilter()
+
+
 class Index(Protocol):
     """A tenant's claims, active jobs and list, in one partition (DESIGN 3)."""
 
@@ -132,7 +149,7 @@ class Index(Protocol):
     async def withdraw(self, active: Active) -> None:
         """CLAIM, ACTIVE and LIST of a job that never came to be, in one transaction; again is harmless."""
 
-    async def list_jobs(self, tenant: str, *, after: str | None, limit: int) -> list[Listed]:
+    async def list_jobs(self, tenant: str, *, after: str | None, limit: int, only: ListFilter = ANY) -> list[Listed]:
         """A tenant's jobs, newest first. Raises LedgerUnavailable."""
 
     async def tenants(self) -> list[str]:
@@ -173,6 +190,32 @@ class RejectedMessages(Protocol):
 
     async def mark(self, id_: str, *, redriven_at: datetime, outcome: str) -> None:
         """Says that a job took the message. Raises LedgerUnavailable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadReply:
+    """A reply that the bus gave up delivering to us."""
+
+    body: bytes
+    message_id: str
+    sequence_number: int
+    delivery_count: int
+    enqueued_at: datetime
+    #: why it was dead-lettered, as the bus says, for example `MaxDeliveryCountExceeded`
+    reason: str
+
+
+class DeadReplies(Protocol):
+    """The dead-letter queues of the reply subscriptions."""
+
+    async def waiting(self, lane: int) -> int:
+        """How many lie there, up to a bound of the adapter's; takes none. Raises BusUnavailable."""
+
+    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[None]]) -> int:
+        """Hands them to `take` one by one, up to a bound, and removes each once `take` has returned; how many.
+
+        What `take` raises ends the drain and is raised; that message stays. Raises BusUnavailable.
+        """
 
 
 class DirectivePublisher(Protocol):

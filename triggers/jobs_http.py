@@ -11,6 +11,7 @@ from shared.errors import Refusal
 from shared.operations.list_jobs import list_jobs
 from shared.ports import Stored
 from shared.wiring import Wiring
+from triggers.filters import wanted
 from triggers.paging import bad_cursor, cursor, page
 from triggers.problems import answer, answers_problems
 
@@ -61,14 +62,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @answers_problems
     async def jobs_list(req: func.HttpRequest) -> func.HttpResponse:
         limit, position = page(req)
-        listed, after = await list_jobs(
-            wiring.context(),
-            tenant_id=req.params.get("tenant_id"),
-            status=req.params.get("status"),
-            request_type=req.params.get("request_type"),
-            after=position or None,
-            limit=limit,
-        )
+        listed, after = await list_jobs(wiring.context(), wanted(req), after=position or None, limit=limit)
         return answer(req, {"jobs": listed, "next": cursor(after)})
 
     return bp

@@ -6,7 +6,7 @@ Held to the same suite as the tables (FEATURES E4); nothing here survives a rest
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from shared.core.job import Event, Job, Record
 from shared.core.keys import FIRST_CHECK, list_row
 from shared.core.rejections import day_of, row_of
 from shared.errors import AlreadyExists, Conflict, LimitReached
-from shared.ports import Active, Claim, Guard, Listed, RejectedMessage, Stored
+from shared.ports import ANY, Active, Claim, DeadReply, Guard, Listed, ListFilter, RejectedMessage, Stored
 
 
 class MemoryLedger:
@@ -149,12 +149,21 @@ class MemoryIndex:
             self._claims.pop((active.tenant, active.claim), None)
             self._listed[active.tenant].pop(list_row(active.created_at, active.job_id), None)
 
-    async def list_jobs(self, tenant: str, *, after: str | None, limit: int) -> list[Listed]:
+    async def list_jobs(self, tenant: str, *, after: str | None, limit: int, only: ListFilter = ANY) -> list[Listed]:
         rows = sorted(self._listed.get(tenant, {}).items())
-        return [listed for row, listed in rows if row > (after or "")][:limit]
+        return [listed for row, listed in rows if row > (after or "") and _wanted(listed, only)][:limit]
 
     async def tenants(self) -> list[str]:
         return list(self._listed)
+
+
+def _wanted(listed: Listed, only: ListFilter) -> bool:
+    return (
+        (only.statuses is None or listed.status in only.statuses)
+        and (only.request_type is None or listed.request_type == only.request_type)
+        and (only.since is None or listed.created_at >= only.since)
+        and (only.until is None or listed.created_at < only.until)
+    )
 
 
 class MemoryRejected:
@@ -183,3 +192,22 @@ class MemoryRejected:
     async def mark(self, id_: str, *, redriven_at: datetime, outcome: str) -> None:
         if id_ in self.parked:
             self.parked[id_] = replace(self.parked[id_], redriven_at=redriven_at, redriven_outcome=outcome)
+
+
+class MemoryDeadReplies:
+    """See `shared.ports.DeadReplies`."""
+
+    def __init__(self) -> None:
+        self.lying: dict[int, list[DeadReply]] = {}
+
+    async def waiting(self, lane: int) -> int:
+        return len(self.lying.get(lane, []))
+
+    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[None]]) -> int:
+        taken = 0
+        queue = self.lying.get(lane, [])
+        while queue:
+            await take(queue[0])
+            del queue[0]
+            taken += 1
+        return taken

@@ -12,6 +12,7 @@ from azure.data.tables import UpdateMode
 
 from shared.adapters.tables_account import TablesAccount, meaning, read_row, transact
 from shared.adapters.tables_gate import gate_operation
+from shared.adapters.tables_list import list_query
 from shared.core.job import Job
 from shared.core.keys import (
     FIRST_CHECK,
@@ -24,7 +25,7 @@ from shared.core.keys import (
     list_row,
 )
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
-from shared.ports import Active, Claim, Guard, Listed
+from shared.ports import ANY, Active, Claim, Guard, Listed, ListFilter
 
 #: two ends of the same tenant's jobs at once: the slower one reads the gate again
 _MAX_GATE_RACES = 20
@@ -199,10 +200,9 @@ class TablesIndex:
         operations = [("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys]
         await self._end(partition, active.job_id, operations, gated=active.gated)
 
-    async def list_jobs(self, tenant: str, *, after: str | None, limit: int) -> list[Listed]:
+    async def list_jobs(self, tenant: str, *, after: str | None, limit: int, only: ListFilter = ANY) -> list[Listed]:
         table = await self._account.table(self._table)
-        query = "PartitionKey eq @tenant and RowKey gt @after and RowKey lt @end"
-        parameters = {"tenant": encode_key(tenant), "after": after or "LIST:", "end": "LIST;"}
+        query, parameters = list_query(encode_key(tenant), after, only)
         found: list[Listed] = []
         async with meaning():
             async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):

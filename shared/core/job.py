@@ -81,6 +81,8 @@ class Step:
     workspace_ref: Ref | None = None
     output_ref: Ref | None = None
     result_ref: Ref | None = None
+    #: SUCCEEDED in the job that this one took up again (`redrive_of`), and not run here
+    carried: bool = False
     last_error_code: str | None = None
     last_error_message: str | None = None
     progress: Json = None
@@ -148,6 +150,11 @@ class Job:
     paused_at: datetime | None = None
     #: PAUSED only: since when nothing has been in flight
     drained_at: datetime | None = None
+
+    #: the job that this one took up again
+    redrive_of: str | None = None
+    #: the job that took this one up again
+    redriven_by: str | None = None
 
     #: the head of the EVENT rows
     event_seq: int = 0

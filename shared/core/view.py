@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.core.job import Event, Job, Record, Step
+from shared.core.states import StepStatus
 
 #: kept inside: how the app works, not what the job is
 _JOB_INSIDE = frozenset(
@@ -45,6 +46,43 @@ def _shown(row: Job | Step | Event, inside: frozenset[str]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+
+
+def listed_view(listed: Any, *, status: str, current_step_id: str | None) -> dict[str, Any]:
+    """A line of a list, from a LIST row (`shared.ports.Listed`) and what JOB says of a living job."""
+    return {
+        "jobId": listed.job_id,
+        "tenant_id": listed.tenant_id,
+        "request_type": listed.request_type,
+        "status": status,
+        "current_step_id": current_step_id,
+        "labels": dict(listed.labels),
+        "created_at": _plain(listed.created_at),
+        "links": links(listed.job_id),
+    }
+
+
+def dead_letter_view(record: Record) -> dict[str, Any]:
+    """A job that failed for good: where, why, and which job took its place."""
+    job = record.job
+    failed = next((step for step in record.steps if step.status is StepStatus.FAILED_FINAL), None)
+    return {
+        "jobId": job.job_id,
+        "tenant_id": job.tenant_id,
+        "request_type": job.request_type,
+        "status": job.status.value,
+        "error_code": job.error_code,
+        "error_message": job.error_message,
+        "failed_step_id": failed.step_id if failed else job.current_step_id,
+        "last_error_code": failed.last_error_code if failed else None,
+        "attempts_total": job.attempts_total,
+        "redrive_of": job.redrive_of,
+        "redriven_by": job.redriven_by,
+        "labels": dict(job.labels),
+        "created_at": _plain(job.created_at),
+        "completed_at": _plain(job.completed_at),
+        "links": {**links(job.job_id), "redrive": f"/v1/jobs/{job.job_id}:redrive"},
+    }
 
 
 def rejected_view(message: Any, *, body: bool) -> dict[str, Any]:

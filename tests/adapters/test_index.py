@@ -6,6 +6,7 @@ import pytest
 from shared.core.job import Job
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict
+from shared.ports import ListFilter
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
 
@@ -75,3 +76,30 @@ async def test_lists_are_newest_first_and_paged(storage: Storage) -> None:
     assert [listed.job_id for listed in page] == ["job_4", "job_3"]
     page = await storage.index.list_jobs("tenant_a", after=page[-1].cursor, limit=10)
     assert [listed.job_id for listed in page] == ["job_2", "job_1", "job_0"]
+
+
+@pytest.mark.parametrize(
+    ("only", "found"),
+    [
+        (ListFilter(statuses=frozenset({"SUCCEEDED"})), [2]),
+        (ListFilter(statuses=frozenset({"SUCCEEDED", "QUEUED"})), [4, 3, 2, 1, 0]),
+        (ListFilter(request_type="OCR"), [3]),
+        (ListFilter(since=START + timedelta(minutes=3)), [4, 3]),
+        (ListFilter(until=START + timedelta(minutes=1)), [0]),
+        (ListFilter(since=START + timedelta(seconds=1), until=START + timedelta(minutes=3)), [2, 1]),
+        (ListFilter(statuses=frozenset({"QUEUED"}), until=START + timedelta(minutes=3)), [1, 0]),
+    ],
+)
+async def test_lists_are_filtered(storage: Storage, only: ListFilter, found: list[int]) -> None:
+    """By state, type and time of creation, and paged like the whole list."""
+    for number in range(5):
+        kind = {"request_type": "OCR", "payload": {}} if number == 3 else {}
+        await storage.index.reserve(job(f"job_{number}", number, doc_id=f"doc-{number}", **kind), replacing=None)
+    ended = replace(job("job_2", 2, doc_id="doc-2"), status=JobStatus.SUCCEEDED, completed_at=START)
+    await storage.index.close(ended, claim_expires_at=START + timedelta(days=30))
+    seen: list[str] = []
+    after: str | None = None
+    while page := await storage.index.list_jobs("tenant_a", after=after, limit=2, only=only):
+        seen += [listed.job_id for listed in page]
+        after = page[-1].cursor
+    assert seen == [f"job_{number}" for number in found]

@@ -1,0 +1,114 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.core.states import JobStatus
+from shared.operations import list_jobs as lists
+from shared.operations.list_jobs import Wanted, list_dead_letters, list_jobs
+from shared.operations.settle_step import settle_step
+from tests.jobs import START
+from tests.operations.conftest import World
+from tests.operations.test_running import dispatch, service_says, submitted
+
+
+async def several(world: World, count: int, **changes: Any) -> list[str]:
+    """Jobs a minute apart, the newest last."""
+    ids = []
+    for _ in range(count):
+        world.clock.advance(60)
+        ids.append(await submitted(world, idempotency_key=world.clock.now().isoformat(), **changes))
+    return ids
+
+
+async def failed(world: World, job_id: str) -> None:
+    await dispatch(world, job_id)
+    error = {"code": "PDF_ENCRYPTED", "message": "locked"}
+    await service_says(world, job_id, "RESULT", 1, status="FAILED_FINAL", error=error, result_ref=None)
+
+
+async def pages(world: World, wanted: Wanted, limit: int) -> list[list[str]]:
+    """Every page in turn, until there is no next."""
+    after: str | None = None
+    found = []
+    while True:
+        page, after = await list_jobs(world.context, wanted, after=after, limit=limit)
+        found.append([line["jobId"] for line in page])
+        if after is None:
+            return found
+
+
+async def test_pages_are_full_whatever_the_filter(world: World) -> None:
+    """A filter thins the list, not the pages: each holds `limit` jobs until the last."""
+    red = await several(world, 5, labels={"team": "red"})
+    await several(world, 20, labels={"team": "blue"})
+    red += await several(world, 4, labels={"team": "red"})
+    red.reverse()
+    assert await pages(world, Wanted(tenant_id="tenant_a", label=("team", "red")), 4) == [red[:4], red[4:8], red[8:]]
+
+
+async def test_a_page_ends_at_the_bound_and_the_next_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However rare the wanted jobs, one request looks at a bounded number of rows and loses none."""
+    monkeypatch.setattr(lists, "MAX_LOOKED_AT", 6)
+    [old] = await several(world, 1, labels={"team": "red"})
+    await several(world, 20)
+    found = await pages(world, Wanted(label=("team", "red")), 10)
+    assert [job_id for page in found for job_id in page] == [old]
+    assert len(found) == 4
+
+
+async def test_states_are_those_of_now(world: World) -> None:
+    """A job in progress is found as such although its LIST row knows only that it lives; ended ones by their end."""
+    waiting, running, dead = await several(world, 3)
+    await dispatch(world, running)
+    await service_says(world, running, "ACK", 1)
+    await failed(world, dead)
+
+    async def found(*statuses: JobStatus) -> list[str]:
+        [page] = await pages(world, Wanted(statuses=frozenset(statuses)), 10)
+        return page
+
+    assert await found(JobStatus.IN_PROGRESS) == [running]
+    assert await found(JobStatus.QUEUED) == [waiting]
+    assert await found(JobStatus.FAILED_FINAL) == [dead]
+    assert await found(JobStatus.QUEUED, JobStatus.FAILED_FINAL) == [dead, waiting]
+
+
+async def test_time_and_type(world: World) -> None:
+    """`since` is inclusive, `until` is not."""
+    ids = await several(world, 4)
+    [ocr] = await several(world, 1, request_type="OCR", payload={})
+    window = Wanted(since=START + timedelta(seconds=120), until=START + timedelta(seconds=240))
+    assert await pages(world, window, 10) == [[ids[2], ids[1]]]
+    assert await pages(world, Wanted(request_type="OCR"), 10) == [[ocr]]
+
+
+async def test_all_tenants_are_merged_newest_first(world: World) -> None:
+    """Without a tenant, pages run through every tenant's jobs in the order of their creation."""
+    ids = []
+    for number in range(6):
+        ids += await several(world, 1, tenant_id=f"tenant_{number % 3}")
+    ids.reverse()
+    assert await pages(world, Wanted(), 4) == [ids[:4], ids[4:]]
+
+
+async def test_dead_letters_say_where_and_why(world: World) -> None:
+    """Jobs that are FAILED_FINAL with their code, the failed step and its attempts; no others."""
+    first, alive, second = await several(world, 3)
+    await failed(world, first)
+    await dispatch(world, second)
+    await service_says(world, second, "RESULT", 1)
+    await dispatch(world, second, "embedding")
+    for _ in range(3):
+        step = (await world.job(second)).steps[1]
+        world.clock.advance(30)
+        where = {"job_id": second, "instance_id": second, "step_id": "embedding"}
+        await settle_step(world.context, **where, attempt_no=step.attempt_no)
+        world.clock.advance(2000)
+        await dispatch(world, second, "embedding")
+    page, after = await list_dead_letters(world.context, tenant_id=None, after=None, limit=10)
+    assert after is None
+    told = [(line["jobId"], line["error_code"], line["failed_step_id"], line["attempts_total"]) for line in page]
+    assert told == [(second, "ATTEMPTS_EXHAUSTED", "embedding", 4), (first, "PDF_ENCRYPTED", "ocr", 1)]
+    assert page[0]["last_error_code"] == "ACK_TIMEOUT"
+    assert alive not in {line["jobId"] for line in page}
