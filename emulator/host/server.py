@@ -33,6 +33,7 @@ from .indexing import App, index_app
 from .invoker import Invoker
 from .keys import Keys
 from .manual import MANUAL_TRIGGERS
+from .page import Page
 from .routes import RouteTable
 from .schedule import parse_schedule
 from .settings import Settings, load_settings
@@ -138,7 +139,7 @@ class Server:
         self._start_service_bus(app, settings, host_json)
         self._start_storage(app, settings, host_json)
         admin = Admin(app, engine, self._invoker, MANUAL_TRIGGERS, self._virtual_time(engine))
-        site.open(self._invoker, links, admin)
+        site.open(self._invoker, links, admin, Page(app, engine, client))
         return url
 
     def _virtual_time(self, engine: Engine) -> VirtualTime | None:

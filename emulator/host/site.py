@@ -8,10 +8,11 @@ import logging
 import secrets
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from aiohttp import web
 
+from emulator.durable.errors import DurableError, InstanceNotFoundError
 from emulator.durable.web import Answer, Links, WebApi
 
 from .admin import Admin
@@ -24,6 +25,7 @@ from .http_trigger import make_request, make_response
 from .invocation import TraceState
 from .invoker import Invoker
 from .keys import Keys
+from .page import Page
 from .routes import Route, RouteTable
 
 _LOG = logging.getLogger("emulator.host")
@@ -42,6 +44,7 @@ class Site:
         self._gate = gate
         self._invoker: Invoker | None = None
         self._admin: Admin | None = None
+        self._page: Page | None = None
         # On Azure the SDK's client talks to a port that only the worker sees; here, to a path that only it knows.
         self._rpc_path = f"runtime/rpc/{secrets.token_urlsafe(16)}/durabletask/"
         self._links: Links | None = None
@@ -65,8 +68,8 @@ class Site:
         """Where the SDK's durable client finds the API without a key."""
         return f"{url}/{self._rpc_path}"
 
-    def open(self, invoker: Invoker, links: Links, admin: Admin) -> None:
-        self._invoker, self._links, self._admin = invoker, links, admin
+    def open(self, invoker: Invoker, links: Links, admin: Admin, page: Page) -> None:
+        self._invoker, self._links, self._admin, self._page = invoker, links, admin, page
         self._opened.set()
 
     async def stop(self, timeout: float) -> None:
@@ -91,6 +94,8 @@ class Site:
                 return await self._durable(request, path.removeprefix(_DURABLE))
             if path.startswith(("admin/", "runtime/")):
                 return await self._administer(request, path)
+            if path == "emulator" or path.startswith("emulator/"):
+                return await self._show(request, path)
             return await self._function(request, path)
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=413)
@@ -103,6 +108,32 @@ class Site:
         if self._keys is not None and not free and not self._keys.opens_admin(_key(request)):
             return web.Response(status=401)
         return await self._admin.handle(request, path)
+
+    async def _show(self, request: web.BaseRequest, path: str) -> web.Response:
+        """The page; not served where keys are asked for, since a browser has none."""
+        if self._keys is not None or self._page is None:
+            return web.Response(status=404)
+        try:
+            match request.method, *(unquote(part) for part in path.split("/")):
+                case "GET", "emulator":
+                    query = request.query
+                    names = ("status", "prefix", "after")
+                    return _html(self._page.overview(*(query.get(name, "") for name in names)))
+                case "GET", "emulator", "instances", instance_id:
+                    return _html(self._page.detail(instance_id))
+                case "POST", "emulator", "instances", instance_id, operation:
+                    if not _same_origin(request):
+                        return web.Response(status=403)
+                    form = {name: str(value) for name, value in (await request.post()).items()}
+                    self._page.control(instance_id, operation, form)
+                    location = f"/emulator/instances/{quote(instance_id, safe='')}"
+                    return web.Response(status=303, headers={"Location": location})
+                case _:
+                    return web.Response(status=404)
+        except InstanceNotFoundError as error:
+            return web.Response(status=404, text=str(error))
+        except (DurableError, ValueError) as error:
+            return web.Response(status=400, text=str(error))
 
     async def _function(self, request: web.BaseRequest, path: str) -> web.Response:
         if request.method == "OPTIONS":
@@ -155,6 +186,16 @@ class Site:
                 request.transport.abort()
             return web.Response(status=503)
         return _answer(answer)
+
+
+def _html(text: str) -> web.Response:
+    return web.Response(text=text, content_type="text/html", headers={"Cache-Control": "no-store"})
+
+
+def _same_origin(request: web.BaseRequest) -> bool:
+    """A page of another origin must not press our buttons."""
+    origin = request.headers.get("Origin")
+    return origin is None or origin.split("://")[-1] == request.host
 
 
 def _key(request: web.BaseRequest) -> str | None:

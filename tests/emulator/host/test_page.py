@@ -1,0 +1,92 @@
+"""The page at /emulator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.emulator.host.process import Host, eventually, start_host
+
+_VOID = {"meta", "input", "br"}
+_OPTIONAL_END = {"th", "td", "tr", "li", "p"}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    running = start_host("tour", tmp_path_factory.mktemp("host"))
+    yield running
+    assert running.stop() == 0
+
+
+class Balanced(HTMLParser):
+    """Fails on a tag that is closed and was not open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open[-1] != tag and self.open[-1] in _OPTIONAL_END:
+            self.open.pop()
+        assert self.open, f"</{tag}> without its beginning"
+        assert self.open.pop() == tag
+
+
+def page(host: Host, path: str) -> str:
+    answer = host.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+    Balanced().feed(answer.text)
+    return answer.text
+
+
+def test_functions_and_orchestrations_are_listed(host: Host) -> None:
+    """The overview shows every function, and instances by status with what they wait for."""
+    host.start("approval", 600, "page-waits")
+    host.wait_for(host.start("chain", "x", "page-done"))
+    host.wait_for("page-waits", "Running")
+    text = page(host, "/emulator")
+    assert "echo/{word}/{number:int?}" in text
+    assert "page-done" in text
+    assert "event approve, timer 0" in text
+    only = page(host, "/emulator?status=Running&prefix=page-")
+    assert "page-waits" in only
+    assert "page-done" not in only
+
+
+def test_an_instance_can_be_controlled(host: Host) -> None:
+    """Suspend, resume, raise an event: by the forms of the instance's page, which then shows the history."""
+    instance_id = host.start("approval", 600, "page-controlled")
+    host.wait_for(instance_id, "Running")
+    path = f"/emulator/instances/{instance_id}"
+    for operation, status in (("suspend", "Suspended"), ("resume", "Running")):
+        assert f'action="{path}/{operation}"' in page(host, path)
+        assert host.post(f"{path}/{operation}").status_code == 303
+        host.wait_for(instance_id, status)
+    assert host.post(f"{path}/raise", data={"name": "approve", "data": "{"}).status_code == 400
+    assert host.post(f"{path}/raise", data={"name": "approve", "data": '{"ok": 1}'}).status_code == 303
+    eventually(lambda: "ExecutionCompleted" in page(host, path))
+    kinds = re.findall(r"</span> (\w+)<?", page(host, path).split("History")[1])
+    assert kinds[0] == "ExecutionStarted"
+    assert "EventRaised" in kinds
+
+
+def test_texts_are_escaped(host: Host) -> None:
+    """What users put into inputs and names cannot become markup."""
+    instance_id = host.start("approval", "<script>alert(1)</script>")
+    host.wait_for(instance_id)
+    assert "<script>" not in page(host, f"/emulator/instances/{instance_id}")
+
+
+def test_another_sites_page_cannot_press_buttons(host: Host) -> None:
+    """A form posted from a foreign origin is refused; an unknown instance is 404."""
+    foreign = {"Origin": "https://evil.example"}
+    assert host.post("/emulator/instances/x/terminate", headers=foreign).status_code == 403
+    assert host.get("/emulator/instances/nobody").status_code == 404
