@@ -6,10 +6,10 @@ Rules of a subscription replace its `$Default` rule, which selects everything an
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.descriptions import (
@@ -19,6 +19,7 @@ from emulator.bus.broker.descriptions import (
     SubscriptionDescription,
     TopicDescription,
 )
+from emulator.bus.broker.errors import InvalidRequest
 from emulator.bus.broker.filters import CorrelationFilter, Filter
 from emulator.bus.broker.sql import SqlAction, SqlFilter
 from emulator.bus.broker.sql_tokens import InvalidExpression
@@ -59,6 +60,9 @@ _CORRELATION = (
     "SessionId",
     "To",
 )
+
+
+_T = TypeVar("_T")
 
 
 class ConfigurationError(Exception):
@@ -151,13 +155,13 @@ def parse(document: Any) -> Topology:
 def _queue(value: Any, where: str) -> QueueDescription:
     item = _mapping(value, where)
     _known(item, ("Name", "Properties"), where)
-    return QueueDescription(_name(item, where), **_properties(item, _QUEUE, where))
+    return _described(QueueDescription, item, _QUEUE, where)
 
 
 def _topic(value: Any, where: str) -> tuple[TopicDescription, tuple[SubscriptionDescription, ...]]:
     item = _mapping(value, where)
     _known(item, ("Name", "Properties", "Subscriptions"), where)
-    topic = TopicDescription(_name(item, where), **_properties(item, _TOPIC, where))
+    topic = _described(TopicDescription, item, _TOPIC, where)
     subscriptions = tuple(
         _subscription(entry, f"{where}.Subscriptions[{i}]")
         for i, entry in enumerate(_list(item, "Subscriptions", where))
@@ -172,7 +176,7 @@ def _topic(value: Any, where: str) -> tuple[TopicDescription, tuple[Subscription
 def _subscription(value: Any, where: str) -> SubscriptionDescription:
     item = _mapping(value, where)
     _known(item, ("Name", "Properties", "Rules"), where)
-    queue = QueueDescription(_name(item, where), **_properties(item, _SUBSCRIPTION, where))
+    queue = _described(QueueDescription, item, _SUBSCRIPTION, where)
     rules = tuple(
         _rule(entry, f"{where}.Rules[{i}]") for i, entry in enumerate(_list(item, "Rules", where, optional=True))
     )
@@ -222,6 +226,15 @@ def _correlation(properties: Mapping[str, Any], where: str) -> Filter:
     if not system and not application:
         raise ConfigurationError(f"{where} names no property")
     return CorrelationFilter(system, dict(application))
+
+
+def _described(
+    kind: Callable[..., _T], item: Mapping[str, Any], known: Mapping[str, tuple[str, Any]], where: str
+) -> _T:
+    try:
+        return kind(_name(item, where), **_properties(item, known, where))
+    except InvalidRequest as error:
+        raise ConfigurationError(f"{where}.Properties: {error}") from error
 
 
 def _properties(item: Mapping[str, Any], known: Mapping[str, tuple[str, Any]], where: str) -> dict[str, Any]:

@@ -52,6 +52,8 @@ MANAGEMENT_SUFFIX = "/$management"
 MAX_MESSAGE_BYTES = 256 * 1024
 #: Requests may wait for the credit of their reply link; more than this many are a client's mistake.
 _MAX_WAITING_REPLIES = 1000
+#: More unsent bytes than this, and a peer gets no more messages for the moment.
+_MAX_UNSENT_BYTES = 1024 * 1024
 
 
 def entity_path(address: str) -> str:
@@ -96,7 +98,7 @@ class Gateway:
         self._broker = broker
         self.connection = connection
         self._max_message_bytes = max_message_bytes
-        self.paused = False
+        self._paused = self._was_behind = False
         self._claims = rights
         self._expiry: Timer | None = None
         self._senders: dict[IncomingLink, Destination] = {}
@@ -126,6 +128,7 @@ class Gateway:
                     if error:
                         peer = self.connection.remote_container_id or "?"
                         log.warning("connection closed peer=%s reason=%s", peer, error)
+        self.catch_up()
 
     # Ends that the broker makes
 
@@ -174,14 +177,24 @@ class Gateway:
     # Flow of bytes
 
     def pause(self) -> None:
-        """The peer does not read what it is sent: no more messages for it."""
-        self.paused = True
+        """The transport has taken all it can."""
+        self._paused = True
 
     def resume(self) -> None:
-        """The peer reads again."""
-        self.paused = False
-        for consumer in list(self._consumers.values()):
-            consumer.want()
+        """The transport takes more."""
+        self._paused = False
+        self.catch_up()
+
+    def is_behind(self) -> bool:
+        """So much waits for this peer that it gets no more messages until it has read some."""
+        self._was_behind = self._paused or self.connection.unsent_bytes > _MAX_UNSENT_BYTES
+        return self._was_behind
+
+    def catch_up(self) -> None:
+        """Lets the receivers that were held back have more, if the peer is no longer behind."""
+        if self._was_behind and not self.is_behind():
+            for consumer in list(self._consumers.values()):
+                consumer.want()
 
     # Links
 

@@ -71,7 +71,7 @@ class Management:
             return handler(self, body)
         except BusError as error:
             return Reply(error.status, condition=error.condition, description=error.description)
-        except (DecodeError, KeyError, TypeError, ValueError) as error:
+        except (DecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
             text = f"The request '{operation}' cannot be read: {type(error).__name__} {error}"
             return Reply(400, condition="amqp:decode-error", description=text)
 

@@ -39,8 +39,8 @@ def render(message: Message) -> bytes:
 class Peer(Protocol):
     """The client at the other end."""
 
-    paused: bool
-    """It does not read; what it would be sent waits in the queue."""
+    def is_behind(self) -> bool:
+        """It has not read what it was sent; more waits in the queue until it has, and `want` is called then."""
 
 
 class LinkConsumer:
@@ -54,7 +54,7 @@ class LinkConsumer:
 
     @property
     def credit(self) -> int:
-        return 0 if self._peer.paused or self.link.closed else self.link.credit
+        return 0 if self.link.closed or self._peer.is_behind() else self.link.credit
 
     def want(self) -> None:
         """There is new credit, or the peer reads again."""

@@ -10,9 +10,9 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from emulator.bus.amqp.connection import IDLE_TIMEOUT_MS, Connection, State
 from emulator.bus.broker.broker import Broker
@@ -72,8 +72,8 @@ class Listener:
         if self._socket is not None:
             self._socket.close()
 
-    def _start(self, work: object) -> None:
-        task = asyncio.ensure_future(work)  # type: ignore[call-overload]  # the stubs want the coroutine's own type
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -304,6 +304,7 @@ class Client(asyncio.Protocol):
             return
         if data:
             self._wire.write(data)
+            self.gateway.catch_up()
         if ends:
             self._wire.close()
 

@@ -21,6 +21,7 @@ from emulator.bus.broker.topic import Subscription, Topic
 
 _NS = {"s": SERVICE_BUS}
 _COUNTS_NAMESPACE = "http://schemas.microsoft.com/netservices/2011/06/servicebus"
+_LONGEST_LOCK_MS = 300_000
 _COUNTS = {
     "ActiveMessageCount": "active",
     "DeadLetterMessageCount": "dead_letter",
@@ -72,10 +73,8 @@ def _changed(properties: tuple[fields.Property, ...], old: Any, element: Element
 
 
 def _checked(queue: QueueDescription) -> QueueDescription:
-    if queue.lock_duration_ms is None or not 0 < queue.lock_duration_ms <= 300_000:
+    if queue.lock_duration_ms > _LONGEST_LOCK_MS:
         raise InvalidRequest("LockDuration is at most PT5M.")
-    if queue.max_delivery_count < 1:
-        raise InvalidRequest("MaxDeliveryCount is at least 1.")
     return queue
 
 

@@ -63,6 +63,8 @@ class Connection:
         self.remote_container_id = ""
         self.heartbeat_every_ms = 0
         """How often the peer wants to hear from us; 0: it does not care."""
+        self.unsent_bytes = 0
+        """Output not taken yet, and transfers that wait for the peer's session window."""
         self.on_output: Callable[[], None] = lambda: None
         """Called when there is output again after there was none."""
 
@@ -89,6 +91,7 @@ class Connection:
             return b""
         data = b"".join(self._output)
         self._output.clear()
+        self.unsent_bytes -= len(data)
         return data
 
     def send(self, body: Body, channel: int = 0, payload: bytes = b"") -> None:
@@ -108,6 +111,7 @@ class Connection:
         if not self._output:
             self.on_output()
         self._output.append(data)
+        self.unsent_bytes += len(data)
 
     def close(self, condition: str | None = None, description: str = "") -> None:
         """Ends the connection from our side."""

@@ -89,6 +89,7 @@ class Session:
             del self._unsettled[delivery_id]
         kept = [entry for entry in self._waiting if entry[0] is not link]
         if len(kept) != len(self._waiting):
+            self._connection.unsent_bytes -= sum(len(entry[2]) for entry in self._waiting if entry[0] is link)
             self._waiting = deque(kept)
 
     def receive(self, body: Body, payload: bytes) -> Iterator[Event]:
@@ -238,12 +239,14 @@ class Session:
     def _enqueue(self, link: OutgoingLink, transfer: Transfer, payload: bytes) -> None:
         if self._waiting or self._remote_window <= 0:
             self._waiting.append((link, transfer, payload))
+            self._connection.unsent_bytes += len(payload)
         else:
             self._send_transfer(transfer, payload)
 
     def _flush_waiting(self) -> None:
         while self._waiting and self._remote_window > 0:
             _, transfer, payload = self._waiting.popleft()
+            self._connection.unsent_bytes -= len(payload)
             self._send_transfer(transfer, payload)
 
     def _send_transfer(self, transfer: Transfer, payload: bytes) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from emulator.bus.broker.errors import InvalidRequest
 from emulator.bus.broker.filters import Filter, TrueFilter
 from emulator.bus.broker.sql import SqlAction
 
@@ -48,6 +49,13 @@ class QueueDescription:
     kept: Kept = ()
     """Properties of the management API that are kept and given back, and mean nothing here."""
 
+    def __post_init__(self) -> None:
+        _check_durations(
+            LockDuration=self.lock_duration_ms, DuplicateDetectionHistoryTimeWindow=self.duplicate_window_ms
+        )
+        if self.max_delivery_count < 1:
+            raise InvalidRequest("MaxDeliveryCount is at least 1.")
+
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
@@ -58,6 +66,15 @@ class TopicDescription:
     max_size_bytes: int = 1024 * 1024 * 1024
     status: str = "Active"
     kept: Kept = ()
+
+    def __post_init__(self) -> None:
+        _check_durations(DuplicateDetectionHistoryTimeWindow=self.duplicate_window_ms)
+
+
+def _check_durations(**durations: int | None) -> None:
+    for name, ms in durations.items():
+        if ms is None or ms <= 0:
+            raise InvalidRequest(f"{name} is longer than nothing and shorter than for ever.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,10 @@ class CorrelationFilter:
     def matches(self, content: Content) -> bool:
         if self.system:
             properties = content.system_properties()
-            if any(str(properties.get(name)) != value for name, value in self.system.items()):
-                return False
+            for name, value in self.system.items():
+                found = properties.get(name)
+                if found is None or str(found) != value:
+                    return False
         if self.application:
             properties = content.application_properties()
             return all(_equal(properties.get(name), value) for name, value in self.application.items())

@@ -50,6 +50,8 @@ class Origin:
 
     sequence_number: int | None = None
     """Its number in the topic."""
+    time_to_live_ms: int | None = None
+    """The topic's default; None: it has none."""
     hops: int = 0
     """How many times it was forwarded; Azure gives up after the fourth."""
     dead_letter_source: str | None = None

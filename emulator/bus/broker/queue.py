@@ -11,14 +11,15 @@ import heapq
 import uuid
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
+from emulator.bus.broker.consumer import Consumer
 from emulator.bus.broker.descriptions import QueueDescription
 from emulator.bus.broker.errors import BusError, MessageLockLost, MessageNotFound, QuotaExceeded
 from emulator.bus.broker.message import SENDER, Content, Message, MessageState, Origin
 from emulator.bus.broker.schedule import Counter, Environment, Schedule
+from emulator.bus.broker.shelf import Shelf, first_of
 
 TTL_EXPIRED = ("TTLExpiredException", "The message expired and was dead lettered.")
 MAX_DELIVERY = "MaxDeliveryCountExceeded"
@@ -27,23 +28,8 @@ MAX_HOPS = 4
 REASON, DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
 
 
-class Consumer(Protocol):
-    """A receiver as the queue sees it."""
-
-    @property
-    def credit(self) -> int:
-        """How many messages it would take now."""
-
-    @property
-    def settles_on_send(self) -> bool:
-        """Receive-and-delete: what it is given is gone from the queue."""
-
-    def deliver(self, message: Message) -> None:
-        """Takes one message, locked for it (by `message.lock_token`) unless it settles on send."""
-
-
-class MessageQueue:
-    """The messages of one entity. `dead_letters` is None for a dead-letter queue itself."""
+class MessageQueue(Shelf):
+    """One entity's messages and receivers. `dead_letters` is None for a dead-letter queue itself."""
 
     def __init__(
         self,
@@ -53,20 +39,17 @@ class MessageQueue:
         counter: Counter,
         dead_letters: MessageQueue | None,
     ) -> None:
-        self.path = path
+        super().__init__(path, environment)
         self.description = description
         self.dead_letters = dead_letters
         self.transfer_dead_letters: MessageQueue | None = None
         """Messages that could not be forwarded."""
-        self._env = environment
         self.counter = counter
-        self._messages: dict[int, Message] = {}
         self._ready: list[int] = []
         self._locked: dict[uuid.UUID, Message] = {}
         self._consumers: deque[Consumer] = deque()
         self._pumping = False
         self.schedule = Schedule(path, environment, counter, self.enqueue)
-        self.size_bytes = 0
         self.created_at_ms = self.updated_at_ms = self.accessed_at_ms = environment.clock.now_ms()
         self.repeats = 0
         """A fault that tests can set: so many messages come once more though they were completed."""
@@ -99,7 +82,7 @@ class MessageQueue:
         message = self._message(content, origin)
         lives_ms = [
             ms
-            for ms in (content.time_to_live_ms, self.description.default_time_to_live_ms)
+            for ms in (content.time_to_live_ms, origin.time_to_live_ms, self.description.default_time_to_live_ms)
             if ms is not None and self.dead_letters is not None
         ]
         if lives_ms:
@@ -117,7 +100,9 @@ class MessageQueue:
             self.enqueue_dead(content, origin, "MaxTransferHopCountExceeded", text)
             return
         try:
-            self._env.forward(target, content, replace(origin, hops=origin.hops + 1))
+            self._env.forward(
+                target, content, Origin(hops=origin.hops + 1, dead_letter_source=origin.dead_letter_source)
+            )
         except BusError as error:
             assert self.transfer_dead_letters is not None
             text = f"Forwarding to '{target}' failed: {error}"
@@ -144,8 +129,7 @@ class MessageQueue:
             self._admit(message)
 
     def _admit(self, message: Message) -> None:
-        self._messages[message.sequence_number] = message
-        self.size_bytes += message.content.size
+        self._keep(message)
         if message.expires_at_ms is not None:
             message.expiry_timer = self._env.timers.at(message.expires_at_ms, partial(self._expire, message))
         if message.state is MessageState.ACTIVE:
@@ -318,22 +302,6 @@ class MessageQueue:
             self._offer(message)
             self.pump()
 
-    def _change(self, message: Message, changes: Mapping[str, Any] | None) -> None:
-        if changes:
-            before = message.content.size
-            message.content = message.content.with_changes(changes)
-            self.size_bytes += message.content.size - before
-            self._env.store.put(self.path, message)
-
-    def _remove(self, message: Message) -> None:
-        message.removed = True
-        del self._messages[message.sequence_number]
-        self.size_bytes -= message.content.size
-        if message.expiry_timer is not None:
-            message.expiry_timer.cancel()
-            message.expiry_timer = None
-        self._env.store.delete(self.path, message.sequence_number)
-
     # Dead letters
 
     def _is_expired(self, message: Message) -> bool:
@@ -365,7 +333,7 @@ class MessageQueue:
         if target is not None and message.forwarded < MAX_HOPS:
             source = self.path.rpartition("/")[0]
             with contextlib.suppress(BusError):
-                self._env.forward(target, content, Origin(None, message.forwarded + 1, source))
+                self._env.forward(target, content, Origin(hops=message.forwarded + 1, dead_letter_source=source))
                 return
         dead = Message(
             content,
@@ -385,12 +353,7 @@ class MessageQueue:
     def peek(self, from_sequence_number: int, count: int, session_id: str | None = None) -> list[Message]:
         """Messages in any state, in order of sequence number, untouched; those of one session if given."""
         everything = {**self._messages, **self.schedule.messages} if self.schedule.messages else self._messages
-        wanted = (
-            number
-            for number, message in everything.items()
-            if number >= from_sequence_number and session_id in (None, message.content.session_id)
-        )
-        return [everything[number] for number in heapq.nsmallest(count, wanted)]
+        return first_of(everything, from_sequence_number, count, session_id)
 
     def receive_deferred(self, sequence_numbers: list[int], *, delete: bool) -> list[Message]:
         """Deferred messages by number, all or none; locked, or gone if `delete`."""

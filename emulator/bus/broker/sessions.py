@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from emulator.bus.broker.consumer import Consumer
 from emulator.bus.broker.descriptions import QueueDescription
 from emulator.bus.broker.errors import InvalidRequest, SessionCannotBeLocked, SessionLockLost
 from emulator.bus.broker.message import Content, Message
-from emulator.bus.broker.queue import Consumer, MessageQueue
+from emulator.bus.broker.queue import MessageQueue
 from emulator.bus.broker.schedule import Counter, Environment
 from emulator.bus.broker.timers import Timer
 

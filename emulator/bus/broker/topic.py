@@ -88,7 +88,11 @@ class Topic:
                 subscription.queue.check(copy)
 
     def _distribute(self, content: Content, selections: list[tuple[Subscription, Selection]], origin: Origin) -> None:
-        copied = replace(origin, sequence_number=self._counter.next())
+        copied = replace(
+            origin,
+            sequence_number=self._counter.next(),
+            time_to_live_ms=self.description.default_time_to_live_ms,
+        )
         for subscription, selection in selections:
             subscription.take(content, selection, copied)
 

@@ -107,6 +107,8 @@ def rule(**properties: Any) -> dict[str, Any]:
         (document([{"Properties": {}}]), r"Queues\[0\].Name is missing"),
         (document([{"Name": "q", "Properties": {"LockDuration": "1m"}}]), "LockDuration: '1m' is no ISO 8601"),
         (document([{"Name": "q", "Properties": {"LockDuration": 60}}]), "LockDuration"),
+        (document([{"Name": "q", "Properties": {"LockDuration": "P10675199D"}}]), "shorter than for ever"),
+        (document([{"Name": "q", "Properties": {"MaxDeliveryCount": 0}}]), "at least 1"),
         (document([{"Name": "q", "Properties": {"MaxDeliveryCount": "3"}}]), "MaxDeliveryCount: a int expected"),
         (document([{"Name": "q", "Properties": {"ForwardTo": "x"}}]), "forwards to 'x', which is not configured"),
         (document([{"Name": "q"}, {"Name": "Q"}]), "two entities are named 'q'"),

@@ -38,6 +38,7 @@ from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.descriptions import QueueDescription
 from emulator.bus.claims import Claims
 from emulator.bus.gateway import Gateway
+from emulator.bus.sas import SasKey
 from tests.emulator.bus.fakes import StillClock
 
 MESSAGE = b"\x00\x53\x75\xa0\x02hi"
@@ -46,8 +47,8 @@ MESSAGE = b"\x00\x53\x75\xa0\x02hi"
 class Peer:
     """A client that speaks in frames."""
 
-    def __init__(self, broker: Broker, max_message_bytes: int = 1000) -> None:
-        claims = Claims(None, broker.clock)
+    def __init__(self, broker: Broker, max_message_bytes: int = 1000, claims: Claims | None = None) -> None:
+        claims = claims or Claims(None, broker.clock)
         self.connection = Connection("test", claims.authenticate)
         self.gateway = Gateway(broker, self.connection, claims, max_message_bytes)
         self._buffer = FrameBuffer(MAX_FRAME_BYTES)
@@ -218,6 +219,35 @@ def test_a_bad_handle_ends_the_session_only(broker: Broker) -> None:
     assert end.error.condition == "amqp:session:unattached-handle"
     [begun] = peer.say(Begin(None, 0, 100, 100), channel=1)
     assert isinstance(begun, Begin)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "response", "lets_in"),
+    [
+        ("ANONYMOUS", b"", True),
+        ("EXTERNAL", b"", True),
+        ("MSSBCBS", b"", True),
+        ("PLAIN", b"\0Owner\0key", True),
+        ("PLAIN", b"\0Owner\0wrong", False),
+        ("PLAIN", b"nonsense", False),
+        ("SCRAM-SHA-256", b"", False),
+    ],
+)
+def test_sasl(broker: Broker, mechanism: str, response: bytes, lets_in: bool) -> None:
+    """All of Azure's mechanisms are there; PLAIN must bring the right key when one is set, and needs no token then."""
+    claims = Claims(SasKey("Owner", "key"), broker.clock)
+    peer = Peer(broker, claims=claims)
+    peer.feed(SASL_HEADER + encode_frame(SaslInit(mechanism, response), kind=SASL_FRAME))
+    assert peer.connection.take_output()[-2:] == (b"\x50\x00" if lets_in else b"\x50\x01")
+    assert (peer.connection.state is State.AMQP_HEADER) == lets_in
+    if lets_in:
+        peer.feed(AMQP_HEADER)
+        peer.connection.take_output()
+        peer.say(Open("peer"), Begin(None, 0, 100, 100))
+        answers = peer.attach_sender()
+        refused = [body for body in answers if isinstance(body, Detach)]
+        assert bool(refused) == (mechanism != "PLAIN")
+        assert all(body.error.condition == "amqp:unauthorized-access" for body in refused)
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n", b"AMQP\x00\x00\x09\x01", b"\x16\x03\x01", AMQP_HEADER])

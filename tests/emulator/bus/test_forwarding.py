@@ -5,7 +5,7 @@ from __future__ import annotations
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
 from emulator.bus.broker.queue import DESCRIPTION, REASON, MessageQueue
-from tests.emulator.bus.fakes import Receiver, StillClock, Text, text_of
+from tests.emulator.bus.fakes import Receiver, StillClock, Text, advance, text_of
 
 
 def texts(queue: MessageQueue | None) -> list[str]:
@@ -22,6 +22,24 @@ def test_a_chain_of_entities() -> None:
     last = broker.add_queue(QueueDescription("last"))
     broker.destination("first").send(Text("x"))
     assert (texts(first), texts(middle.queue), texts(last)) == ([], [], ["x"])
+
+
+def test_the_topics_time_to_live_counts_too() -> None:
+    """Of the message's, the topic's and the subscription's time the shortest rules; a forwarded copy starts anew."""
+    clock = StillClock()
+    broker = Broker(clock)
+    broker.add_topic(TopicDescription("t", default_time_to_live_ms=1000))
+    description = QueueDescription("s", default_time_to_live_ms=5000)
+    queue = broker.add_subscription("t", SubscriptionDescription(description)).queue
+    broker.add_queue(QueueDescription("target"))
+    broker.add_subscription("t", SubscriptionDescription(QueueDescription("f", forward_to="target")))
+    broker.destination("t").send(Text("topic's"))
+    broker.destination("t").send(Text("own", time_to_live_ms=10))
+    advance(broker, clock, 10)
+    assert texts(queue) == ["topic's"]
+    advance(broker, clock, 990)
+    assert texts(queue) == []
+    assert texts(broker.queue("target")) == ["topic's"]
 
 
 def test_a_circle_ends_in_the_dead_letters() -> None:

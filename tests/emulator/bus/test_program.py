@@ -164,6 +164,21 @@ def test_faults(own_bus: Bus) -> None:
             post(own_bus, "/faults", wrong)
 
 
+def test_messages_above_the_standard_size() -> None:
+    """The limit can be raised to that of Premium."""
+    bus = start_bus("--queue", "q", "--max-message-bytes", str(100 * 1024 * 1024))
+    try:
+        body = bytes(range(256)) * 12_000
+        with ServiceBusClient.from_connection_string(bus.connection_string) as client:
+            with client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:
+                sender.send_messages(ServiceBusMessage(body))
+                [message] = receiver.receive_messages(max_wait_time=WAIT_S)
+                receiver.complete_message(message)
+        assert b"".join(message.body) == body
+    finally:
+        assert bus.stop() == 0
+
+
 def test_what_there_is_to_see(own_bus: Bus) -> None:
     """The page names the entities, the metrics are Prometheus text, the rest is not found."""
     with urllib.request.urlopen(own_bus.admin_url) as response:

@@ -1,0 +1,53 @@
+"""The server with a peer that does not read."""
+
+from __future__ import annotations
+
+import asyncio
+
+from emulator.bus.amqp.encoder import encode_described
+from emulator.bus.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADER, encode_frame
+from emulator.bus.amqp.message import DATA, AmqpMessage
+from emulator.bus.amqp.performatives import Attach, Begin, Flow, Open, SaslInit, Source, Target
+from emulator.bus.broker.broker import Broker
+from emulator.bus.broker.descriptions import QueueDescription
+from emulator.bus.clock import SystemClock
+from emulator.bus.server import BusServer
+
+COUNT, BODY_BYTES = 300, 200_000
+PATIENCE_S = 15
+
+
+async def test_a_receiver_that_does_not_read_gets_no_more_until_it_does() -> None:
+    """With all the credit in the world it is handed a few megabytes; the rest stays free for others."""
+    broker = Broker(SystemClock())
+    queue = broker.add_queue(QueueDescription("q"))
+    message = AmqpMessage.parse(encode_described(DATA, bytes(BODY_BYTES)))
+    for _ in range(COUNT):
+        broker.destination("q").send(message)
+    server = BusServer(broker)
+    port = await server.listen("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1000)
+    try:
+        writer.write(SASL_HEADER + encode_frame(SaslInit("ANONYMOUS"), kind=SASL_FRAME) + AMQP_HEADER)
+        attach = Attach("r", 0, True, 0, 1, Source("q"), Target("x"))
+        for body in (
+            Open("peer"),
+            Begin(None, 0, 1_000_000, 1000),
+            attach,
+            Flow(0, 1_000_000, 0, 100, 0, 0, 1_000_000),
+        ):
+            writer.write(encode_frame(body))
+        async with asyncio.timeout(PATIENCE_S):
+            while queue.counts()["locked"] == 0:  # noqa: ASYNC110 - the broker has no event for tests
+                await asyncio.sleep(0.01)
+            # What the kernel and our own buffer take, and not more: twice in a row the same number.
+            before = -1
+            while (locked := queue.counts()["locked"]) != before:
+                before = locked
+                await asyncio.sleep(0.2)
+            assert 0 < locked < COUNT / 2
+            while queue.counts()["locked"] < COUNT:
+                assert await reader.read(1_000_000)
+    finally:
+        writer.close()
+        await server.close()
