@@ -253,8 +253,8 @@ class Orchestrations(Protocol):
     async def state(self, instance_id: str) -> InstanceState:
         """Raises OrchestrationUnavailable."""
 
-    async def purge(self, instance_id: str) -> None:
-        """Removes an ended instance's history; one that is gone is fine. Raises OrchestrationUnavailable."""
+    async def purge_completed(self, before: datetime) -> int:
+        """Removes the histories of completed instances created before then. Raises OrchestrationUnavailable."""
 
     async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
         """Raises InstanceNotFound, InstanceEnded, OrchestrationUnavailable."""

@@ -32,6 +32,8 @@ MAX_JOBS = 500
 
 #: a creation without rows is withdrawn after this
 WITHDRAW_AFTER = timedelta(minutes=5)
+#: how long the history of a completed orchestration is kept, for people to look at
+HISTORY_LIVES = timedelta(hours=1)
 #: beyond a deadline, before the orchestration's own timer counts as lost
 GRACE = timedelta(seconds=60)
 #: between two looks at a job that is in order, at the least
@@ -79,6 +81,8 @@ async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bo
             except LuciusError as fault:
                 telemetry.warn("SWEEP_FAILED", jobId=active.job_id, reason=str(fault))
                 swept.did(active.job_id, "failed, the next sweep tries again")
+    if not dry_run and now.minute == 0:
+        await _purge(orchestrations, now)
     telemetry.info(
         "SWEPT",
         looked_at=swept.looked_at,
@@ -87,6 +91,14 @@ async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bo
         dry_run=dry_run or None,
     )
     return swept
+
+
+async def _purge(orchestrations: Orchestrations, now: datetime) -> None:
+    """Once an hour: the ledger holds the truth, histories only grow."""
+    try:
+        await orchestrations.purge_completed(now - HISTORY_LIVES)
+    except LuciusError as fault:
+        telemetry.warn("PURGE_FAILED", reason=str(fault))
 
 
 async def _look(context: Context, orchestrations: Orchestrations, active: Active, swept: Swept) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.memory import MemoryDeadReplies, MemoryIndex, MemoryLedger, MemoryRejected
 from shared.contracts.messages import Directive
 from shared.core.directive import message_id
 from shared.core.job import Record
@@ -54,6 +54,7 @@ class RecordingOrchestrations:
     unknown: bool = False
     #: what the engine says of an instance; started ones are alive
     states: dict[str, InstanceState] = field(default_factory=dict)
+    purged_before: datetime | None = None
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
         self.started.append(instance_id)
@@ -62,8 +63,9 @@ class RecordingOrchestrations:
     async def state(self, instance_id: str) -> InstanceState:
         return self.states.get(instance_id, InstanceState.NOT_FOUND)
 
-    async def purge(self, instance_id: str) -> None:
-        self.states.pop(instance_id, None)
+    async def purge_completed(self, before: datetime) -> int:
+        self.purged_before = before
+        return 0
 
     async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
         if self.unknown:
@@ -97,6 +99,7 @@ class World:
     orchestrations: RecordingOrchestrations
     clock: StillClock
     lanes: QuietLanes
+    dead_replies: MemoryDeadReplies
 
     async def job(self, job_id: str) -> Record:
         stored = await self.ledger.read(job_id)
@@ -108,6 +111,7 @@ class World:
 def world() -> World:
     ledger, index, rejected = MemoryLedger(), MemoryIndex(), MemoryRejected()
     publisher, clock, lanes = RecordingPublisher(), StillClock(), QuietLanes()
+    dead_replies = MemoryDeadReplies()
     numbers = itertools.count(1)
 
     async def no_sleep(seconds: float) -> None:
@@ -126,10 +130,11 @@ def world() -> World:
         rejected=rejected,
         publisher=publisher,
         lanes=lanes,
+        dead_replies=dead_replies,
         admission=Admission(),
         clock=clock,
         sleep=no_sleep,
         random=lambda: 0.5,
         new_job_id=lambda: f"job_{next(numbers)}",
     )
-    return World(context, ledger, index, rejected, publisher, RecordingOrchestrations(), clock, lanes)
+    return World(context, ledger, index, rejected, publisher, RecordingOrchestrations(), clock, lanes, dead_replies)

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -165,3 +166,13 @@ async def test_a_fault_with_one_job_does_not_stop_the_sweep(world: World) -> Non
     world.clock.advance(61)
     assert await swept(world) == ["failed, the next sweep tries again", "start"]
     assert world.orchestrations.started == [second]
+
+
+async def test_histories_are_purged_once_an_hour(world: World) -> None:
+    """Histories of completed orchestrations go an hour after their creation; no sweep but the hour's asks for it."""
+    await swept(world)
+    assert world.orchestrations.purged_before == world.clock.now() - timedelta(hours=1)
+    world.orchestrations.purged_before = None
+    world.clock.advance(60)
+    await swept(world)
+    assert world.orchestrations.purged_before is None
