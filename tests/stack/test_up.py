@@ -147,3 +147,16 @@ def test_a_second_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(STOP_TIMEOUT_S) in (0, 130)
     until(lambda: all(is_gone(pid) for pid in pids), "a child outlived the second Ctrl-C")
+
+
+def test_the_two_commands_can_be_pasted(stack: RunningStack) -> None:
+    """The `curl` and the `lucius submit` that `up` prints work as they stand."""
+    said = (stack.data / "up.stderr").read_text()
+    curl = next(line for line in said.splitlines() if line.startswith("curl "))
+    lucius = next(line for line in said.splitlines() if " submit " in line and "--watch" in line)
+    for command, words in ((curl, '"jobId"'), (lucius, "400 litres")):
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=STOP_TIMEOUT_S, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert words in done.stdout
