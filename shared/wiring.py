@@ -13,6 +13,7 @@ from azure.identity.aio import DefaultAzureCredential
 from shared.adapters.blob_texts import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.protocol_files import load_registry
+from shared.adapters.servicebus_dead_replies import ServiceBusDeadReplies
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.tables_account import TablesAccount
@@ -58,6 +59,7 @@ class Wiring:
             credential=_credential(settings.servicebus_connection),
         )
         lanes = ServiceBusLanes(publisher.client, settings.reply_prefix, settings.reply_subscription)
+        dead_replies = ServiceBusDeadReplies(publisher.client, settings.reply_prefix, settings.reply_subscription)
         return Context(
             settings=settings,
             registry=self.registry,
@@ -66,6 +68,7 @@ class Wiring:
             rejected=rejected,
             publisher=publisher,
             lanes=lanes,
+            dead_replies=dead_replies,
             admission=Admission(),
             clock=SystemClock(),
             sleep=asyncio.sleep,

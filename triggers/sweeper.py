@@ -31,6 +31,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             {
                 "dryRun": swept.dry_run,
                 "looked_at": swept.looked_at,
+                "dead_replies": swept.dead_replies,
                 "actions": swept.actions,
                 "more": swept.more,
             },

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from shared.core.registry import Registry
 from shared.operations.admission import Admission
-from shared.ports import Clock, DirectivePublisher, Index, Lanes, Ledger, RejectedMessages
+from shared.ports import Clock, DeadReplies, DirectivePublisher, Index, Lanes, Ledger, RejectedMessages
 from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not
@@ -25,6 +25,7 @@ class Context:
     rejected: RejectedMessages
     publisher: DirectivePublisher
     lanes: Lanes
+    dead_replies: DeadReplies
     admission: Admission
     clock: Clock
     sleep: Sleep

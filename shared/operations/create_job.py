@@ -20,7 +20,7 @@ from shared.operations.context import Context
 from shared.ports import Claim, Orchestrations, Stored
 
 #: a claim that is taken between our look and our write is looked at again so often
-_MAX_CLAIM_RACES = 20
+MAX_CLAIM_RACES = 20
 _CLAIM_RACE_WAIT_S = 0.2
 
 
@@ -49,7 +49,7 @@ async def create_job(
     request = validate(context, envelope, correlation_id)
     identity = digests(envelope)
     tenant = normalise(envelope.tenant_id)
-    for _ in range(_MAX_CLAIM_RACES):
+    for _ in range(MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, identity.claim)
         live = claim is not None and not expired(context, claim)
         if claim is not None and live:
@@ -62,27 +62,33 @@ async def create_job(
                 )
             return Created(await _finish(context, orchestrations, request, claim), replayed=True)
         record, event = planned(context, request, context.new_job_id(), context.clock.now())
-        await context.admission.admit(context.index, context.settings, context.clock.now(), record.job.mode)
-        try:
-            await context.index.reserve(
-                record.job, replacing=claim, tenant_limit=context.settings.max_inflight_per_tenant
-            )
-        except LimitReached:
-            limit = context.settings.max_inflight_per_tenant
-            raise refusal("LUCIUS_MAX_INFLIGHT_PER_TENANT", f"tenant {tenant!r} has {limit} active jobs") from None
-        except (AlreadyExists, Conflict):
-            # taken meanwhile; where it holds our own job id, an earlier try of this very write went through
-            taken = await context.index.read_claim(tenant, identity.claim)
-            if taken is None or taken.job_id != record.job.job_id:
-                await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
-                continue
-        context.admission.admitted(record.job.mode)
-        stored = await _write(context, record, event)
-        _refuse_withdrawn(stored)
+        if not await reserve(context, record, replacing=claim):
+            continue
+        stored = await write_rows(context, record, event)
+        refuse_withdrawn(stored)
         await orchestrations.start(stored.record.job.instance_id, orchestration_input(stored.record))
         telemetry.info("JOB_CREATED", jobId=record.job.job_id, tenant_id=tenant, lane=request.route.lane)
         return Created(stored, replayed=False)
     raise LedgerUnavailable("the claim of this request changes hands too often; try again")
+
+
+async def reserve(context: Context, record: Record, *, replacing: Claim | None) -> bool:
+    """Whether the job has its claim now; False: look again, another was faster. Raises Refusal (429), Transient."""
+    job = record.job
+    await context.admission.admit(context.index, context.settings, context.clock.now(), job.mode)
+    limit = context.settings.max_inflight_per_tenant
+    try:
+        await context.index.reserve(job, replacing=replacing, tenant_limit=limit)
+    except LimitReached:
+        raise refusal("LUCIUS_MAX_INFLIGHT_PER_TENANT", f"tenant {job.tenant!r} has {limit} active jobs") from None
+    except (AlreadyExists, Conflict):
+        # taken meanwhile; where it holds our own job id, an earlier try of this very write went through
+        taken = await context.index.read_claim(job.tenant, job.idempotency_hash)
+        if taken is None or taken.job_id != job.job_id:
+            await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
+            return False
+    context.admission.admitted(job.mode)
+    return True
 
 
 def validate(context: Context, envelope: Envelope, correlation_id: str | None = None) -> Checked:
@@ -143,8 +149,8 @@ async def _finish(context: Context, orchestrations: Orchestrations, request: Che
     stored = await context.ledger.read(claim.job_id)
     if stored is None:
         record, event = planned(context, request, claim.job_id, claim.created_at)
-        stored = await _write(context, record, event)
-    _refuse_withdrawn(stored)
+        stored = await write_rows(context, record, event)
+    refuse_withdrawn(stored)
     job = stored.record.job
     if job.status is JobStatus.QUEUED and job.attempts_total == 0:
         # perhaps it was never started; an instance that runs is left alone
@@ -152,7 +158,8 @@ async def _finish(context: Context, orchestrations: Orchestrations, request: Che
     return stored
 
 
-async def _write(context: Context, record: Record, event: Event) -> Stored:
+async def write_rows(context: Context, record: Record, event: Event) -> Stored:
+    """The job's rows, whoever wrote them. Raises LedgerUnavailable."""
     try:
         return await context.ledger.create(record, event)
     except AlreadyExists:
@@ -162,7 +169,7 @@ async def _write(context: Context, record: Record, event: Event) -> Stored:
         return stored
 
 
-def _refuse_withdrawn(stored: Stored) -> None:
+def refuse_withdrawn(stored: Stored) -> None:
     """LIFECYCLE "Creation": a creator that comes after the sweeper's tombstone answers 503."""
     if stored.record.job.error_code == WITHDRAWN:
         raise LedgerUnavailable("the creation of this job took too long and was withdrawn; send the request again")

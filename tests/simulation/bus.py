@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from shared.contracts.messages import Directive
 from shared.core.directive import message_id
+from shared.ports import DeadReply
 from tests.simulation.chaos import Chaos
 from tests.simulation.scheduler import Scheduler
 
@@ -96,6 +97,28 @@ class Bus:
             self.dead_letters.append(sent)
             return
         self.on_reply(sent)
+
+    # --- `shared.ports.DeadReplies`
+
+    async def waiting(self, lane: int) -> int:
+        return sum(one.lane == lane for one in self.dead_letters)
+
+    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[None]]) -> int:
+        mine = [one for one in self.dead_letters if one.lane == lane]
+        for one in mine:
+            await take(
+                DeadReply(
+                    body=one.body,
+                    message_id=one.message_id,
+                    sequence_number=one.sequence_number,
+                    delivery_count=one.deliveries,
+                    enqueued_at=one.enqueued_at,
+                    reason="MaxDeliveryCountExceeded",
+                )
+            )
+            if one in self.dead_letters:  # else another sweep took it too
+                self.dead_letters.remove(one)
+        return len(mine)
 
     # --- `shared.ports.Lanes`
 

@@ -124,6 +124,7 @@ class World:
             rejected=self._port(self.rejected, LedgerUnavailable),
             publisher=self._port(self.bus, PublishUnavailable),
             lanes=self._port(self.bus, BusUnavailable),
+            dead_replies=self._port(self.bus, BusUnavailable),
             clock=self,
             sleep=self.scheduler.pause,
             random=self.random.random,

@@ -1,0 +1,69 @@
+"""Replies that the bus dead-lettered while we could not take them: taken now (LIFECYCLE "Replies", "Sweeper")."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from shared import telemetry
+from shared.errors import Transient
+from shared.operations.context import Context
+from shared.operations.take_reply import Arrived, park, take_reply
+from shared.ports import DeadReply, Orchestrations
+
+#: each lane is a connection of its own, opened for the look and closed again
+LANES_AT_ONCE = 4
+
+
+@dataclass
+class Drained:
+    """What was found on the lanes; with `dry_run`, what lies there."""
+
+    replies: int = 0
+    #: lanes on which dead letters may still lie: the bus or the ledger did not answer
+    unfinished: set[int] = field(default_factory=set)
+
+
+async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> Drained:
+    """One pass over every lane, through the path of the bus trigger. Raises nothing that is transient."""
+    drained = Drained()
+    gate = asyncio.Semaphore(LANES_AT_ONCE)
+
+    async def look(lane: int) -> None:
+        async def take(reply: DeadReply) -> None:
+            await _take(context, orchestrations, lane, reply)
+            drained.replies += 1
+
+        async with gate:
+            try:
+                if dry_run:
+                    drained.replies += await context.dead_replies.waiting(lane)
+                else:
+                    await context.dead_replies.drain(lane, take)
+            except Transient as fault:
+                drained.unfinished.add(lane)
+                telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, reason=str(fault))
+
+    await asyncio.gather(*(look(lane) for lane in range(context.settings.lanes)))
+    if drained.replies:
+        telemetry.warn("DEAD_REPLIES", count=drained.replies, dry_run=dry_run or None)
+    return drained
+
+
+async def _take(context: Context, orchestrations: Orchestrations, lane: int, reply: DeadReply) -> None:
+    message = Arrived(
+        body=reply.body,
+        lane=lane,
+        message_id=reply.message_id,
+        sequence_number=reply.sequence_number,
+        delivery_count=reply.delivery_count,
+        enqueued_at=reply.enqueued_at,
+        dead_letter=reply.reason,
+    )
+    try:
+        await take_reply(context, orchestrations, message)
+    except Transient:
+        raise
+    except Exception as bug:
+        # a message that trips a fault of ours did so ten times on its lane already; it must not stop every sweep
+        await park(context, message, "FAILED", f"{type(bug).__name__}: {bug}")

@@ -1,0 +1,124 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+from shared.core.states import JobStatus, StepStatus
+from shared.errors import BusUnavailable, LedgerUnavailable
+from shared.operations.drain_replies import drain_replies
+from shared.operations.sweep import sweep
+from shared.ports import DeadReply
+from tests.jobs import START, reply
+from tests.operations.conftest import World
+from tests.operations.test_running import dispatch, submitted
+
+WHY = "MaxDeliveryCountExceeded: could not be consumed after 10 delivery attempts"
+
+
+def lies(world: World, body: bytes, *, lane: int = 15, number: int = 1) -> None:
+    dead = DeadReply(
+        body=body, message_id=f"m{number}", sequence_number=number, delivery_count=10, enqueued_at=START, reason=WHY
+    )
+    world.dead_replies.lying.setdefault(lane, []).append(dead)
+
+
+async def result_lies(world: World, **fields: Any) -> str:
+    """A job whose one RESULT was dead-lettered."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    await dispatch(world, job_id)
+    said = reply(await world.job(job_id), "RESULT", **fields)
+    lies(world, said.model_dump_json(exclude_none=True).encode())
+    return job_id
+
+
+async def test_a_dead_reply_does_its_work(world: World) -> None:
+    """A RESULT from the dead-letter queue moves the job as one from the lane does, and the row says where from."""
+    job_id = await result_lies(world)
+    swept = await sweep(world.context, world.orchestrations)
+    assert (swept.dead_replies, world.dead_replies.lying[15]) == (1, [])
+    assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
+    assert [event.source for event in await world.ledger.events(job_id)][-1] == "dead-letter"
+    assert [name for name, _ in world.orchestrations.raised] == ["result:ocr:1"]
+
+
+async def test_it_comes_before_any_lease_is_touched(world: World) -> None:
+    """The sweep that would end the attempt by its lease finds the RESULT first."""
+    job_id = await result_lies(world)
+    world.clock.advance(10_000)
+    await sweep(world.context, world.orchestrations)
+    assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
+    assert "ACK_TIMEOUT" not in [event.type for event in await world.ledger.events(job_id)]
+
+
+async def test_what_no_job_takes_is_parked_with_both_reasons(world: World) -> None:
+    """Rubbish leaves the dead-letter queue for the rejected table, with why it is unfit and why it was dead."""
+    lies(world, b"this is not JSON")
+    await drain_replies(world.context, world.orchestrations)
+    [parked] = world.rejected.parked.values()
+    assert parked.reason == "NOT_JSON"
+    assert parked.detail.endswith(f"(dead-lettered: {WHY})")
+    assert world.dead_replies.lying[15] == []
+
+
+async def test_a_fault_of_ours_does_not_stop_every_sweep(world: World) -> None:
+    """A message that trips a bug is parked as FAILED."""
+
+    class Buggy:
+        async def read(self, job_id: str) -> Any:
+            raise ZeroDivisionError("a bug")
+
+    await result_lies(world)
+    await drain_replies(replace(world.context, ledger=Buggy()), world.orchestrations)  # type: ignore[arg-type]
+    [parked] = world.rejected.parked.values()
+    assert (parked.reason, parked.detail.split(" (")[0]) == ("FAILED", "ZeroDivisionError: a bug")
+
+
+async def test_an_outage_leaves_it_there(world: World) -> None:
+    """While the ledger is away a dead reply stays, other lanes go on, and the next pass takes it."""
+    job_id = await result_lies(world)
+    lies(world, b"rubbish", lane=3, number=2)
+
+    class Away:
+        async def read(self, job_id: str) -> Any:
+            raise LedgerUnavailable
+
+    away = replace(world.context, ledger=Away())  # type: ignore[arg-type]
+    drained = await drain_replies(away, world.orchestrations)
+    assert (drained.replies, drained.unfinished, len(world.dead_replies.lying[15])) == (1, {15}, 1)
+    await drain_replies(world.context, world.orchestrations)
+    assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
+
+
+async def test_no_lease_is_touched_on_a_lane_that_could_not_be_drained(world: World) -> None:
+    """With the bus away the sweeper leaves leases alone, and looks again at the next sweep."""
+    job_id = await result_lies(world)
+    world.clock.advance(10_000)
+
+    class BusAway:
+        async def drain(self, lane: int, take: Any) -> int:
+            raise BusUnavailable
+
+    away = replace(world.context, dead_replies=BusAway())  # type: ignore[arg-type]
+    swept = await sweep(away, world.orchestrations)
+    assert swept.undrained == set(range(16))
+    assert swept.actions[-1] == {"jobId": job_id, "action": "failed, the next sweep tries again"}
+    assert (await world.job(job_id)).steps[0].status is StepStatus.INITIATED
+    await sweep(world.context, world.orchestrations)
+    assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
+
+
+async def test_a_dry_run_only_counts(world: World) -> None:
+    """`dryRun` says how many lie there and takes none."""
+    job_id = await result_lies(world)
+    swept = await sweep(world.context, world.orchestrations, dry_run=True)
+    assert (swept.dead_replies, len(world.dead_replies.lying[15])) == (1, 1)
+    assert (await world.job(job_id)).steps[0].status is StepStatus.INITIATED
+
+
+async def test_a_stale_dead_reply_is_a_row_of_its_job(world: World) -> None:
+    """What names a job but may not change it is recorded there, as from the lane (CONTRACT "Service Bus")."""
+    job_id = await result_lies(world)
+    [dead] = world.dead_replies.lying[15]
+    lies(world, json.dumps(json.loads(dead.body) | {"lease_id": "another"}).encode(), number=2)
+    await drain_replies(world.context, world.orchestrations)
+    assert [event.type for event in await world.ledger.events(job_id)][-1] == "REPLY_IGNORED"
+    assert world.rejected.parked == {}
