@@ -23,10 +23,12 @@ _FORBIDDEN_IN_IDS = frozenset("/\\#?")
 
 
 class Client:
-    def __init__(self, engine: Engine, default_version: str | None = None) -> None:
+    def __init__(self, engine: Engine, default_version: str | None = None, *, replace_running: bool = False) -> None:
+        """`replace_running`: `overridableExistingInstanceStates` is `AnyState`."""
         self._engine = engine
         self._store = engine.store
         self._default_version = default_version
+        self._replace_running = replace_running
 
     def start(self, name: str, instance_id: str | None, input_text: str | None, version: str | None = None) -> str:
         """Starts an orchestration; a finished instance of that id is silently replaced, a live one is an error.
@@ -39,7 +41,7 @@ class Client:
         _check_id(instance_id)
         with self._store.transaction():
             existing = self._store.instance(instance_id)
-            if existing is not None and not existing.status.is_terminal:
+            if existing is not None and not existing.status.is_terminal and not self._replace_running:
                 raise InstanceExistsError(instance_id, existing.status)
             create(self._engine, name, instance_id, input_text, version or self._default_version, None)
         return instance_id

@@ -29,9 +29,13 @@ BLOCKED_AFTER_S = 2.0
 
 _WATCH_INTERVAL_S = 0.5
 
+#: `functionTimeout` where host.json names none, as on every plan but Consumption.
+DEFAULT_TIMEOUT_S = 1800.0
+
 
 class AppSide:
-    def __init__(self) -> None:
+    def __init__(self, function_timeout_s: float) -> None:
+        self._timeout = None if function_timeout_s == float("inf") else function_timeout_s
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="app-loop", daemon=True)
         setting = os.environ.get("PYTHON_THREADPOOL_THREAD_COUNT")
@@ -61,10 +65,14 @@ class AppSide:
         try:
             if function.is_async:
                 future = asyncio.run_coroutine_threadsafe(self._call_async(function, values, invocation), self._loop)
-                return await asyncio.wrap_future(future)
+                return await asyncio.wait_for(asyncio.wrap_future(future), self._timeout)
             context = contextvars.copy_context()
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._pool, context.run, _call_sync, function, values, invocation)
+            future_of_thread = loop.run_in_executor(self._pool, context.run, _call_sync, function, values, invocation)
+            return await asyncio.wait_for(future_of_thread, self._timeout)
+        except TimeoutError:
+            problem = TimeoutError(f"it did not end within functionTimeout ({self._timeout:g} s)")
+            raise FunctionFailedError(function.name, problem, str(problem)) from None
         finally:
             self._running.pop(invocation.id, None)
 
@@ -124,6 +132,8 @@ class AppSide:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         await self._loop.shutdown_asyncgens()
+        # clients that the app never closed, as none does on Azure, end with the process and are no error of it
+        self._loop.set_exception_handler(lambda loop, context: _LOG.debug("left open: %s", context.get("message")))
 
 
 def _call_sync(function: Function, values: Mapping[str, Any], invocation: Invocation) -> Any:

@@ -16,6 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for a free one (default: %(default)s)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3")
+    parser.add_argument("--watch", action="store_true", help="start again when the app's files change")
+    parser.add_argument("--reloaded", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--keys", type=Path, metavar="FILE", help="ask for the access keys of this JSON file")
     parser.add_argument(
         "--virtual-clock", action="store_true", help="let POST /admin/emulator/advance move the time forward"

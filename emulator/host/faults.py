@@ -54,10 +54,10 @@ class Faults:
 
         store.committing = committing
 
-    def client(self, engine: Engine, default_version: str | None) -> Client:
+    def client(self, engine: Engine, default_version: str | None, *, replace_running: bool) -> Client:
         most = self.delay_events or self.shuffle_events
         if most is None:
-            return Client(engine, default_version)
+            return Client(engine, default_version, replace_running=replace_running)
         return _LateClient(engine, default_version, most, shuffle=self.delay_events is None)
 
     def functions(self, functions: Functions) -> Functions:

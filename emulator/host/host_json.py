@@ -30,18 +30,14 @@ _HONOURED = {
     "extensions.queues.maxPollingInterval",
     "extensions.queues.visibilityTimeout",
     "extensions.queues.batchSize",
-    "extensions.queues.newBatchThreshold",
     "extensions.queues.maxDequeueCount",
     "extensions.queues.messageEncoding",
     "extensions.durableTask.hubName",
     "extensions.durableTask.maxConcurrentActivityFunctions",
     "extensions.durableTask.maxConcurrentOrchestratorFunctions",
     "extensions.durableTask.defaultVersion",
-    "extensions.durableTask.versionMatchStrategy",
-    "extensions.durableTask.versionFailureStrategy",
     "extensions.durableTask.overridableExistingInstanceStates",
     "functionTimeout",
-    "logging.logLevel",
 }
 
 #: Keys that mean something on Azure only: no warning, they do no harm here.
@@ -52,7 +48,7 @@ _SILENT = {
     "extensions.durableTask.extendedSessionsEnabled",
     "extensions.durableTask.useGracefulShutdown",
     "extensions.serviceBus.clientRetryOptions",
-    "logging.applicationInsights",
+    "logging",  # `--log-level` rules here
     "telemetryMode",
     "concurrency",
     "aggregator",

@@ -1,4 +1,4 @@
-"""The host as a process: logging, signals, exit codes."""
+"""The host as a process: logging, signals, exit codes, and beginning again when the app's files change."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import argparse
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import sys
+import tempfile
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
 
 from .errors import HostError
 from .invocation import InvocationFilter
 
+_LOG = logging.getLogger("emulator.host")
 _FORMAT = "%(asctime)s %(levelname)s [%(invocation)s] %(message)s"
 
 
 def run(args: argparse.Namespace) -> int:
     _log_to_stderr(args.log_level)
+    args.app = args.app.resolve()
     # Orchestrators are CPU-bound Python; the default of 5 ms would delay every hand-over to the host's loop.
     sys.setswitchinterval(0.001)
     try:
@@ -41,34 +48,98 @@ def _log_to_stderr(level: str) -> None:
 
 
 async def _serve(args: argparse.Namespace) -> int:
+    stopped = _stop_signal()
+    scratch = None
+    if args.watch and args.data is None:
+        # What the app did must outlive its reload; `--reloaded` says where, and that there is a caller already.
+        scratch = Path(tempfile.mkdtemp(prefix="functions-host-")) if args.reloaded is None else args.reloaded
+        args.data = scratch
+    try:
+        server, problem = await _start(args)
+        if server is None and args.reloaded is None:
+            raise HostError(problem)
+        if server is None:
+            _LOG.error("the changed app cannot be served, waiting for the next change: %s", problem)
+        elif args.reloaded is None:
+            print(f"ready {server.url}", flush=True)
+        path = await _first(stopped.wait(), *([_change(args.app)] if args.watch else []))
+        if server is not None:
+            await server.stop()
+            args.port = server.port
+        if stopped.is_set():
+            return 0
+    except BaseException:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    finally:
+        if scratch is not None and stopped.is_set():
+            shutil.rmtree(scratch, ignore_errors=True)
+    _LOG.info("%s has changed, starting again", path)
+    _begin_again(args, scratch)
+    return 0  # not reached
+
+
+async def _start(args: argparse.Namespace) -> tuple[Any, str]:
     from .faults import parse_faults
     from .keys import load_keys
     from .server import Server
 
-    loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
-
-    def stop() -> None:
-        if stopped.is_set():
-            logging.getLogger("emulator.host").warning("stopped at once")
-            os._exit(1)
-        stopped.set()
-        logging.getLogger("emulator.host").info("stopping; again: at once")
-
-    for one in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(one, stop)
-    keys = None if args.keys is None else load_keys(args.keys)
     server = Server(
         args.app,
         data_dir=args.data,
         host=args.host,
         port=args.port,
         virtual_clock=args.virtual_clock,
-        keys=keys,
+        keys=None if args.keys is None else load_keys(args.keys),
         faults=parse_faults(args.fault),
     )
-    url = await server.start()
-    print(f"ready {url}", flush=True)
-    await stopped.wait()
-    await server.stop()
-    return 0
+    try:
+        await server.start()
+    except HostError as error:
+        return None, str(error)
+    return server, ""
+
+
+async def _change(app_dir: Path) -> Path:
+    from .watch import changed
+
+    return await changed(app_dir)
+
+
+async def _first(*works: Awaitable[Any]) -> Any:
+    tasks = [asyncio.ensure_future(work) for work in works]
+    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in rest:
+        task.cancel()
+    return done.pop().result()
+
+
+def _begin_again(args: argparse.Namespace, scratch: Path | None) -> None:
+    """Replaces this process by a new one with the same port and store: modules cannot be unloaded for sure."""
+    options = ["--app", str(args.app), "--host", args.host, "--port", str(args.port), "--log-level", args.log_level]
+    options += ["--watch", "--reloaded", str(scratch or args.data)]
+    if scratch is None:
+        options += ["--data", str(args.data)]
+    if args.keys is not None:
+        options += ["--keys", str(args.keys)]
+    if args.virtual_clock:
+        options.append("--virtual-clock")
+    for fault in args.fault:
+        options += ["--fault", fault]
+    os.execv(sys.executable, [sys.executable, "-m", "emulator", "host", *options])
+
+
+def _stop_signal() -> asyncio.Event:
+    stopped = asyncio.Event()
+
+    def stop() -> None:
+        if stopped.is_set():
+            _LOG.warning("stopped at once")
+            os._exit(1)
+        stopped.set()
+        _LOG.info("stopping; again: at once")
+
+    for one in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(one, stop)
+    return stopped

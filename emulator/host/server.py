@@ -20,7 +20,7 @@ from emulator.durable.web import Links, WebApi
 
 from . import fast_timestamps
 from .admin import Admin
-from .app_side import AppSide
+from .app_side import DEFAULT_TIMEOUT_S, AppSide
 from .bindings import make_bindings, poison_blobs, queue_options
 from .cors import load_cors
 from .durable_functions import DurableClientReader, DurableFunctions
@@ -42,6 +42,8 @@ from .timer_trigger import TimerTrigger
 from .virtual_time import ShiftedClock, VirtualTime
 
 _LOG = logging.getLogger("emulator.host")
+
+_OVERRIDABLE = "extensions.durableTask.overridableExistingInstanceStates"
 
 #: How long running functions may go on after a stop was asked for.
 DRAIN_S = 10.0
@@ -69,8 +71,13 @@ class Server:
         self._timers: list[TimerTrigger] = []
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def start(self) -> str:
-        """Serves; gives the URL. `HostError` if the app or its host.json cannot be used, or the port is taken."""
+    @property
+    def port(self) -> int:
+        """The port it serves on."""
+        return int(self.url.rsplit(":", 1)[1])
+
+    async def start(self) -> None:
+        """Serves at `url`. `HostError` if the app or its host.json cannot be used, or the port is taken."""
         settings = load_settings(self._app_dir)
         host_json = load_host_json(self._app_dir)
         for key in host_json.unknown_keys:
@@ -83,10 +90,10 @@ class Server:
         self._faults.watch(self._store)
         if self._virtual_clock:
             self._clock = ShiftedClock(self._store)
-        self._app_side = AppSide()
+        self._app_side = AppSide(host_json.seconds("functionTimeout", DEFAULT_TIMEOUT_S))
         self._app_side.start()
         try:
-            return await self._assemble(app, settings, host_json)
+            self.url = await self._assemble(app, settings, host_json)
         except BaseException:
             self._store.close()
             raise
@@ -105,7 +112,11 @@ class Server:
         durable = DurableFunctions(app.functions, self._app_side, directory)
         engine = Engine(self._store, self._clock, durable.catalog)
         entities = Entities(engine)
-        client = self._faults.client(engine, host_json.values.get("extensions.durableTask.defaultVersion"))
+        client = self._faults.client(
+            engine,
+            host_json.values.get("extensions.durableTask.defaultVersion"),
+            replace_running=host_json.text(_OVERRIDABLE, "NonRunningStates") == "AnyState",
+        )
         api = self._faults.api(WebApi(client, entities))
         routes = RouteTable(
             [one for one in app.functions if one.trigger.type == "httpTrigger"],

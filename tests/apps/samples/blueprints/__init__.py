@@ -1,0 +1,1 @@
+"""Functions of the sample app, one noun a module."""

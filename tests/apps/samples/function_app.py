@@ -1,0 +1,36 @@
+"""Samples of common durable patterns that the tour has not: entities, durable HTTP, blueprints, wait-for-completion."""
+
+import asyncio
+import logging
+
+import azure.durable_functions as df
+import azure.functions as func
+from blueprints.counter import counters
+from blueprints.monitor import monitors
+
+app = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
+app.register_functions(counters)
+app.register_functions(monitors)
+
+traffic_light = {"colour": "red"}
+
+
+@app.route("light/{colour?}")
+async def light(req: func.HttpRequest) -> str:
+    traffic_light["colour"] = req.route_params.get("colour", traffic_light["colour"])
+    logging.getLogger("lights").info("the light is %s", traffic_light["colour"])
+    return traffic_light["colour"]
+
+
+@app.route("run/{name}", methods=["POST"])
+@app.durable_client_input(client_name="client")
+async def run_and_wait(req: func.HttpRequest, client: df.DurableOrchestrationClient) -> func.HttpResponse:
+    """Answers with the output if the orchestration ends within 1.5 s."""
+    instance_id = await client.start_new(req.route_params["name"], client_input=req.get_json())
+    return await client.wait_for_completion_or_create_check_status_response(req, instance_id, 1500, 100)
+
+
+@app.route("hang")
+async def hang(req: func.HttpRequest) -> str:
+    await asyncio.sleep(60)
+    return "never"
