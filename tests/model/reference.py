@@ -1,11 +1,12 @@
 """What LIFECYCLE.md says of a job, in plain words and plain values: the model that the core is held against.
 
 Written from the prose, not from the code: no tables, no rows, no events, no product import; times are seconds since
-the job began. It knows a wait without its jitter (`wait_s`); `tests.model.pair` checks the jitter and tells it back.
+the job began. How much longer than its list an attempt waits (the jitter) is told to it, by step and attempt.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 LIVE = ("QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING")
@@ -32,6 +33,10 @@ class Rules:
     dispatch_waits: tuple[float, ...]
     ack_waits: tuple[float, ...]
     execution_waits: tuple[float, ...]
+    #: of the step, from its first attempt on; None: no cap
+    total: float | None = None
+    #: number of its parallel group; None: it runs alone
+    group: int | None = None
 
     @property
     def running_lease(self) -> float:
@@ -51,8 +56,11 @@ class ModelStep:
     begun: float = 0.0
     #: when the lease of the attempt in flight ends
     lease_ends: float | None = None
-    #: a wait that is on: its length without jitter, and its end
-    wait_s: float | None = None
+    #: since when our own backlog explains the silence
+    backlog_since: float | None = None
+    #: the end of the step's total time
+    deadline: float | None = None
+    #: the end of a wait that is on
     wait_ends: float | None = None
     #: of FAILED_RETRY: "ACK_TIMEOUT", "LEASE_EXPIRED" or "RESULT"
     failed_by: str | None = None
@@ -66,6 +74,10 @@ class Model:
     """One job. Every method is one thing that can happen, at `now`, and answers what it was."""
 
     rules: tuple[Rules, ...]
+    #: a wait's factor, at least 1, for (step, attempt)
+    stretch: Callable[[int, int], float]
+    #: the end of the job's total time
+    deadline: float | None = None
     steps: list[ModelStep] = field(default_factory=list)
     status: str = "QUEUED"
     acked: bool = False
@@ -89,21 +101,33 @@ class Model:
     def draining(self) -> bool:
         return any(step.status in IN_FLIGHT for step in self.steps)
 
+    def beside(self, at: int) -> list[int]:
+        """The steps that may run at the same time."""
+        group = self.rules[at].group
+        return [at] if group is None else [index for index, rules in enumerate(self.rules) if rules.group == group]
+
     # --- Dispatch
 
     def attempt_recorded(self, at: int, now: float) -> str:
         step = self.steps[at]
         ready = step.status == "PENDING" or (step.status == "FAILED_RETRY" and (step.wait_ends or 0) <= now)
-        earlier_done = all(one.status == "SUCCEEDED" for one in self.steps[:at])
-        if self.status not in RUNS or not ready or not earlier_done:
+        earlier_done = all(one.status == "SUCCEEDED" for one in self.steps[: self.beside(at)[0]])
+        # finding F7: with its time over, an attempt that could not be recorded anyway ends the job
+        f7 = earlier_done and not self.over and step.status not in SETTLED and (step.wait_ends or 0) <= now
+        if (self.status not in RUNS or not ready or not earlier_done) and not (f7 and self.time_over(at, now)):
             return REFUSED
+        total = self.rules[at].total
+        if step.deadline is None and total is not None:
+            step = self.steps[at] = replace(step, deadline=now + total)
+        if self.time_over(at, now):
+            return self._failed_for_good(at, now, "TIME_EXCEEDED")
         self.steps[at] = replace(
             step,
             status="INITIATED",
             attempt=step.attempt + 1,
             begun=now,
-            lease_ends=now + self.rules[at].ack_timeout,
-            wait_s=None,
+            lease_ends=self._capped(at, now + self.rules[at].ack_timeout),
+            backlog_since=None,
             wait_ends=None,
             failed_by=None,
             publish_failures=0,
@@ -114,7 +138,8 @@ class Model:
         step = self.steps[at]
         if self.over or (step.status, step.attempt) != ("INITIATED", attempt):
             return UNHEARD
-        self.steps[at] = replace(step, lease_ends=now + self.rules[at].ack_timeout, wait_s=None, wait_ends=None)
+        lease_ends = self._capped(at, now + self.rules[at].ack_timeout)
+        self.steps[at] = replace(step, lease_ends=lease_ends, backlog_since=None, wait_ends=None)
         return MOVED
 
     def publish_failed(self, at: int, attempt: int, now: float) -> str:
@@ -123,13 +148,14 @@ class Model:
             return UNHEARD
         if step.publish_failures == len(rules.dispatch_waits):
             return self._failed_for_good(at, now, "DISPATCH_FAILED")
-        wait_s = rules.dispatch_waits[step.publish_failures]
+        wait_s = rules.dispatch_waits[step.publish_failures] * self.stretch(at, attempt)
+        if self.time_over(at, now + wait_s):
+            return self._failed_for_good(at, now, "TIME_EXCEEDED")
         self.steps[at] = replace(
             step,
             publish_failures=step.publish_failures + 1,
-            wait_s=wait_s,
-            wait_ends=now + wait_s,
-            lease_ends=now + wait_s + rules.ack_timeout,
+            wait_ends=_micro(now + wait_s),
+            lease_ends=_micro(now + wait_s + rules.ack_timeout),
         )
         return MOVED
 
@@ -146,6 +172,8 @@ class Model:
             step = replace(step, execution_failures=step.execution_failures + 1, failed_by="LEASE_EXPIRED")
             wait_s = _entry(rules.execution_waits, step.execution_failures)
         self.steps[at] = step
+        if self.time_over(at, now):
+            return self._failed_for_good(at, now, "TIME_EXCEEDED")
         if step.attempt == rules.max_attempts:
             return self._failed_for_good(at, now, "ATTEMPTS_EXHAUSTED")
         return self._failed_for_now(at, now, wait_s)
@@ -155,11 +183,21 @@ class Model:
         step, rules = self.steps[at], self.rules[at]
         if self.over or step.status not in IN_FLIGHT or step.attempt != attempt or (step.lease_ends or 0) > now:
             return UNHEARD
-        in_all = rules.lease if step.status == "INITIATED" else 2 * rules.running_lease
-        if now >= step.begun + in_all:
+        since = now if step.backlog_since is None else step.backlog_since
+        if now >= _micro(since + rules.lease) or self.time_over(at, now):
             return UNHEARD
-        self.steps[at] = replace(step, lease_ends=now + rules.ack_timeout)
+        self.steps[at] = replace(step, lease_ends=self._capped(at, now + rules.ack_timeout), backlog_since=since)
         return MOVED
+
+    # --- total times: no lease outlives them, and a wait that would is not begun
+
+    def time_over(self, at: int, instant: float) -> bool:
+        instant = _micro(instant)
+        return any(cap is not None and instant >= cap for cap in (self.steps[at].deadline, self.deadline))
+
+    def _capped(self, at: int, instant: float) -> float:
+        caps = [cap for cap in (self.steps[at].deadline, self.deadline) if cap is not None]
+        return _micro(min([instant, *caps]))
 
     # --- replies
 
@@ -190,15 +228,15 @@ class Model:
             if kind == "ACK" or self.status == "CANCELLING":
                 return self._late(key)
             begun = (step.lease_ends or 0) - self.rules[at].running_lease
-            if now - begun < self.rules[at].heartbeat_every:
+            if _micro(now - begun) < self.rules[at].heartbeat_every:
                 return UNHEARD
         else:
             self._picked_up()
         self.steps[at] = replace(
             step,
             status="PROCESSING",
-            lease_ends=now + self.rules[at].running_lease,
-            wait_s=None,
+            lease_ends=self._capped(at, now + self.rules[at].running_lease),
+            backlog_since=None,
             wait_ends=None,
             failed_by=None,
         )
@@ -214,13 +252,11 @@ class Model:
             step = replace(step, execution_failures=step.execution_failures + 1, failed_by="RESULT")
             self.steps[at] = step
             return self._failed_for_now(at, now, _entry(rules.execution_waits, step.execution_failures))
-        self.steps[at] = replace(step, status="SUCCEEDED", lease_ends=None, wait_s=None, wait_ends=None, failed_by=None)
-        if self.status == "CANCELLING":
-            self._cancelled()
-        elif all(one.status == "SUCCEEDED" for one in self.steps):
+        self.steps[at] = replace(step, status="SUCCEEDED", lease_ends=None, wait_ends=None, failed_by=None)
+        if self.status != "CANCELLING" and all(one.status == "SUCCEEDED" for one in self.steps):
             self._ended("SUCCEEDED")
-        elif self.status == "PAUSING":
-            self._parked(now)
+        else:
+            self._attempt_is_over(now)
         return MOVED
 
     def _picked_up(self) -> None:
@@ -232,28 +268,39 @@ class Model:
         self.ignored[key] = self.ignored.get(key, 0) + 1
         return IGNORED if self.ignored[key] <= RECORDED_REPLIES else UNHEARD
 
-    # --- what a failure does
+    # --- what the end of an attempt does
 
-    def _failed_for_now(self, at: int, now: float, wait_s: float) -> str:
-        self.steps[at] = replace(
-            self.steps[at], status="FAILED_RETRY", wait_s=wait_s, wait_ends=now + wait_s, lease_ends=None
-        )
+    def _attempt_is_over(self, now: float) -> None:
+        """A job that is asked to stop does so with the last attempt in flight; drained means no sibling either."""
+        if self.draining:
+            return
         if self.status == "CANCELLING":
             self._cancelled()
         elif self.status == "PAUSING":
             self._parked(now)
+
+    def _failed_for_now(self, at: int, now: float, wait_s: float) -> str:
+        wait_s *= self.stretch(at, self.steps[at].attempt)
+        if self.time_over(at, now + wait_s):
+            return self._failed_for_good(at, now, "TIME_EXCEEDED")
+        self.steps[at] = replace(self.steps[at], status="FAILED_RETRY", wait_ends=_micro(now + wait_s), lease_ends=None)
+        self._attempt_is_over(now)
         return MOVED
 
     def _failed_for_good(self, at: int, now: float, error: str) -> str:
-        self.steps[at] = replace(
-            self.steps[at], status="FAILED_FINAL", wait_s=None, wait_ends=None, lease_ends=None, failed_by=None
-        )
+        self.steps[at] = replace(self.steps[at], status="FAILED_FINAL", wait_ends=None, lease_ends=None, failed_by=None)
         if self.status == "CANCELLING":
-            self._cancelled()
+            self._attempt_is_over(now)
         else:
             self.error = error
+            self._abandoned()
             self._ended("FAILED_FINAL")
         return MOVED
+
+    def _abandoned(self) -> None:
+        """Siblings on their way end with the job; later steps stay PENDING."""
+        on_their_way = (*IN_FLIGHT, "FAILED_RETRY")
+        self.steps = [replace(one, status="CANCELLED") if one.status in on_their_way else one for one in self.steps]
 
     # --- controls
 
@@ -287,8 +334,13 @@ class Model:
         self.status = "IN_PROGRESS" if self.acked else "QUEUED"
         if self.paused_since is not None:
             stood_still = now - self.paused_since
+            self.deadline = _later(self.deadline, stood_still)
             self.steps = [
-                step if step.wait_ends is None else replace(step, wait_ends=step.wait_ends + stood_still)
+                step
+                if step.status in SETTLED
+                else replace(
+                    step, wait_ends=_later(step.wait_ends, stood_still), deadline=_later(step.deadline, stood_still)
+                )
                 for step in self.steps
             ]
             self.paused_since = None
@@ -319,6 +371,7 @@ class Model:
             self._cancelled()
         else:
             self.error = "ORCHESTRATION_FAILED"
+            self._abandoned()
             self._ended("FAILED_FINAL")
         return MOVED
 
@@ -329,3 +382,12 @@ class Model:
 def _entry(waits: tuple[float, ...], failures: int) -> float:
     """Entry k, the last one repeating."""
     return waits[min(failures, len(waits)) - 1]
+
+
+def _later(instant: float | None, by: float) -> float | None:
+    return None if instant is None else _micro(instant + by)
+
+
+def _micro(seconds: float) -> float:
+    """The ledger keeps no finer instants."""
+    return round(seconds, 6)

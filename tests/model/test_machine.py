@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -34,7 +36,11 @@ _rules = st.builds(
     dispatch_waits=_waits,
     ack_waits=_waits,
     execution_waits=_waits,
+    total=st.none() | _seconds,
 )
+_total = st.none() | st.none() | _seconds
+#: of three steps: one after another, all side by side, or two of them
+_GROUPS = ((None, None, None), (0, 0, 0), (None, 0, 0), (0, 0, None))
 _which = st.integers(0, 2)
 _results = st.sampled_from(["SUCCEEDED", "SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"])
 
@@ -42,17 +48,21 @@ _results = st.sampled_from(["SUCCEEDED", "SUCCEEDED", "FAILED_RETRY", "FAILED_FI
 class JobMachine(RuleBasedStateMachine):
     """`Pair` compares and checks after every occurrence; the rules here only choose."""
 
-    @initialize(rules=st.lists(_rules, min_size=1, max_size=3))
-    def posted(self, rules: list[Rules]) -> None:
-        self.pair = Pair.of(tuple(rules))
+    @initialize(rules=st.lists(_rules, min_size=1, max_size=3), groups=st.sampled_from(_GROUPS), total=_total)
+    def posted(self, rules: list[Rules], groups: tuple[int | None, ...], total: float | None) -> None:
+        if len(rules) == len(groups):
+            rules = [replace(rule, group=group) for rule, group in zip(rules, groups, strict=True)]
+        self.pair = Pair.of(tuple(rules), total)
 
     def _step(self, which: int) -> str:
         steps = self.pair.record.steps
         return steps[min(which, len(steps) - 1)].step_id
 
-    def _current(self) -> str:
-        steps = self.pair.record.steps
-        return next((step.step_id for step in steps if not step.status.terminal), steps[-1].step_id)
+    def _current(self, which: int = 0) -> str:
+        """A step that the job is about; `which` of those side by side."""
+        record = self.pair.record
+        beside = record.beside(next((step for step in record.steps if not step.status.terminal), record.steps[-1]))
+        return beside[which % len(beside)].step_id
 
     def _attempt(self, step_id: str, back: int) -> int:
         step = self.pair.record.step(step_id)
@@ -76,40 +86,40 @@ class JobMachine(RuleBasedStateMachine):
 
     # --- what the job's own functions do
 
-    @rule()
-    def dispatched(self) -> None:
-        self.pair.occurs(RecordAttempt(self._current()))
+    @rule(which=_which)
+    def dispatched(self, which: int) -> None:
+        self.pair.occurs(RecordAttempt(self._current(which)))
 
     @rule(which=_which)
     def dispatched_out_of_turn(self, which: int) -> None:
         self.pair.occurs(RecordAttempt(self._step(which)))
 
-    @rule(back=st.integers(0, 1))
-    def renewed(self, back: int) -> None:
-        step_id = self._current()
+    @rule(which=_which, back=st.integers(0, 1))
+    def renewed(self, which: int, back: int) -> None:
+        step_id = self._current(which)
         self.pair.occurs(RenewLease(step_id, self._attempt(step_id, back)))
 
-    @rule(back=st.sampled_from([0, 0, 0, 1]))
-    def bus_did_not_take_it(self, back: int) -> None:
-        step_id = self._current()
+    @rule(which=_which, back=st.sampled_from([0, 0, 0, 1]))
+    def bus_did_not_take_it(self, which: int, back: int) -> None:
+        step_id = self._current(which)
         self.pair.occurs(PublishFailed(step_id, self._attempt(step_id, back), "the bus is away"))
 
-    @rule(back=st.sampled_from([0, 0, 0, 1]))
-    def timer_fired(self, back: int) -> None:
-        step_id = self._current()
+    @rule(which=_which, back=st.sampled_from([0, 0, 0, 1]))
+    def timer_fired(self, which: int, back: int) -> None:
+        step_id = self._current(which)
         self.pair.occurs(DeadlinePassed(step_id, self._attempt(step_id, back)))
 
-    @rule()
-    def lane_is_full(self) -> None:
-        step_id = self._current()
+    @rule(which=_which)
+    def lane_is_full(self, which: int) -> None:
+        step_id = self._current(which)
         self.pair.occurs(LaneBacklog(step_id, self._attempt(step_id, 0), "replies wait on the lane"))
 
     # --- what platform services send
 
-    @rule(type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]), status=_results)
-    def service_replies(self, type_: str, status: str) -> None:
+    @rule(which=_which, type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]), status=_results)
+    def service_replies(self, which: int, type_: str, status: str) -> None:
         said = {"status": status} if type_ == "RESULT" else {}
-        self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, self._current(), **said)))
+        self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, self._current(which), **said)))
 
     @rule(type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]), which=_which)
     def service_replies_for_any_step(self, type_: str, which: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from shared.core.occurrences import (
     Control,
@@ -27,17 +28,54 @@ from tests.jobs import reply
 from tests.model.pair import Pair
 from tests.model.reference import RESTARTS, Model, Rules
 
+
+@dataclass(frozen=True)
+class Shape:
+    """A small job: its steps, and the cap on its time."""
+
+    rules: tuple[Rules, ...]
+    total: float | None = None
+    #: without what concerns one step alone (publishing, heartbeats, backlog), so that several are few enough
+    plain: bool = False
+
+
 #: two steps, two attempts each; the second step's service declares a heartbeat cadence
-SMALL = (
-    Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
-    Rules(30, 100, 20, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
+SEQUENCE = Shape(
+    (
+        Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
+        Rules(30, 100, 20, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
+    )
 )
+_SIDE = Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,), group=0)
+#: two steps side by side
+GROUP = Shape((_SIDE, replace(_SIDE, max_attempts=1)), plain=True)
+#: a step with a cap, then one under the job's
+CAPPED = Shape(
+    (
+        Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,), total=150),
+        Rules(30, 100, None, 1, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
+    ),
+    total=260,
+)
+SHAPES = (SEQUENCE, GROUP, CAPPED)
 
 #: three steps, three attempts and lists of two
-LARGE = (
-    Rules(30, 100, None, 3, dispatch_waits=(30, 120), ack_waits=(60, 300), execution_waits=(5, 30)),
-    Rules(30, 100, 20, 3, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5, 30)),
-    Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
+LONG_SEQUENCE = Shape(
+    (
+        Rules(30, 100, None, 3, dispatch_waits=(30, 120), ack_waits=(60, 300), execution_waits=(5, 30)),
+        Rules(30, 100, 20, 3, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5, 30)),
+        Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
+    )
+)
+#: a step, then three side by side
+WIDE_GROUP = Shape(
+    (
+        Rules(30, 100, None, 1, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
+        _SIDE,
+        replace(_SIDE, max_attempts=1),
+        replace(_SIDE, max_attempts=1),
+    ),
+    plain=True,
 )
 
 
@@ -63,21 +101,24 @@ class Walk:
     edges: list[Edge]
 
 
-def walk(rules: tuple[Rules, ...] = SMALL) -> Walk:
-    first = Pair.of(rules)
-    seen: dict[Hashable, None] = {key(first): None}
+@cache
+def walk(shape: Shape) -> Walk:
+    first = Pair.of(shape.rules, shape.total)
+    seen: dict[Hashable, None] = {key(first, shape): None}
     found: deque[Pair] = deque([first])
     edges: list[Edge] = []
     while found:
         pair = found.popleft()
-        reached = list(_later(pair))
+        reached = list(_later(pair, shape))
         for occurrence in occurrences(pair):
+            if shape.plain and _concerns_one_step(occurrence):
+                continue
             edge = Edge(pair, occurrence)
             edges.append(edge)
             reached.append(edge.run())
         edges += _at_the_last_restart(pair)
         for after in reached:
-            if (known := key(after)) not in seen and after.model.restarts == 0:
+            if (known := key(after, shape)) not in seen and after.model.restarts == 0:
                 seen[known] = None
                 found.append(after)
     return Walk(len(seen), edges)
@@ -109,22 +150,40 @@ def occurrences(pair: Pair) -> Iterator[Occurrence]:
     yield Repaired("result:s0:1")
 
 
-def key(pair: Pair) -> Hashable:
+def _concerns_one_step(occurrence: Occurrence) -> bool:
+    if isinstance(occurrence, ReplyArrived):
+        return occurrence.reply.type == "HEARTBEAT"
+    return isinstance(occurrence, RenewLease | PublishFailed | LaneBacklog)
+
+
+def key(pair: Pair, shape: Shape) -> Hashable:
     model, now = pair.model, pair.now
-    return (model.status, model.acked, tuple(_step_key(model, index, now) for index in range(len(model.steps))))
+    steps = tuple(_step_key(model, index, now, plain=shape.plain) for index in range(len(model.steps)))
+    return (model.status, model.acked, steps)
 
 
-def _step_key(model: Model, index: int, now: float) -> Hashable:
+def _step_key(model: Model, index: int, now: float, *, plain: bool) -> Hashable:
     step, rules = model.steps[index], model.rules[index]
     if step.status in ("SUCCEEDED", "FAILED_FINAL", "CANCELLED"):
         return step.status
     heard: tuple[bool, ...] = ()
     if step.status == "PROCESSING" and step.lease_ends is not None:
         begun = step.lease_ends - rules.running_lease
-        in_all = now >= step.begun + 2 * rules.running_lease
-        heard = (now - begun >= rules.heartbeat_every, now >= step.lease_ends, in_all)
+        heard = (not plain and now - begun >= rules.heartbeat_every, now >= step.lease_ends)
     elif step.status == "INITIATED" and step.lease_ends is not None:
-        heard = (now >= step.lease_ends, now >= step.begun + rules.lease)
+        heard = (now >= step.lease_ends,)
+    if step.backlog_since is not None:
+        heard += (now >= step.backlog_since + rules.lease,)
+    # how much of the total time is left, as far as any wait or lease could tell
+    spans = (
+        0.0,
+        *rules.execution_waits,
+        rules.ack_timeout,
+        *rules.dispatch_waits,
+        *rules.ack_waits,
+        rules.running_lease,
+    )
+    left = tuple(model.time_over(index, now + 1.1 * span) for span in spans)
     waits = None
     if step.wait_ends is not None:
         paused = model.paused_since
@@ -138,20 +197,21 @@ def _step_key(model: Model, index: int, now: float) -> Hashable:
         step.publish_failures,
         heard,
         waits,
+        left,
     )
 
 
-def _later(pair: Pair) -> Iterator[Pair]:
+def _later(pair: Pair, shape: Shape) -> Iterator[Pair]:
     """The same job at each instant that makes a difference."""
     for step, rules in zip(pair.model.steps, pair.model.rules, strict=True):
-        instants = [step.wait_ends, step.lease_ends]
-        if step.status == "PROCESSING" and step.lease_ends is not None:
+        instants = [step.wait_ends, step.lease_ends, step.deadline, pair.model.deadline]
+        if step.status == "PROCESSING" and step.lease_ends is not None and not shape.plain:
             instants.append(step.lease_ends - rules.running_lease + rules.heartbeat_every)
         for instant in instants:
             if instant is not None and instant > pair.now:
                 later = pair.copy()
                 # a microsecond late, as the core keeps no less
-                later.now = instant + 1e-6
+                later.now = round(instant + 1e-6, 6)
                 yield later
 
 

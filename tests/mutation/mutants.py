@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +14,10 @@ from shared.core.transitions import JOB_TABLE, STEP_TABLE, Row
 _TABLES: tuple[tuple[str, Any, type[StrEnum]], ...] = (("job", JOB_TABLE, JobStatus), ("step", STEP_TABLE, StepStatus))
 
 
+#: of a row: (machine, state, event)
+Place = tuple[str, Any, Any]
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One row, and what becomes of it; `to` None: it is gone."""
@@ -22,6 +26,10 @@ class Mutant:
     state: StrEnum
     event: StrEnum
     to: str | None
+
+    @property
+    def place(self) -> Place:
+        return self.machine, self.state, self.event
 
     def __str__(self) -> str:
         return f"{self.machine} {self.state} on {self.event}: {self.to or 'no row'}"
@@ -41,6 +49,40 @@ class Mutant:
         finally:
             rows.clear()
             rows.update(kept)
+
+
+class _Watched(dict[Any, Row]):
+    """A state's rows; tells which of them was looked for."""
+
+    def __init__(self, rows: Mapping[Any, Row], machine: str, state: StrEnum, looked: Callable[[Place], None]) -> None:
+        super().__init__(rows)
+        self._tell = lambda event: looked((machine, state, event))
+
+    def get(self, event: Any, default: Any = None) -> Any:
+        self._tell(event)
+        return super().get(event, default)
+
+    def __getitem__(self, event: Any) -> Row:
+        self._tell(event)
+        return super().__getitem__(event)
+
+    def __contains__(self, event: object) -> bool:
+        self._tell(event)
+        return super().__contains__(event)
+
+
+@contextmanager
+def watched(looked: Callable[[Place], None]) -> Iterator[None]:
+    """`looked` is told of every row that the product looks for, there or not."""
+    kept = [(table, dict(table)) for _, table, _ in _TABLES]
+    try:
+        for machine, table, _ in _TABLES:
+            for state in table:
+                table[state] = _Watched(table[state], machine, state, looked)
+        yield
+    finally:
+        for table, rows in kept:
+            table.update(rows)
 
 
 def mutants() -> Iterator[Mutant]:
