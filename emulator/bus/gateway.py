@@ -134,7 +134,8 @@ class Gateway:
 
     def detach(self, path: str | None = None) -> int:
         """Detaches the links to an entity (None: all), as Azure does when it moves one; how many."""
-        wanted = [link for link, entity in self._entity_links() if path is None or entity.lower() == path.lower()]
+        links = [(link, entity) for link, entity in self._entity_links() if link.accepted]
+        wanted = [link for link, entity in links if path is None or entity.lower() == path.lower()]
         for link in wanted:
             link.detach("amqp:link:detach-forced", "The link was detached by the broker.")
         self.handle_events()
@@ -300,8 +301,9 @@ class Gateway:
 
     def _enqueue(self, destination: Destination, event: MessageReceived) -> None:
         if event.message_format == BATCH_FORMAT:
-            # All are read before any is taken in: a batch is accepted or refused as a whole.
+            # All are looked at before any is taken in: a batch is accepted or refused as a whole.
             contents = [AmqpMessage.parse(data) for data in split_batch(event.payload)]
+            destination.entity.check(*contents)
         else:
             contents = [AmqpMessage.parse(event.payload)]
         for content in contents:

@@ -206,8 +206,10 @@ class BusServer:
 
     def _ring(self) -> None:
         self._alarm = self._alarm_due_ms = None
-        self.broker.timers.run_due(self.broker.clock.now_ms())
-        self.wake()
+        try:
+            self.broker.timers.run_due(self.broker.clock.now_ms())
+        finally:
+            self.wake()
 
     def advance(self, clock: SystemClock, ms: int) -> None:
         """Moves the clock forward and does what falls due, each thing at its own time."""

@@ -41,7 +41,7 @@ def decode(data: bytes, pos: int = 0) -> tuple[Any, int]:
         raise DecodeError("a value ends before its bytes do") from error
     except KeyError as error:
         raise DecodeError(f"unknown format code {error}") from error
-    except (UnicodeDecodeError, ValueError) as error:
+    except (UnicodeDecodeError, ValueError, OverflowError) as error:
         raise DecodeError(f"text that cannot be decoded: {error}") from error
     except RecursionError as error:
         raise DecodeError("values nested too deeply") from error

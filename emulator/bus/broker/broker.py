@@ -93,7 +93,7 @@ class Broker:
         self.destination(name).send(content, origin)
 
     def _counter(self, path: str) -> Counter:
-        return Counter(path, self.store, self._last_numbers.get(path, 0))
+        return Counter(path, self.store, self._last_numbers.get(path.lower(), 0))
 
     def _history(self, wanted: bool, window_ms: int) -> DuplicateHistory | None:
         return DuplicateHistory(window_ms) if wanted else None
@@ -180,7 +180,7 @@ class Broker:
         else:
             self._remove_queue(entity)
         del self.destinations[name.lower()]
-        self._last_numbers.pop(entity.path, None)
+        self._last_numbers.pop(entity.path.lower(), None)
 
     def remove_subscription(self, topic_name: str, name: str) -> None:
         subscription = self.subscription(topic_name, name)
@@ -192,7 +192,7 @@ class Broker:
             if item is not None:
                 item.remove_all()
                 self._queues.pop(item.path.lower(), None)
-                self._last_numbers.pop(item.path, None)
+                self._last_numbers.pop(item.path.lower(), None)
 
     # Restart
 

@@ -58,9 +58,9 @@ class MessageQueue(Shelf):
 
     # In
 
-    def check(self, content: Content) -> None:
-        """QuotaExceeded when the entity is full."""
-        if self.size_bytes + content.size > self.description.max_size_bytes:
+    def check(self, *contents: Content) -> None:
+        """QuotaExceeded when the entity has no room for these together."""
+        if self.size_bytes + sum(content.size for content in contents) > self.description.max_size_bytes:
             raise QuotaExceeded(
                 f"The maximum entity size of {self.description.max_size_bytes} bytes has been reached or exceeded "
                 f"for '{self.path}'. Receive messages from the entity or delete some."

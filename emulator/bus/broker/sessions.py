@@ -202,13 +202,13 @@ class SessionQueue(MessageQueue):
 
     # Messages: what differs from a plain queue
 
-    def check(self, content: Content) -> None:
-        if content.session_id is None:
+    def check(self, *contents: Content) -> None:
+        if any(content.session_id is None for content in contents):
             raise InvalidRequest(
                 "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have "
                 "session support enabled can only receive messages that have the SessionId set to a valid value."
             )
-        super().check(content)
+        super().check(*contents)
 
     def attach(self, session: Session, consumer: Consumer) -> None:
         """The consumer of a session has (new) credit."""

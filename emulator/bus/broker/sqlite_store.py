@@ -2,7 +2,7 @@
 
 Changes wait in memory until `commit` writes them in one transaction, so that a burst of messages costs one commit, and
 a message that came and went in between costs nothing. `synchronous=NORMAL` keeps what is committed when the process
-dies; a power cut may lose the last moments.
+dies; a power cut may lose the last moments. Entities are kept by lower-case path, since their names have no case.
 """
 
 from __future__ import annotations
@@ -81,36 +81,36 @@ class SqliteStore:
         return bool(self._put or self._update or self._delete or self._counters or self._other)
 
     def put(self, entity: str, message: Message) -> None:
-        self._put[(entity, message.sequence_number)] = message
+        self._put[(entity.lower(), message.sequence_number)] = message
 
     def update(self, entity: str, message: Message) -> None:
-        key = (entity, message.sequence_number)
+        key = (entity.lower(), message.sequence_number)
         if key not in self._put:
             self._update[key] = message
 
     def delete(self, entity: str, sequence_number: int) -> None:
-        key = (entity, sequence_number)
+        key = (entity.lower(), sequence_number)
         self._update.pop(key, None)
         self._put.pop(key, None)
         # Also if it was put in this batch: it may have been a change to a row stored before.
         self._delete.add(key)
 
     def put_counter(self, entity: str, last_sequence_number: int) -> None:
-        self._counters[entity] = last_sequence_number
+        self._counters[entity.lower()] = last_sequence_number
 
     def put_history(self, entity: str, message_id: str, until_ms: int) -> None:
         self._remembered += 1
         if self._remembered % _PRUNE_EVERY == 0:
             self._other.append(("DELETE FROM history WHERE until_ms <= ?", (self._now_ms(),)))
-        self._other.append(("INSERT OR REPLACE INTO history VALUES (?, ?, ?)", (entity, message_id, until_ms)))
+        self._other.append(("INSERT OR REPLACE INTO history VALUES (?, ?, ?)", (entity.lower(), message_id, until_ms)))
 
     def put_session_state(self, entity: str, session_id: str, state: bytes | None) -> None:
         if state is None:
             statement = "DELETE FROM session_states WHERE entity = ? AND session_id = ?"
-            self._other.append((statement, (entity, session_id)))
+            self._other.append((statement, (entity.lower(), session_id)))
         else:
             statement = "INSERT OR REPLACE INTO session_states VALUES (?, ?, ?)"
-            self._other.append((statement, (entity, session_id, state)))
+            self._other.append((statement, (entity.lower(), session_id, state)))
 
     def put_entity(self, path: str, description: str | None) -> None:
         self._other.append(("INSERT OR REPLACE INTO entities VALUES (?, ?)", (path, description)))
@@ -119,6 +119,7 @@ class SqliteStore:
         self._other.append(("DELETE FROM entities WHERE substr(path, 1, ?) = ?", (len(prefix), prefix)))
 
     def drop(self, entity: str) -> None:
+        entity = entity.lower()
         for changes in (self._put, self._update):
             for key in [key for key in changes if key[0] == entity]:
                 del changes[key]

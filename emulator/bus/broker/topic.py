@@ -72,20 +72,17 @@ class Topic:
     def accept(self, content: Content, origin: Origin = SENDER) -> None:
         """`check` and `enqueue`, the rules looked at once."""
         selections = self._select(content)
-        self._check(selections)
+        for subscription, selection in selections:
+            subscription.queue.check(*selection.copies)
         self._distribute(content, selections, origin)
 
-    def check(self, content: Content) -> None:
+    def check(self, *contents: Content) -> None:
         """Refuses what a subscription that selects it would."""
-        self._check(self._select(content))
+        for subscription in self.subscriptions.values():
+            subscription.queue.check(*(copy for content in contents for copy in subscription.select(content).copies))
 
     def _select(self, content: Content) -> list[tuple[Subscription, Selection]]:
         return [(item, item.select(content)) for item in self.subscriptions.values()]
-
-    def _check(self, selections: list[tuple[Subscription, Selection]]) -> None:
-        for subscription, selection in selections:
-            for copy in selection.copies:
-                subscription.queue.check(copy)
 
     def _distribute(self, content: Content, selections: list[tuple[Subscription, Selection]], origin: Origin) -> None:
         copied = replace(

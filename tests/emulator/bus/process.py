@@ -40,6 +40,11 @@ class Bus:
         with urllib.request.urlopen(self.admin_url + path, timeout=10) as response:
             return json.load(response)
 
+    def post(self, path: str, body: Any, method: str = "POST") -> Any:
+        request = urllib.request.Request(self.admin_url + path, json.dumps(body).encode(), method=method)
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return json.load(response)
+
     def kill(self) -> None:
         """SIGKILL: nothing gets a chance to be saved."""
         self.process.kill()

@@ -139,6 +139,7 @@ def test_any_bytes_decode_or_are_refused(data: bytes) -> None:
         b"\x56\x02",
         b"\xa1\x01\xff",
         b"\x73\x00\x11\x00\x00",
+        b"\x73\x80\x00\x00\x00",
         b"\xc1\x03\x02\x45\x40",  # a list as a key
     ],
 )

@@ -20,15 +20,15 @@ WAIT_S = 15
 
 def test_every_kind_of_state_is_there_after_a_kill(config_path: Path, tmp_path: Path) -> None:
     """Active, locked, deferred, scheduled, dead-lettered, seen ids and numbers survive; locks are released."""
-    arguments = ("--config", config_path, "--data", tmp_path)
+    arguments = ("--config", config_path, "--data", tmp_path, "--virtual-clock")
     bus = start_bus(*arguments)
     try:
         with ServiceBusClient.from_connection_string(bus.connection_string) as client:
             with client.get_queue_sender("plain-1") as sender, client.get_queue_receiver("plain-1") as receiver:
                 for name in ("abandoned", "deferred", "dead", "completed", "locked", "active"):
                     sender.send_messages(ServiceBusMessage(name, application_properties={"name": name}))
-                soon = datetime.now(UTC) + timedelta(seconds=5)
-                sender.schedule_messages(ServiceBusMessage("scheduled"), soon)
+                later = datetime.now(UTC) + timedelta(hours=1)
+                sender.schedule_messages(ServiceBusMessage("scheduled"), later)
                 got = {}
                 while len(got) < 5:
                     for message in receiver.receive_messages(max_message_count=5 - len(got), max_wait_time=WAIT_S):
@@ -54,6 +54,7 @@ def test_every_kind_of_state_is_there_after_a_kill(config_path: Path, tmp_path: 
         with ServiceBusClient.from_connection_string(bus.connection_string) as client:
             with client.get_queue_sender("deduplicating-0") as sender:
                 sender.send_messages(ServiceBusMessage("second", message_id="same"))
+            bus.post("/clock/advance", {"seconds": 3600})
             with client.get_queue_receiver("plain-1") as receiver:
                 [deferred] = receiver.receive_deferred_messages(got["deferred"].sequence_number)
                 assert (str(deferred), deferred.application_properties[b"name"]) == ("deferred", b"deferred")

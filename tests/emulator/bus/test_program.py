@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import subprocess
@@ -13,7 +12,6 @@ import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from azure.core.credentials import AzureSasCredential
@@ -24,12 +22,6 @@ from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBu
 from tests.emulator.bus.process import ROOT, Bus, start_bus
 
 WAIT_S = 15
-
-
-def post(bus: Bus, path: str, body: Any, method: str = "POST") -> Any:
-    request = urllib.request.Request(bus.admin_url + path, json.dumps(body).encode(), method=method)
-    with urllib.request.urlopen(request, timeout=10) as response:
-        return json.load(response)
 
 
 @pytest.fixture(scope="module")
@@ -107,13 +99,13 @@ def test_the_clock_can_be_advanced(own_bus: Bus) -> None:
         with client.get_queue_sender("q") as sender:
             sender.schedule_messages(ServiceBusMessage("later"), datetime.now(UTC) + timedelta(hours=1))
             sender.send_messages(ServiceBusMessage("short", time_to_live=timedelta(minutes=30)))
-            post(own_bus, "/clock/advance", {"seconds": 1700})
+            own_bus.post("/clock/advance", {"seconds": 1700})
             assert own_bus.get("/entities")["q"]["active"] == 1
-            post(own_bus, "/clock/advance", {"seconds": 2000})
+            own_bus.post("/clock/advance", {"seconds": 2000})
         with client.get_queue_receiver("q") as receiver:
             [message] = receiver.receive_messages(max_wait_time=WAIT_S)
             assert str(message) == "later"
-            post(own_bus, "/clock/advance", {"seconds": 60})
+            own_bus.post("/clock/advance", {"seconds": 60})
             [message] = receiver.receive_messages(max_wait_time=WAIT_S)
             assert message.delivery_count == 1
 
@@ -125,6 +117,9 @@ def test_a_full_entity_refuses_until_it_is_read(own_bus: Bus) -> None:
             sender.send_messages(ServiceBusMessage(bytes(90_000)))
             with pytest.raises(ServiceBusQuotaExceededError, match="maximum entity size"):
                 sender.send_messages(ServiceBusMessage(bytes(20_000)))
+            with pytest.raises(ServiceBusQuotaExceededError):
+                sender.send_messages([ServiceBusMessage(bytes(6_000)), ServiceBusMessage(bytes(6_000))])
+            assert own_bus.get("/entities")["q"]["active"] == 1
             [message] = receiver.receive_messages(max_wait_time=WAIT_S)
             receiver.complete_message(message)
             sender.send_messages(ServiceBusMessage(bytes(20_000)))
@@ -135,33 +130,33 @@ def test_faults(own_bus: Bus) -> None:
     with ServiceBusClient.from_connection_string(own_bus.connection_string, retry_backoff_factor=0.1) as client:
         with client.get_topic_sender("t") as sender, client.get_subscription_receiver("t", "a") as receiver:
             sender.send_messages(ServiceBusMessage("1"))
-            assert post(own_bus, "/faults", {"fault": "drop-connections"})["affected"] == 2
+            assert own_bus.post("/faults", {"fault": "drop-connections"})["affected"] == 2
             sender.send_messages(ServiceBusMessage("2"))
             [message] = receiver.receive_messages(max_wait_time=WAIT_S)
-            assert post(own_bus, "/faults", {"fault": "detach-links", "entity": "T/subscriptions/A"})["affected"] == 1
-            assert post(own_bus, "/faults", {"fault": "detach-links", "entity": "t"})["affected"] == 1
+            assert own_bus.post("/faults", {"fault": "detach-links", "entity": "T/subscriptions/A"})["affected"] == 1
+            assert own_bus.post("/faults", {"fault": "detach-links", "entity": "t"})["affected"] == 1
             sender.send_messages(ServiceBusMessage("3"))
             receiver.complete_message(message)
-            post(own_bus, "/faults", {"fault": "duplicate", "entity": "t/Subscriptions/a", "count": 1})
+            own_bus.post("/faults", {"fault": "duplicate", "entity": "t/Subscriptions/a", "count": 1})
             [message] = receiver.receive_messages(max_wait_time=WAIT_S)
             receiver.complete_message(message)
             [again] = receiver.receive_messages(max_wait_time=WAIT_S)
             assert (str(again), again.delivery_count) == (str(message), 1)
             receiver.complete_message(again)
-            post(own_bus, "/faults", {"fault": "refuse-sends", "entity": "t", "ms": 500})
+            own_bus.post("/faults", {"fault": "refuse-sends", "entity": "t", "ms": 500})
             started = time.monotonic()
             sender.send_messages(ServiceBusMessage("4"))
             assert time.monotonic() - started > 0.2
-            post(own_bus, "/faults", {"fault": "delay", "ms": 200})
+            own_bus.post("/faults", {"fault": "delay", "ms": 200})
             started = time.monotonic()
             sender.send_messages(ServiceBusMessage("5"))
             assert time.monotonic() - started > 0.2
-            post(own_bus, "/faults", {}, "DELETE")
+            own_bus.post("/faults", {}, "DELETE")
     counts = own_bus.get("/entities")
     assert counts["t/Subscriptions/b"]["active"] == 5
     for wrong in ({"fault": "fire"}, {"fault": "delay"}, {"fault": "duplicate", "entity": "t", "count": 1}, []):
         with pytest.raises(urllib.error.HTTPError, match="400"):
-            post(own_bus, "/faults", wrong)
+            own_bus.post("/faults", wrong)
 
 
 def test_messages_above_the_standard_size() -> None:

@@ -71,8 +71,7 @@ async def test_competing_consumers(client: ServiceBusClient, queue: str) -> None
     try:
         await asyncio.wait_for(asyncio.gather(*(consume(receiver) for receiver in receivers)), 60)
     finally:
-        for receiver in receivers:
-            await receiver.close()
+        await asyncio.gather(*(receiver.close() for receiver in receivers))
     assert Counter({f"{number}": 1 for number in range(total)}) == done
 
 
