@@ -21,6 +21,7 @@ from .clock import Clock, parse_stamp, stamp
 from .creation import start_child
 from .decisions import Decision, ScheduleActivity, ScheduleSubOrchestration, ScheduleTimer, SendOperation
 from .events import ActivityTask, Event, Instance, Kind, Message, Status
+from .recent import RecentHistories
 from .replay import Outcome, Replay
 from .reports import Reports
 from .store import Store
@@ -47,6 +48,7 @@ class Engine:
         self.clock = clock
         self.catalog = catalog
         self.reports = Reports()
+        self._recent = RecentHistories()
         self.work_arrived: Callable[[], None] = lambda: None
         self._wakeups = Wakeups()
         self.entity_wakeups = Wakeups()
@@ -137,7 +139,9 @@ class Engine:
         if stop is not None:
             self._terminate(instance, messages, stop)
             return None
-        past = self.store.history(instance_id, current)
+        past = self._recent.take(instance_id, current)
+        if past is None:
+            past = self.store.history(instance_id, current)
         if past:
             now = max(now, parse_stamp(past[-1].at))
         at = stamp(now)
@@ -161,7 +165,9 @@ class Engine:
             outcome = Replay(reply, instance.execution_id, self.catalog.problem).run(episode.history)
             self._report(instance, outcome)
             with self.store.transaction():
-                self._commit(episode, reply, outcome)
+                history = self._commit(episode, reply, outcome)
+            if history:
+                self._recent.put(instance.instance_id, instance.execution_id, history)
         finally:
             self._wakeups.release(instance.instance_id)
             self.work_arrived()
@@ -176,7 +182,8 @@ class Engine:
                 outcome.stall.reason,
             )
 
-    def _commit(self, episode: Episode, reply: Reply, outcome: Outcome) -> None:
+    def _commit(self, episode: Episode, reply: Reply, outcome: Outcome) -> Sequence[Event]:
+        """The history that the next episode of this execution begins with; empty: there will be none."""
         instance, now = episode.instance, self.clock.now()
         at = episode.history[episode.new_from].at
         self.store.delete_messages(one.seq for one in episode.messages)
@@ -188,7 +195,7 @@ class Engine:
         if outcome.failure is None and outcome.finished and outcome.continue_as_new is not None:
             self._send_operations(instance, outcome.decisions, now)
             self._continue(instance, outcome.continue_as_new, outcome.carried_over, now)
-            return
+            return ()
         if status.is_terminal:
             news.append(
                 Event(Kind.EXECUTION_COMPLETED, -1, at, {"OrchestrationStatus": status.value, "Result": output})
@@ -202,6 +209,8 @@ class Engine:
         self.store.put_instance(changed)
         if status.is_terminal:
             self.after_end(changed)
+            return ()
+        return (*episode.history[: episode.new_from], *news)
 
     def _send(self, instance: Instance, decisions: Sequence[Decision], now: datetime) -> None:
         for decision in decisions:

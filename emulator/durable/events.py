@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -50,12 +50,16 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One history event. `data` holds DurableTask's own field names (`Name`, `Input`, `TaskScheduledId`, ...)."""
+    """One history event. `data` holds DurableTask's own field names (`Name`, `Input`, `TaskScheduledId`, ...).
+
+    `memo` is where a wire format keeps what it has made of the event, since it is sent in every episode.
+    """
 
     kind: Kind
     event_id: int
     at: str
     data: Mapping[str, Any]
+    memo: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

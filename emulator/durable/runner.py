@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from . import wire
@@ -32,17 +33,33 @@ class OrchestratorRaisedError(Exception):
     """an orchestrator function raised; the message is the exception's, with the state behind the marker"""
 
 
+@dataclass(frozen=True, slots=True)
+class OrchestratorCall:
+    """`context` is the trigger input's JSON text."""
+
+    name: str
+    instance_id: str
+    context: str
+
+
 class Functions(Protocol):
     """The app's side. Both take and give JSON text."""
 
-    async def run_orchestrator(self, name: str, instance_id: str, context: str) -> str:
-        """Raises `OrchestratorRaisedError`."""
+    async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
+        """One answer a call; a function that raises is an answer too."""
 
     async def run_entity(self, name: str, entity_id: str, batch: str) -> str:
         """Raises `ActivityFailedError` when the function could not run at all."""
 
     async def run_activity(self, name: str, instance_id: str, text: str | None) -> str:
         """Raises `ActivityFailedError`."""
+
+
+#: Orchestrator functions are pure Python that only computes. Run beside the host's loop they would take the
+#: interpreter from it at every turn, so they are handed over in batches, one batch after another; a batch that takes
+#: longer than this, because a function blocks, no longer keeps the next one from beginning.
+_BATCH = 16
+_SLOW_S = 0.1
 
 
 class Runner:
@@ -56,6 +73,7 @@ class Runner:
         self._functions = functions
         self._episodes = max_episodes
         self._activities = max_activities
+        self._batches = 0
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -87,12 +105,13 @@ class Runner:
             await asyncio.wait(set(self._tasks), timeout=timeout)
 
     def _hand_out(self) -> None:
-        while not self._stopping and self._episodes > 0:
-            episode = self._engine.next_episode()
-            if episode is None:
+        while not self._stopping and self._batches == 0:
+            episodes = self._next_batch()
+            if not episodes:
                 break
-            self._episodes -= 1
-            self._spawn(self._run_episode(episode))
+            self._episodes -= len(episodes)
+            self._batches += 1
+            self._spawn(self._run_episodes(episodes))
         while not self._stopping and self._episodes > 0:
             batch = self._entities.next_batch()
             if batch is None:
@@ -111,23 +130,41 @@ class Runner:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run_episode(self, episode: Episode) -> None:
-        instance = episode.instance
-        reply: Reply | None = None
+    def _next_batch(self) -> list[Episode]:
+        batch: list[Episode] = []
+        while len(batch) < min(_BATCH, self._episodes):
+            episode = self._engine.next_episode()
+            if episode is None:
+                break
+            batch.append(episode)
+        return batch
+
+    async def _run_episodes(self, batch: Sequence[Episode]) -> None:
+        slow = asyncio.get_running_loop().call_later(_SLOW_S, self._let_others_begin)
+        calls = [
+            OrchestratorCall(
+                one.instance.name,
+                one.instance.instance_id,
+                wire.encode_context(one.instance, one.history, one.new_from),
+            )
+            for one in batch
+        ]
+        answers: Sequence[str | OrchestratorRaisedError] = ()
         try:
-            context = wire.encode_context(instance, episode.history, episode.new_from)
-            try:
-                text = await self._functions.run_orchestrator(instance.name, instance.instance_id, context)
-                reply = wire.decode_reply(text)
-            except OrchestratorRaisedError as error:
-                reply = wire.decode_error(str(error))
-            except wire.WireError as error:
-                reply = Reply(done=False, actions=(), error=str(error))
+            answers = await self._functions.run_orchestrators(calls)
         finally:
-            self._episodes += 1
-            if reply is None:
-                self._engine.drop_episode(episode)
-        self._engine.finish_episode(episode, reply)
+            self._episodes += len(batch)
+            if slow.when() > asyncio.get_running_loop().time():
+                slow.cancel()
+                self._let_others_begin()
+            for one in batch[len(answers) :]:
+                self._engine.drop_episode(one)
+        for one, answer in zip(batch, answers, strict=True):
+            self._engine.finish_episode(one, _reply(answer))
+
+    def _let_others_begin(self) -> None:
+        self._batches -= 1
+        self._wake.set()
 
     async def _run_entity(self, batch: Batch) -> None:
         done = False
@@ -164,3 +201,12 @@ class Runner:
         finally:
             self._activities += 1
             self._wake.set()
+
+
+def _reply(answer: str | OrchestratorRaisedError) -> Reply:
+    if isinstance(answer, OrchestratorRaisedError):
+        return wire.decode_error(str(answer))
+    try:
+        return wire.decode_reply(answer)
+    except wire.WireError as error:
+        return Reply(done=False, actions=(), error=str(error))

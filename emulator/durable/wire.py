@@ -38,6 +38,8 @@ _LONG_TIMER_LEG = "3.00:00:00"
 #: Milliseconds between the polls of an asynchronous HTTP call.
 _HTTP_SLEEP_MS = 30_000
 
+_MEMO = "sdk-1.7"
+
 
 class WireError(ValueError):
     """the orchestrator's answer is not what the SDK writes"""
@@ -45,7 +47,9 @@ class WireError(ValueError):
 
 def encode_context(instance: Instance, history: Sequence[Event], new_from: int) -> str:
     """The trigger input of one episode. Events from index `new_from` on have not been played before."""
-    events = ",".join(_encode_event(event, index < new_from) for index, event in enumerate(history))
+    events = ",".join(
+        [*map(_encode_played, history[:new_from]), *(_encode_event(event, False) for event in history[new_from:])]
+    )
     head = json.dumps(
         {
             "instanceId": instance.instance_id,
@@ -68,6 +72,13 @@ def _input_text(stored: str | None) -> str | None:
         return None
     value = json.loads(stored)
     return value if isinstance(value, str) else stored
+
+
+def _encode_played(event: Event) -> str:
+    text = event.memo.get(_MEMO)
+    if text is None:
+        text = event.memo[_MEMO] = _encode_event(event, True)
+    return text
 
 
 def _encode_event(event: Event, played: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from azure.functions import _durable_functions
@@ -11,7 +11,7 @@ from azure.functions.durable_functions import ActivityTriggerConverter
 from azure.functions.meta import Datum
 
 from emulator.durable.catalog import Catalog
-from emulator.durable.runner import ActivityFailedError, OrchestratorRaisedError
+from emulator.durable.runner import ActivityFailedError, OrchestratorCall, OrchestratorRaisedError
 from emulator.durable.web import Links
 
 from .app_side import AppSide
@@ -50,16 +50,21 @@ class DurableFunctions:
     def any(self) -> bool:
         return any(self._functions.values())
 
-    async def run_orchestrator(self, name: str, instance_id: str, context: str) -> str:
-        function = self._functions["orchestrationTrigger"].get(name.lower())
-        if function is None:
-            raise OrchestratorRaisedError(f"The function {name!r} doesn't exist any more.")
-        arguments = {function.trigger.name: _durable_functions.OrchestrationContext(context)}
-        try:
-            result = await self._app.call(function, arguments, Invocation(function.name, self._directory))
-        except FunctionFailedError as error:
-            raise OrchestratorRaisedError(str(error.cause)) from None
-        return str(result)
+    async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
+        known = self._functions["orchestrationTrigger"]
+        runs, places = [], []
+        answers: list[str | OrchestratorRaisedError] = []
+        for place, call in enumerate(calls):
+            answers.append(OrchestratorRaisedError(f"The function {call.name!r} doesn't exist any more."))
+            function = known.get(call.name.lower())
+            if function is not None:
+                arguments = {function.trigger.name: _durable_functions.OrchestrationContext(call.context)}
+                runs.append((function, arguments, Invocation(function.name, self._directory)))
+                places.append(place)
+        for place, result in zip(places, await self._app.call_in_a_row(runs), strict=True):
+            failed = isinstance(result, FunctionFailedError)
+            answers[place] = OrchestratorRaisedError(str(result.cause)) if failed else str(result)
+        return answers
 
     async def run_activity(self, name: str, instance_id: str, text: str | None) -> str:
         function = self._functions["activityTrigger"].get(name.lower())

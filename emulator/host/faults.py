@@ -19,7 +19,7 @@ from datetime import timedelta
 from emulator.durable.client import Client
 from emulator.durable.engine import Engine
 from emulator.durable.events import Kind
-from emulator.durable.runner import Functions
+from emulator.durable.runner import Functions, OrchestratorCall, OrchestratorRaisedError
 from emulator.durable.store import Store
 from emulator.durable.web import Answer, Links, WebApi
 
@@ -103,8 +103,8 @@ class _Twice:
         self._functions = functions
         self._activity = activity.lower()
 
-    async def run_orchestrator(self, name: str, instance_id: str, context: str) -> str:
-        return await self._functions.run_orchestrator(name, instance_id, context)
+    async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
+        return await self._functions.run_orchestrators(calls)
 
     async def run_entity(self, name: str, entity_id: str, batch: str) -> str:
         return await self._functions.run_entity(name, entity_id, batch)

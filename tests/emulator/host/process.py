@@ -20,6 +20,9 @@ START_TIMEOUT_S = 30.0
 #: For things that happen at once on an idle machine.
 SOON_S = 30.0
 
+#: Making a client is slow. It keeps no connection: the next request may go to a host that was killed.
+_CLIENT = httpx.Client(timeout=SOON_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+
 
 @dataclass
 class Host:
@@ -38,7 +41,7 @@ class Host:
         return self.request("POST", path, **options)
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        return httpx.request(method, self.url + path, timeout=SOON_S, **options)
+        return _CLIENT.request(method, self.url + path, **options)
 
     def kill(self) -> None:
         """SIGKILL: nothing gets a chance to be saved."""

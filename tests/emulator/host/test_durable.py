@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -131,24 +133,29 @@ def test_the_history_can_be_shown(host: Host) -> None:
     assert shown[1]["Result"] == "X"
 
 
-def test_killed_hosts_lose_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("jobs", "step_count", "kills"),
+    [(12, 4, 3), pytest.param(200, 8, 20, marks=[pytest.mark.long, pytest.mark.timeout(1800)])],
+)
+def test_killed_hosts_lose_nothing(tmp_path: Path, jobs: int, step_count: int, kills: int) -> None:
     """SIGKILL in the middle of jobs, again and again: every job ends with exactly its result."""
-    jobs, step_count = 6, 4
     data = tmp_path / "data"
     host = start_host("tour", tmp_path, "--data", data)
     ids = [host.start("steps", step_count, f"job-{number}") for number in range(jobs)]
-    for kill in range(3):
-        _raise_waiting(host, ids, step_count, rounds=kill + 2)
+    luck = random.Random(jobs)
+    for _ in range(kills):
+        _raise_some(host, luck.sample(ids, len(ids) // 3), step_count)
         host.kill()
         host = start_host("tour", tmp_path, "--data", data)
     try:
         expected = [[f"STEP-{index}", "true"] for index in range(step_count)]
 
         def all_done() -> bool:
-            _raise_waiting(host, ids, step_count, rounds=1)
-            return all(host.status(one)["runtimeStatus"] != "Running" for one in ids)
+            left = [one for one in ids if host.status(one)["runtimeStatus"] == "Running"]
+            _raise_some(host, left, step_count)
+            return not left
 
-        eventually(all_done, lambda: host.log[-2000:])
+        eventually(all_done, lambda: host.log[-2000:], within=600)
         for one in ids:
             ended = host.status(one)
             assert (ended["runtimeStatus"], ended["output"]) == ("Completed", expected)
@@ -157,11 +164,14 @@ def test_killed_hosts_lose_nothing(tmp_path: Path) -> None:
         assert host.stop() == 0
 
 
-def _raise_waiting(host: Host, ids: list[str], step_count: int, rounds: int) -> None:
-    """Raises each instance's next event if its step is the one being waited for; repeats are harmless."""
-    for _ in range(rounds):
-        for one in ids:
-            history = host.status(one, showHistory="true").get("historyEvents") or []
-            step = sum(event["EventType"] == "EventRaised" for event in history)
-            if step < step_count:
-                host.post(f"/raise/{one}/done:{step}", json=True)
+def _raise_some(host: Host, ids: list[str], step_count: int) -> None:
+    """Raises each instance's next event, through the app, whether it is waited for already or not."""
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda one: _raise_next(host, one, step_count), ids))
+
+
+def _raise_next(host: Host, instance_id: str, step_count: int) -> None:
+    history = host.status(instance_id, showHistory="true").get("historyEvents") or []
+    step = sum(event["EventType"] == "EventRaised" for event in history)
+    if step < step_count:
+        host.post(f"/raise/{instance_id}/done:{step}", json=True)

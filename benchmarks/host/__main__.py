@@ -1,0 +1,152 @@
+"""`python -m benchmarks.host [--quick]`: requests, messages, episodes and steps a second, recovery and memory.
+
+HTTP and Service Bus are measured from this process against a host of its own. The durable numbers come from a
+host within a child process that drives its own engine, so that no HTTP client is measured with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from benchmarks.host.app import write_app
+
+ROOT = Path(__file__).parents[2]
+
+
+def start(kind: str, *arguments: str | Path, environment: dict[str, str] | None = None) -> tuple[Any, str, float]:
+    """The process, what its ready line says, and the seconds until then."""
+    began = time.perf_counter()
+    command = [sys.executable, "-m", "emulator", kind, "--port", "0", *map(str, arguments)]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
+    assert process.stdout is not None
+    return process, process.stdout.readline().split()[1], time.perf_counter() - began
+
+
+def stop(process: Any) -> None:
+    process.terminate()
+    process.wait()
+    process.stdout.close()
+
+
+async def http(app: Path, requests: int) -> list[str]:
+    process, url, started = start("host", "--app", app)
+    lines = [f"start-up of the host: {started:.2f} s"]
+    try:
+        async with aiohttp.ClientSession() as session:
+
+            async def ask(path: str) -> float:
+                began = time.perf_counter()
+                async with session.get(url + path) as answer:
+                    await answer.read()
+                return time.perf_counter() - began
+
+            for path in ("/async", "/sync"):
+                await asyncio.gather(*(ask(path) for _ in range(50)))
+                alone = sorted([await ask(path) for _ in range(200)])
+                gate = asyncio.Semaphore(32)
+
+                async def many(path: str = path, gate: asyncio.Semaphore = gate) -> None:
+                    async with gate:
+                        await ask(path)
+
+                began = time.perf_counter()
+                await asyncio.gather(*(many() for _ in range(requests)))
+                rate = requests / (time.perf_counter() - began)
+                lines.append(f"HTTP {path}: {rate:.0f} requests/s with 32 at once; alone {alone[100] * 1000:.2f} ms")
+    finally:
+        stop(process)
+    return lines
+
+
+async def service_bus(folder: Path, messages: int) -> list[str]:
+    from azure.servicebus import ServiceBusMessage
+    from azure.servicebus.aio import ServiceBusClient
+
+    queues = [{"Name": "work", "Properties": {}}]
+    config = folder / "Config.json"
+    config.write_text(json.dumps({"UserConfig": {"Namespaces": [{"Name": "n", "Queues": queues, "Topics": []}]}}))
+    bus, address, _ = start("bus", "--admin-port", "0", "--config", config)
+    connection = (
+        f"Endpoint={address};SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;"
+        "UseDevelopmentEmulator=true;"
+    )
+    host, url, _ = start(
+        "host", "--app", write_app(folder / "bus-app", with_bus=True), environment={"BUS_CONNECTION": connection}
+    )
+    try:
+        await asyncio.sleep(1.0)  # the receiver's link is open
+        async with ServiceBusClient.from_connection_string(connection) as client:
+            async with client.get_queue_sender("work") as sender:
+                began = time.perf_counter()
+                for first in range(0, messages, 500):
+                    await sender.send_messages([ServiceBusMessage("x") for _ in range(min(500, messages - first))])
+                async with aiohttp.ClientSession() as session:
+                    while await _taken(session, url) < messages:  # noqa: ASYNC110  # the count is elsewhere
+                        await asyncio.sleep(0.02)
+                rate = messages / (time.perf_counter() - began)
+        return [f"Service Bus trigger: {rate:.0f} messages/s of one queue"]
+    finally:
+        stop(host)
+        stop(bus)
+
+
+async def _taken(session: aiohttp.ClientSession, url: str) -> int:
+    async with session.get(f"{url}/taken") as answer:
+        return int(await answer.text())
+
+
+def durable(app: Path, data: Path, *arguments: str | int) -> dict[str, Any]:
+    """Runs `benchmarks.host.durable` in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.host.durable", str(app), str(data)]
+    done = subprocess.run([*command, *map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.host", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work")
+    scale = 10 if parser.parse_args().quick else 1
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, store on disk")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        app = write_app(folder / "app")
+        for line in asyncio.run(http(app, 5000 // scale)):
+            print(line)
+        for line in asyncio.run(service_bus(folder, 2000 // scale)):
+            print(line)
+        for instances, steps in ((100, 3), (5000 // scale, 3), (10, 125)):
+            found = durable(app, folder / f"data-{instances}-{steps}", "run", instances, steps)
+            print(
+                f"{instances} instances x {steps} steps (history up to {found['history']} events): "
+                f"{found['episodes_s']:.0f} episodes/s, {found['steps_s']:.0f} steps/s; "
+                f"the app's code and the SDK have {found['sdk_share']:.0%} of the time"
+            )
+        found = durable(app, folder / "waiting", "wait", 10_000 // scale)
+        print(
+            f"{found['instances']} waiting instances: started again in {found['recovery_s']:.2f} s, "
+            f"{found['bytes_each']:.0f} bytes of memory each"
+        )
+
+
+if __name__ == "__main__":
+    main()

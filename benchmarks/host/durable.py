@@ -1,0 +1,128 @@
+"""The durable part of the benchmark: a host whose engine is driven from within. Prints one JSON line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from emulator.durable.client import Client
+from emulator.durable.engine import Engine
+from emulator.durable.runner import Runner
+from emulator.host import app_side
+from emulator.host.server import Server
+
+
+class Measured:
+    """Wraps the app's side, and adds up what its calls take and how many they are."""
+
+    def __init__(self, functions: Any) -> None:
+        self._functions = functions
+        self.episodes = 0
+        self.seconds = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._functions, name)
+
+    async def run_orchestrators(self, calls: Any) -> Any:
+        self.episodes += len(calls)
+        return await self._functions.run_orchestrators(calls)
+
+
+def _time_calls(measured: Measured) -> None:
+    """Adds up the CPU time of the app's sync functions, which is the SDK's and the app's own."""
+    original = app_side._call_sync
+
+    def call_sync(*arguments: Any) -> Any:
+        began = time.thread_time()
+        try:
+            return original(*arguments)
+        finally:
+            measured.seconds += time.thread_time() - began
+
+    app_side._call_sync = call_sync
+
+
+async def _start(app: Path, data: Path) -> tuple[Server, Engine, Measured]:
+    server = Server(app, data_dir=data, host="127.0.0.1", port=0)
+    await server.start()
+    runner: Runner = server._runner
+    measured = Measured(runner._functions)
+    runner._functions = measured
+    _time_calls(measured)
+    return server, runner._engine, measured
+
+
+async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, Any]:
+    """Each instance's next event comes when it waits for it, as a service's reply would."""
+    server, engine, measured = await _start(app, data)
+    client = Client(engine)
+    began, cpu = time.perf_counter(), time.process_time()
+    done = asyncio.Event()
+    ended = 0
+    finish = engine.finish_episode
+
+    def finish_and_reply(episode: Any, reply: Any) -> None:
+        nonlocal ended
+        finish(episode, reply)
+        one = episode.instance.instance_id
+        if reply.done:
+            ended += 1
+        for waiting in engine.reports.waiting_for(one):
+            if waiting.startswith("event "):
+                client.raise_event(one, waiting.removeprefix("event "), "null")
+        if ended == instances:
+            done.set()
+
+    engine.finish_episode = finish_and_reply  # type: ignore[method-assign]
+    for number in range(instances):
+        client.start("job", str(number), json.dumps(json.dumps(steps)))
+    await done.wait()
+    seconds = time.perf_counter() - began
+    history = len(client.history(client.status("0")))
+    busy = time.process_time() - cpu
+    await server.stop()
+    return {
+        "episodes_s": measured.episodes / seconds,
+        "steps_s": instances * steps / seconds,
+        "history": history,
+        "sdk_share": measured.seconds / busy,
+    }
+
+
+async def wait(app: Path, data: Path, instances: int) -> dict[str, Any]:
+    """Instances that wait for an event: what they cost, and how soon a new host serves with them."""
+    server, engine, _ = await _start(app, data)
+    client = Client(engine)
+    before = _resident()
+    for number in range(instances):
+        client.start("job", str(number), json.dumps(json.dumps(1)))
+    while not engine.idle:  # noqa: ASYNC110  # nothing tells when an engine comes to rest
+        await asyncio.sleep(0.05)
+    each = (_resident() - before) / instances
+    await server.stop()
+    began = time.perf_counter()
+    server = Server(app, data_dir=data, host="127.0.0.1", port=0)
+    await server.start()
+    seconds = time.perf_counter() - began
+    await server.stop()
+    return {"instances": instances, "recovery_s": seconds, "bytes_each": each}
+
+
+def _resident() -> int:
+    """Linux only."""
+    status = Path("/proc/self/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1]) * 1024
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    sys.setswitchinterval(0.001)
+    _, app, data, mode, *numbers = sys.argv
+    work = {"run": run, "wait": wait}[mode]
+    print(json.dumps(asyncio.run(work(Path(app), Path(data), *map(int, numbers)))))
