@@ -27,7 +27,7 @@ from emulator.bus.command import DEFAULT_CONFIG
 from emulator.bus.configuration import ConfigurationError, Topology, from_names, load
 from emulator.bus.overlay import overlay
 from emulator.bus.sas import SasKey
-from emulator.bus.server import BusServer, Options
+from emulator.bus.server import BusServer, ListenError, Options
 
 log = logging.getLogger(__name__)
 
@@ -40,10 +40,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         with _tls(args) as context:
             return asyncio.run(_serve(args, context))
-    except (ConfigurationError, StoreError, tls.TlsError, BusError) as error:
+    except (ConfigurationError, StoreError, ListenError, tls.TlsError, BusError) as error:
         print(f"bus: {error}", file=sys.stderr)
-    except OSError as error:
-        print(f"bus: cannot listen on {args.host}: {error.strerror or error}", file=sys.stderr)
     return 1
 
 

@@ -47,6 +47,10 @@ class Options:
     """With it, a port speaks TLS to those who begin so, and plain TCP to the others."""
 
 
+class ListenError(Exception):
+    """The address cannot be listened on."""
+
+
 class Listener:
     """A listening socket whose connections go to `factory`'s protocols."""
 
@@ -57,9 +61,12 @@ class Listener:
         self._socket: socket.socket | None = None
 
     async def open(self, host: str, port: int) -> int:
-        """Starts to listen; the port, which is a free one if `port` is 0. OSError when it is taken."""
+        """Starts to listen; the port, which is a free one if `port` is 0. ListenError when it is taken."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server((host, port), family=family, backlog=1024)
+        try:
+            listening = socket.create_server((host, port), family=family, backlog=1024)
+        except OSError as error:
+            raise ListenError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
         listening.setblocking(False)
         self._socket = listening
         self._start(self._accept(listening))
@@ -101,6 +108,9 @@ class Listener:
         except (OSError, TimeoutError) as error:
             log.warning("connection lost in its handshake reason=%s", error)
             accepted.close()
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
 
 
 async def _peek(connection: socket.socket) -> bytes:
@@ -243,6 +253,7 @@ class Client(asyncio.Protocol):
         self._wire: Wire | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._opened_at = self._heard_at = 0.0
+        self._is_open = False
         claims = Claims(server.options.sas_key, server.broker.clock)
         self.connection = Connection(CONTAINER_ID, claims.authenticate)
         self.connection.on_output = self._on_output
@@ -263,6 +274,9 @@ class Client(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._heard_at = asyncio.get_running_loop().time()
         self._guarded(lambda: self.connection.receive_data(data))
+        if not self._is_open and self.connection.state is State.OPEN:
+            self._is_open = True
+            self._look()  # now it is known how often the peer wants to hear from us
         self._server.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -317,10 +331,12 @@ class Client(asyncio.Protocol):
 
     def _look(self) -> None:
         """Sends a heartbeat if the peer wants one, gives it up if it has been silent too long, and comes back."""
+        if self._watch is not None:
+            self._watch.cancel()
         loop = asyncio.get_running_loop()
         now = loop.time()
-        opening = self.connection.state is not State.OPEN
-        if now - self._heard_at > _SILENCE_LIMIT_S or (opening and now - self._opened_at > _HANDSHAKE_LIMIT_S):
+        too_slow = not self._is_open and now - self._opened_at > _HANDSHAKE_LIMIT_S
+        if too_slow or now - self._heard_at > _SILENCE_LIMIT_S:
             log.warning("silent connection closed peer=%s", self.connection.remote_container_id or "?")
             self.abort()
             return

@@ -1,11 +1,11 @@
-"""The server with a peer that does not read."""
+"""The server with peers that do not read, or only listen."""
 
 from __future__ import annotations
 
 import asyncio
 
 from emulator.bus.amqp.encoder import encode_described
-from emulator.bus.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADER, encode_frame
+from emulator.bus.amqp.frames import AMQP_HEADER, EMPTY_FRAME, SASL_FRAME, SASL_HEADER, encode_frame
 from emulator.bus.amqp.message import DATA, AmqpMessage
 from emulator.bus.amqp.performatives import Attach, Begin, Flow, Open, SaslInit, Source, Target
 from emulator.bus.broker.broker import Broker
@@ -48,6 +48,23 @@ async def test_a_receiver_that_does_not_read_gets_no_more_until_it_does() -> Non
             assert 0 < locked < COUNT / 2
             while queue.counts()["locked"] < COUNT:
                 assert await reader.read(1_000_000)
+    finally:
+        writer.close()
+        await server.close()
+
+
+async def test_a_peer_hears_from_the_broker_as_often_as_it_wants() -> None:
+    """Empty frames come before half of the peer's idle time-out is over, from the moment it has said so."""
+    server = BusServer(Broker(SystemClock()))
+    port = await server.listen("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(SASL_HEADER + encode_frame(SaslInit("ANONYMOUS"), kind=SASL_FRAME) + AMQP_HEADER)
+        writer.write(encode_frame(Open("peer", idle_time_out=200)))
+        received = b""
+        async with asyncio.timeout(PATIENCE_S):
+            while received.count(EMPTY_FRAME) < 3:
+                received += await reader.read(1000)
     finally:
         writer.close()
         await server.close()
