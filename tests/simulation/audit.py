@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from shared.adapters.memory import MemoryLedger
@@ -17,12 +17,8 @@ from tests.model.invariants import Rows, check_link, check_move, fold, rows_of
 class AuditedLedger(MemoryLedger):
     """The memory ledger; a write that breaks an invariant is reported at once, with the job's history."""
 
-    def __init__(
-        self, report: Callable[[str], None], now: Callable[[], datetime], *, repeats_of: Container[str] = ()
-    ) -> None:
+    def __init__(self, report: Callable[[str], None], now: Callable[[], datetime]) -> None:
         super().__init__()
-        #: types of which one cause may move a job twice
-        self._repeats_of = repeats_of
         self._report = report
         self._now = now
         self._folded: dict[str, Rows] = {}
@@ -57,8 +53,7 @@ class AuditedLedger(MemoryLedger):
             self._heads[job_id] = event
             fold(self._folded[job_id], event)
             if event.type != "REPLY_IGNORED":
-                first = (job_id, event.cause_id) not in self._causes
-                assert first or event.type in self._repeats_of, f"{event.cause_id} moved the job twice"
+                assert (job_id, event.cause_id) not in self._causes, f"{event.cause_id} moved the job twice"
                 self._causes.add((job_id, event.cause_id))
         if before is not after:
             assert self._folded[job_id] == rows_of(after), "folding the events does not give the rows"

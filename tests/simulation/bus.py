@@ -17,7 +17,6 @@ from tests.simulation.scheduler import Scheduler
 
 DUPLICATE_WINDOW = timedelta(minutes=10)
 LOCK_S = 60.0
-MAX_DELIVERIES = 10
 
 
 @dataclass
@@ -47,6 +46,7 @@ class Bus:
         self._scheduler = scheduler
         self._chaos = chaos
         self._numbers = itertools.count(1)
+        self.max_deliveries = 10
         self.directives: list[SentDirective] = []
         self.replies: list[SentReply] = []
         self.dead_letters: list[SentReply] = []
@@ -92,7 +92,7 @@ class Bus:
         self._scheduler.later(seconds, lambda: self._deliver(sent))
 
     def _deliver(self, sent: SentReply) -> None:
-        if sent.deliveries >= MAX_DELIVERIES:
+        if sent.deliveries >= self.max_deliveries:
             sent.done = True
             self.dead_letters.append(sent)
             return

@@ -19,7 +19,7 @@ from emulator.durable.events import ActivityTask, Instance
 from emulator.durable.store import Store
 from emulator.host import fast_timestamps
 from orchestrations import names
-from orchestrations.job import job
+from orchestrations.job import job, step
 from shared.errors import InstanceEnded, InstanceNotFound
 from shared.ports import InstanceState
 from tests.simulation.chaos import Chaos
@@ -53,14 +53,17 @@ class Durable:
         self._scheduler = scheduler
         self._chaos = chaos
         self._activities = activities
-        self._catalog = Catalog([names.JOB], list(activities))
+        self._orchestrators = {
+            names.JOB: job._function.get_user_function(),
+            names.STEP: step._function.get_user_function(),
+        }
+        self._catalog = Catalog(self._orchestrators, activities)
         self._clock = EngineClock(scheduler)
         self.store = Store(None)
         self.spawn: Callable[..., Any] = scheduler.spawn
         self.stalls: list[str] = []
         self._running = False
         self._pump_at: datetime | None = None
-        self._orchestrator = job._function.get_user_function()
         self.start()
 
     def start(self) -> None:
@@ -126,7 +129,8 @@ class Durable:
     def _play(self, episode: Episode) -> Reply:
         context = wire.encode_context(episode.instance, episode.history, episode.new_from)
         try:
-            return wire.decode_reply(self._orchestrator(_durable_functions.OrchestrationContext(context)))
+            orchestrator = self._orchestrators[episode.instance.name]
+            return wire.decode_reply(orchestrator(_durable_functions.OrchestrationContext(context)))
         except Exception as error:
             return wire.decode_error(str(error))
 

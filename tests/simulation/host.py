@@ -21,7 +21,8 @@ class Host:
     def __init__(self, scheduler: Scheduler, chaos: Chaos) -> None:
         self._scheduler = scheduler
         self._chaos = chaos
-        self._tasks: set[asyncio.Task[Any]] = set()
+        #: in the order of their start: what a crash ends is ended in one order
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._calls = itertools.count(1)
         self.calls = 0
         self.crashes = 0
@@ -32,8 +33,8 @@ class Host:
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Within the process: gone with it."""
         task = self._scheduler.spawn(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
         return task
 
     async def serve(self, work: Coroutine[Any, Any, Any]) -> Any:

@@ -23,7 +23,7 @@ class Scheduler:
         self.events = 0
         self._heap: list[tuple[datetime, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
         self.at(self.now + timedelta(seconds=max(seconds, 0.0)), action)
@@ -39,8 +39,8 @@ class Scheduler:
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
         return task
 
     async def run(self, until: datetime, stop: Callable[[], bool]) -> None:
@@ -55,7 +55,7 @@ class Scheduler:
                 return
 
     async def close(self) -> None:
-        for task in self._tasks:
+        for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 

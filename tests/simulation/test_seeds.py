@@ -14,17 +14,20 @@ import pytest
 
 from shared.core import replies
 from shared.core.job import Record
+from tests.simulation import protocols
 from tests.simulation.chaos import Odds
 from tests.simulation.world import Plan, Told, World, simulate
 
 SEEDS = 500
 
 #: ordinary trouble, and a world where hardly anything goes right
-MODERATE = Plan(jobs=2, posters=2, controls=2)
+MODERATE = Plan(jobs=2, posters=2, controls=2, request_types=protocols.REQUEST_TYPES)
 HOSTILE = Plan(
     jobs=2,
     posters=3,
     controls=4,
+    request_types=protocols.REQUEST_TYPES,
+    max_deliveries=3,
     calm_after=timedelta(hours=3),
     odds=Odds(unavailable=0.1, answer_lost=0.06, crash=0.01, slow=0.1, very_slow=0.02, service_misbehaves=0.7),
 )
