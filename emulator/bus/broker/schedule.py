@@ -64,17 +64,19 @@ class Schedule:
         self.messages[number] = message
         message.lock_timer = self._env.timers.at(message.scheduled_at_ms or 0, lambda: self._activate(number))
 
-    def cancel(self, sequence_number: int) -> None:
-        message = self.messages.pop(sequence_number, None)
-        if message is None:
-            raise MessageNotFound(f"No scheduled message has the sequence number {sequence_number}.")
-        if message.lock_timer is not None:
-            message.lock_timer.cancel()
-        self._env.store.delete(self._path, sequence_number)
+    def cancel(self, *sequence_numbers: int) -> None:
+        """Takes messages out before their time, all or none."""
+        for number in sequence_numbers:
+            if number not in self.messages:
+                raise MessageNotFound(f"No scheduled message has the sequence number {number}.")
+        for number in set(sequence_numbers):
+            message = self.messages.pop(number)
+            if message.lock_timer is not None:
+                message.lock_timer.cancel()
+            self._env.store.delete(self._path, number)
 
     def clear(self) -> None:
-        for number in list(self.messages):
-            self.cancel(number)
+        self.cancel(*self.messages)
 
     def _activate(self, sequence_number: int) -> None:
         message = self.messages.pop(sequence_number)

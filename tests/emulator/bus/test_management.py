@@ -1,0 +1,90 @@
+"""The `$management` node: what the SDKs do not show of it, and requests that are none."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from emulator.bus.amqp.encoder import encode_described
+from emulator.bus.amqp.message import DATA, AmqpMessage, Request
+from emulator.bus.amqp.values import Array
+from emulator.bus.broker.broker import Broker
+from emulator.bus.broker.descriptions import QueueDescription
+from emulator.bus.management import MAX_PEEK_BYTES, Management, Reply
+from tests.emulator.bus.fakes import StillClock
+
+
+@pytest.fixture
+def broker() -> Broker:
+    broker = Broker(StillClock())
+    broker.add_queue(QueueDescription("q"))
+    return broker
+
+
+def ask(broker: Broker, operation: str, **body: Any) -> Reply:
+    fields = {name.replace("_", "-"): value for name, value in body.items()}
+    request = Request(uuid.uuid4(), "r", {"operation": f"com.microsoft:{operation}"}, fields)
+    return Management(broker, "q", 262_144).answer(request)
+
+
+def message(size: int) -> bytes:
+    return encode_described(DATA, bytes(size))
+
+
+def test_a_peek_of_large_messages_is_cut(broker: Broker) -> None:
+    """No reply grows beyond a megabyte by more than a message; the next peek goes on from there."""
+    for _ in range(10):
+        broker.destination("q").send(AmqpMessage.parse(message(200_000)))
+    first = ask(broker, "peek-message", from_sequence_number=1, message_count=10).body["messages"]
+    assert sum(len(entry["message"]) for entry in first) <= MAX_PEEK_BYTES
+    rest = ask(broker, "peek-message", from_sequence_number=len(first) + 1, message_count=10).body["messages"]
+    assert (len(first), len(rest)) == (5, 5)
+
+
+def test_scheduling_and_cancelling_are_all_or_none(broker: Broker) -> None:
+    """One message too large, or one number unknown, and nothing happens."""
+    good, bad = {"message": message(10)}, {"message": message(300_000)}
+    reply = ask(broker, "schedule-message", messages=[good, bad])
+    assert (reply.status, reply.condition) == (413, "amqp:link:message-size-exceeded")
+    numbers = ask(broker, "schedule-message", messages=[good, good]).body["sequence-numbers"].items
+    reply = ask(broker, "cancel-scheduled-message", sequence_numbers=Array(0x81, (*numbers, 99)))
+    assert (reply.status, reply.condition) == (404, "com.microsoft:message-not-found")
+    queue = broker.queue("q")
+    broker.timers.run_due(broker.clock.now_ms())
+    assert queue.counts()["active"] == 2
+
+
+def test_a_lost_lock_is_gone(broker: Broker) -> None:
+    """Settling and renewing by a token that is not good gives 410."""
+    tokens = Array(0x98, (uuid.uuid4(),))
+    for reply in (
+        ask(broker, "renew-lock", lock_tokens=tokens),
+        ask(broker, "update-disposition", lock_tokens=tokens, disposition_status="completed"),
+    ):
+        assert (reply.status, reply.condition) == (410, "com.microsoft:message-lock-lost")
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "status"),
+    [
+        ("peek-message", {}, 400),
+        ("peek-message", {"from_sequence_number": "x", "message_count": 1}, 400),
+        ("renew-lock", {"lock_tokens": 7}, 400),
+        ("renew-lock", {"lock_tokens": [[]]}, 400),
+        ("schedule-message", {"messages": [{"message": b"nonsense"}]}, 400),
+        ("schedule-message", {"messages": [{"message": "text"}]}, 400),
+        ("update-disposition", {"lock_tokens": [], "disposition_status": "eaten"}, 400),
+        ("update-disposition", {"lock_tokens": [], "disposition_status": "abandoned", "properties_to_modify": 5}, 400),
+        ("renew-session-lock", {"session_id": "s"}, 400),
+        ("add-rule", {"rule_name": "r", "rule_description": {}}, 404),
+        ("batch-delete-messages", {"message_count": 1}, 501),
+    ],
+)
+def test_requests_that_are_none_are_answered_so(
+    broker: Broker, operation: str, body: dict[str, Any], status: int
+) -> None:
+    """Whatever is missing, of the wrong type or unknown is an error reply with the reason."""
+    reply = ask(broker, operation, **body)
+    assert (reply.status, reply.condition is not None, bool(reply.description)) == (status, True, True)
