@@ -20,6 +20,7 @@ from typing import Any
 
 from .errors import BindingError, HostError
 from .functions import Binding, Function
+from .retry_policy import delays
 from .routes import parse_template
 from .schedule import parse_schedule
 from .settings import Settings
@@ -148,6 +149,7 @@ def _read(name: str, declared: Any, settings: Settings) -> Function:
         parse_template(str(trigger.fields.get("route") or name))
     elif trigger.type == "timerTrigger":
         parse_schedule(str(trigger.fields.get("schedule")))
+        delays(declared.get_settings_dict("retry_policy"))
     parameters, wants_context = _check_parameters(call, bindings)
     for one in bindings:
         if one.text("connection") is not None and one.type != "durableClient":

@@ -30,10 +30,12 @@ from .functions import Function
 from .gate import UNLIMITED, Gate
 from .host_json import HostJson, load_host_json
 from .indexing import App, index_app
+from .invocation import RetryState
 from .invoker import Invoker
 from .keys import Keys
 from .manual import MANUAL_TRIGGERS
 from .page import Page
+from .retry_policy import delays
 from .routes import RouteTable
 from .schedule import parse_schedule
 from .settings import Settings, load_settings
@@ -175,7 +177,7 @@ class Server:
         for one in app.functions:
             if one.trigger.type == "timerTrigger":
                 schedule = parse_schedule(str(one.trigger.fields["schedule"]))
-                trigger = TimerTrigger(one, schedule, self._store, self._clock, self._run_quietly)
+                trigger = TimerTrigger(one, schedule, self._store, self._clock, self._run_with_retries)
                 self._timers.append(trigger)
                 self._start(trigger.run())
 
@@ -228,6 +230,19 @@ class Server:
         except FunctionFailedError:
             return False
         return True
+
+    async def _run_with_retries(self, function: Function, value: Any) -> None:
+        waits = delays(function.retry)
+        failure: str | None = None
+        for attempt in range(len(waits) + 1):
+            retry = RetryState(attempt, len(waits), failure) if waits else None
+            try:
+                await self._invoker.invoke(function, value, retry=retry)
+                return
+            except FunctionFailedError as error:
+                failure = str(error)
+            if attempt < len(waits):
+                await asyncio.sleep(waits[attempt])
 
     async def stop(self) -> None:
         """Takes nothing new, lets what runs end, and closes."""

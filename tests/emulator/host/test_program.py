@@ -126,6 +126,8 @@ def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
     host = start_host("timers", tmp_path, "--data", tmp_path / "data", environment=environment)
     eventually(lambda: len([one for one in lines() if one[0] == "every_second"]) >= 2 or None, lambda: host.log)
     assert [one for one in lines() if one[0] == "at_startup"] != []
+    retries = eventually(lambda: found if len(found := [one for one in lines() if one[0] == "retried"]) == 3 else None)
+    assert [one[2] for one in retries] == [[0, 2], [1, 2], [2, 2]]
     host.kill()
     before = len(lines())
     eventually(lambda: _seconds_since(seen) > 1.5 or None)

@@ -1,0 +1,54 @@
+"""When timers fire, and how retries wait."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from emulator.host.errors import BindingError
+from emulator.host.retry_policy import delays
+from emulator.host.schedule import parse_schedule
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)  # a Sunday
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0 */5 * * * *", timedelta(minutes=5)),
+        ("*/5 * * * *", timedelta(minutes=5)),
+        ("30 0 12 * * *", timedelta(seconds=30)),
+        ("0 0 9 * * 1-5", timedelta(hours=21)),
+        ("0 0 0 13 * 5", timedelta(days=11, hours=12)),
+        ("0 0 12 * MAR SUN", timedelta(days=7)),
+        ("00:00:10", timedelta(seconds=10)),
+        ("1.00:00:00", timedelta(days=1)),
+    ],
+)
+def test_the_next_occurrence(text: str, expected: timedelta) -> None:
+    """Seconds first if there are six fields; day of the month and weekday must both fit."""
+    assert parse_schedule(text).next_after(NOON) - NOON == expected
+
+
+@pytest.mark.parametrize("text", ["", "every minute", "0 0 * *", "0 61 * * * *", "00:00:00"])
+def test_bad_schedules_are_named(text: str) -> None:
+    """An example shows what is wanted."""
+    with pytest.raises(BindingError, match="schedule"):
+        parse_schedule(text)
+
+
+def test_retry_delays() -> None:
+    """A fixed delay repeats; an exponential one doubles up to its maximum."""
+    fixed = {"strategy": "fixed_delay", "max_retry_count": "3", "delay_interval": "00:00:02"}
+    assert delays(fixed) == [2, 2, 2]
+    growing = {
+        "strategy": "exponential_backoff",
+        "max_retry_count": "4",
+        "minimum_interval": "00:00:01",
+        "maximum_interval": "00:00:05",
+    }
+    assert delays(growing) == [1, 2, 4, 5]
+    assert delays(None) == []
+    with pytest.raises(BindingError, match="retry policy"):
+        delays({"strategy": "other", "max_retry_count": "1"})
