@@ -36,7 +36,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 def _control(wiring: Wiring, kind: ControlKind) -> Handler:
     async def control(req: func.HttpRequest, client) -> func.HttpResponse:
-        origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor="caller", source="http", reason=_reason(req))
+        origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor="caller", source="http", reason=reason_of(req))
         orchestrations = DurableOrchestrations(client, names.JOB)
         stored = await control_job(wiring.context(), orchestrations, req.route_params["jobId"], kind, origin)
         return answer(req, job_view(stored.record))
@@ -44,7 +44,8 @@ def _control(wiring: Wiring, kind: ControlKind) -> Handler:
     return control
 
 
-def _reason(req: func.HttpRequest) -> str | None:
+def reason_of(req: func.HttpRequest) -> str | None:
+    """What the optional body says. Raises Refusal (400)."""
     if not req.get_body().strip():
         return None
     try:

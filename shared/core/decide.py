@@ -7,7 +7,7 @@ when it was asked of us.
 
 from __future__ import annotations
 
-from shared.core import attempts, controls, recovery, replies
+from shared.core import attempts, controls, recovery, redrive, replies
 from shared.core.history import Cause
 from shared.core.job import Record
 from shared.core.occurrences import (
@@ -18,6 +18,7 @@ from shared.core.occurrences import (
     OrchestrationEnded,
     PublishFailed,
     RecordAttempt,
+    Redriven,
     RenewLease,
     Repaired,
     ReplyArrived,
@@ -46,3 +47,5 @@ def apply(record: Record, occurrence: Occurrence, cause: Cause) -> Outcome:
             return recovery.repaired(record, what, cause)
         case Control(kind):
             return controls.apply_control(record, kind, cause)
+        case Redriven(job_id):
+            return redrive.redriven(record, job_id, cause)

@@ -85,6 +85,13 @@ class Control:
     kind: ControlKind
 
 
+@dataclass(frozen=True)
+class Redriven:
+    """Another job takes this one up again from the failed step on."""
+
+    job_id: str
+
+
 Occurrence = (
     RecordAttempt
     | RenewLease
@@ -95,4 +102,5 @@ Occurrence = (
     | OrchestrationEnded
     | Repaired
     | Control
+    | Redriven
 )

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from shared.contracts.envelope import Envelope
 from shared.contracts.protocol import StepDefinition
+from shared.core.as_of import born
 from shared.core.canonical import canonical_json, digest
 from shared.core.history import Cause, append
 from shared.core.job import Event, Job, Record, Step, Timings
@@ -136,8 +137,8 @@ def plan_job(
         updated_at=created_at,
     )
     cause = Cause(cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at)
-    data = {"request_type": job.request_type, "steps": [step.step_id for step in steps]}
-    return append(None, Record(job, steps), "JOB_CREATED", cause, data=data)
+    record = Record(job, steps)
+    return append(None, record, "JOB_CREATED", cause, data=born(record))
 
 
 def _after(instant: datetime, seconds: float | None) -> datetime | None:

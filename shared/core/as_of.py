@@ -1,0 +1,150 @@
+"""A job as it was at any of its events: EVENT rows folded over the job as it was created (FEATURES N3).
+
+The created job is not kept beside the living one: columns that no event changed are as they were, and the others
+began with the value that every new job has. The first EVENT holds a digest of the created rows, so that this can
+be proved (`shared.core.audit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from shared.core.canonical import canonical_json, digest
+from shared.core.job import Event, Job, Json, Record, Step, Timings
+from shared.core.states import JobStatus, StepStatus
+
+#: what no event's `changes` tell: the head and the clock of each row, and the count of ignored replies
+NOT_FOLDED = frozenset({"updated_at", "event_seq", "event_hash", "suppressed"})
+
+_Row = TypeVar("_Row", Job, Step, Event, Timings)
+
+
+def born(record: Record) -> dict[str, Json]:
+    """What the first EVENT says of the rows that it was written with."""
+    job = record.job
+    told: dict[str, Json] = {
+        "request_type": job.request_type,
+        "steps": [step.step_id for step in record.steps],
+        "rows": rows_digest(record),
+    }
+    if job.deadline_at is not None:
+        # the one column that a plan sets and a move changes
+        told["deadline_at"] = plain(job.deadline_at)
+    return told
+
+
+def allowed_time(first: Event) -> timedelta | None:
+    """The total time that the job was given, by its first EVENT; None: no cap."""
+    given = (first.data or {}).get("deadline_at")
+    return datetime.fromisoformat(given) - first.at if given is not None else None
+
+
+def rows_digest(record: Record) -> str:
+    """SHA-256 over the canonical JSON of JOB and STEPs, without what no event tells."""
+    rows = [plain(record.job), *(plain(step) for step in record.steps)]
+    return digest(canonical_json([{name: row[name] for name in row if name not in NOT_FOLDED} for row in rows]))
+
+
+def as_created(record: Record, events: Iterable[Event]) -> Record:
+    """The rows before any event changed them; `events` are all of the job's."""
+    touched: dict[str | None, set[str]] = {}
+    first: Mapping[str, Json] = {}
+    for event in events:
+        if event.seq == 1:
+            first = event.data or {}
+        for row, columns in _changes(event).items():
+            touched.setdefault(row, set()).update(columns)
+    known: dict[str, Any] = {"status": JobStatus.QUEUED, "instance_id": record.job.job_id, "suppressed": {}}
+    known |= {name: value(Job, name, first[name]) for name in ("deadline_at",) if name in first}
+    steps = tuple(
+        replace(step, **_first_values(Step, touched.get(step.step_id, set()), {"status": StepStatus.PENDING}))
+        for step in record.steps
+    )
+    current = next((step for step in steps if not step.carried), None)
+    if current is not None:
+        ahead = Record(record.job, steps).beside(current)[0]
+        known |= {"current_step_id": ahead.step_id, "current_step_index": ahead.step_index}
+    job = replace(record.job, **_first_values(Job, touched.get(None, set()), known))
+    return Record(job, steps)
+
+
+def as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
+    """The rows as event `seq` left them; `events` are all of the job's, in order.
+
+    `suppressed` is as it is now: replies past the limit are counted without an event. Raises ValueError if there
+    is no such event.
+    """
+    if not 1 <= seq <= len(events):
+        raise ValueError(f"the job has events 1 to {len(events)}")
+    at = as_created(record, events)
+    at = Record(
+        replace(at.job, updated_at=at.job.created_at, suppressed=record.job.suppressed),
+        tuple(replace(step, updated_at=step.created_at) for step in at.steps),
+    )
+    for event in events[:seq]:
+        at = fold(at, event)
+    return at
+
+
+def fold(record: Record, event: Event) -> Record:
+    """The rows after `event`."""
+    changes = _changes(event)
+    steps = tuple(
+        replace(step, **_decoded(Step, changes[step.step_id]), updated_at=event.at) if step.step_id in changes else step
+        for step in record.steps
+    )
+    told = _decoded(Job, changes.get(None, {}))
+    head: dict[str, Any] = {"event_seq": event.seq, "event_hash": event.hash, "updated_at": event.at}
+    return Record(replace(record.job, **told, **head), steps)
+
+
+def plain(row: Any) -> Any:
+    """A row, or a column of one, as JSON: instants in UTC as ISO text, states by their names."""
+    if isinstance(row, datetime):
+        return row.astimezone(UTC).isoformat(timespec="microseconds")
+    if isinstance(row, Job | Step | Event | Timings):
+        return {field.name: plain(getattr(row, field.name)) for field in fields(row)}
+    if isinstance(row, Mapping):
+        return {str(name): plain(each) for name, each in row.items()}
+    if isinstance(row, list | tuple):
+        return [plain(each) for each in row]
+    return row.value if isinstance(row, StrEnum) else row
+
+
+def value(row: type[Any], name: str, given: Json) -> Any:
+    """A column's value from its JSON (`plain` undone). Raises ValueError."""
+    wanted = get_type_hints(row)[name]
+    if given is None:
+        return None
+    for kind in get_args(wanted) if isinstance(wanted, UnionType) else (wanted,):
+        if kind is datetime:
+            return datetime.fromisoformat(given)
+        if isinstance(kind, type) and issubclass(kind, str) and kind is not str:
+            return kind(given)
+        if kind is Timings:
+            return Timings(**{each: _timing(each, given[each]) for each in given})
+    return given
+
+
+def _timing(name: str, given: Json) -> Any:
+    return tuple(given) if name.endswith("_backoffs") else given
+
+
+def _changes(event: Event) -> dict[str | None, Mapping[str, Json]]:
+    """Changed columns by step id, of the job under None."""
+    told = (event.data or {}).get("changes", {}) if isinstance(event.data, Mapping) else {}
+    return {None: told.get("job", {}), **told.get("steps", {})}
+
+
+def _decoded(row: type[_Row], columns: Mapping[str, Json]) -> dict[str, Any]:
+    return {name: value(row, name, given) for name, given in columns.items()}
+
+
+def _first_values(row: type[_Row], touched: set[str], known: Mapping[str, Any]) -> dict[str, Any]:
+    defaults = {field.name: field.default for field in fields(row) if field.default is not MISSING}
+    return {name: known[name] if name in known else defaults[name] for name in touched}

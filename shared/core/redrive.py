@@ -1,0 +1,113 @@
+"""A job that failed or was cancelled, taken up again as a new one (LIFECYCLE "Redrive, replay").
+
+The old job never moves again; it only learns which job took its place. Everything of the new one derives from the
+old rows, the claim's `created_at` and the new id, so that whoever finishes a redrive writes the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.core.as_of import born
+from shared.core.canonical import digest
+from shared.core.history import Cause, Origin, append
+from shared.core.job import Event, Job, Record, Step
+from shared.core.outcome import Outcome, ignored, moved, refused
+from shared.core.states import JobStatus, StepStatus
+
+#: why a redrive is refused
+JOB_LIVE = "JOB_LIVE"
+JOB_SUCCEEDED = "JOB_SUCCEEDED"
+REDRIVEN_ALREADY = "REDRIVEN_ALREADY"
+
+#: what the request and the protocol fixed, and a redrive keeps
+JOB_KEPT = frozenset(
+    {
+        *("tenant_id", "tenant", "request_type", "schema_version", "mode", "priority", "labels", "callback_urls"),
+        *("protocol_id", "protocol_version", "protocol_digest", "body_hash", "payload_digest", "workspace_base"),
+        *("input_ref", "output_ref", "doc_id", "correlation_id", "traceparent", "requested_by", "source"),
+    }
+)
+STEP_KEPT = frozenset(
+    {
+        *("step_id", "step_index", "step_type", "service", "group", "timings", "payload"),
+        *("lane", "routing_key_used", "resolved_mode", "decision_source", "decision_reason"),
+    }
+)
+#: what a step that is not run again keeps of its success
+STEP_CARRIED = frozenset({"input_ref", "workspace_ref", "output_ref", "result_ref", "completed_at"})
+
+
+def claim_of(job_id: str) -> str:
+    """The claim (RowKey without its prefix) that makes one job's redrives one new job."""
+    return digest(f"redrive:{job_id}")
+
+
+def not_redrivable(record: Record) -> str | None:
+    """A stable code for why the job cannot be taken up again; None if it can."""
+    if not record.job.status.terminal:
+        return JOB_LIVE
+    return JOB_SUCCEEDED if record.job.status is JobStatus.SUCCEEDED else None
+
+
+def plan_redrive(
+    old: Record, *, job_id: str, created_at: datetime, allowed: timedelta | None, gated: bool, origin: Origin
+) -> tuple[Record, Event]:
+    """The new job's rows and its first EVENT; `allowed` is the protocol's total time for a job.
+
+    Every step that SUCCEEDED is carried. A job whose steps all did (cancelled at its end) runs its last one again.
+    """
+    steps = tuple(_step(step, created_at) for step in old.steps)
+    if all(step.carried for step in steps):
+        steps = (*steps[:-1], _fresh(old.steps[-1], created_at))
+    first = next(step for step in steps if not step.carried)
+    job = Job(
+        **{name: getattr(old.job, name) for name in JOB_KEPT},
+        job_id=job_id,
+        instance_id=job_id,
+        status=JobStatus.QUEUED,
+        idempotency_hash=claim_of(old.job.job_id),
+        requested_at=created_at,
+        redrive_of=old.job.job_id,
+        gated=gated,
+        deadline_at=created_at + allowed if allowed is not None else None,
+        current_step_id=first.step_id,
+        suppressed={},
+        created_at=created_at,
+        updated_at=created_at,
+    )
+    record = Record(job, steps)
+    ahead = record.beside(first)[0]
+    record = record.with_job(current_step_id=ahead.step_id, current_step_index=ahead.step_index)
+    cause = replace(origin.at(created_at), cause_id=f"create:{job_id}")
+    carried = [step.step_id for step in steps if step.carried]
+    data = {**born(record), "redrive_of": old.job.job_id, "carried": carried}
+    return append(None, record, "JOB_CREATED", cause, data=data)
+
+
+def redriven(record: Record, job_id: str, cause: Cause) -> Outcome:
+    """The old job's EVENT and `redriven_by`: nothing else of an ended job changes."""
+    if (why := not_redrivable(record)) is not None:
+        return refused(record, why)
+    if record.job.redriven_by is not None:
+        return ignored(record, "ALREADY") if record.job.redriven_by == job_id else refused(record, REDRIVEN_ALREADY)
+    return moved(record, record.with_job(redriven_by=job_id), "JOB_REDRIVEN", cause, data={"redriven_by": job_id})
+
+
+def _step(old: Step, created_at: datetime) -> Step:
+    step = _fresh(old, created_at)
+    if old.status is not StepStatus.SUCCEEDED:
+        return step
+    kept: dict[str, Any] = {name: getattr(old, name) for name in STEP_CARRIED}
+    return replace(step, status=StepStatus.SUCCEEDED, carried=True, **kept)
+
+
+def _fresh(old: Step, created_at: datetime) -> Step:
+    return Step(
+        **{name: getattr(old, name) for name in STEP_KEPT},
+        status=StepStatus.PENDING,
+        created_at=created_at,
+        updated_at=created_at,
+    )

@@ -1,0 +1,102 @@
+"""A job that failed or was cancelled, taken up again as a new one (LIFECYCLE "Redrive, replay"; FEATURES D8)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from shared import telemetry
+from shared.core.as_of import allowed_time
+from shared.core.history import Origin
+from shared.core.job import Event, Record
+from shared.core.occurrences import Redriven
+from shared.core.plan import WITHDRAWN
+from shared.core.redrive import claim_of, not_redrivable, plan_redrive
+from shared.core.states import JobStatus
+from shared.errors import LedgerUnavailable, Refusal
+from shared.operations.context import Context
+from shared.operations.create_job import (
+    MAX_CLAIM_RACES,
+    Created,
+    expired,
+    orchestration_input,
+    refuse_withdrawn,
+    reserve,
+    write_rows,
+)
+from shared.operations.move import move
+from shared.ports import Orchestrations, Stored
+
+
+async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: str, origin: Origin) -> Created:
+    """The new job, the same one however often it is asked for; what a call left half done, the next one finishes.
+
+    Claim, rows, the old job's mark, start: in the order of every creation, so that the sweeper finishes or
+    withdraws what nobody asks for again. Raises Refusal (404, 409, 429) and Transient.
+    """
+    old = await context.ledger.read(job_id)
+    if old is None:
+        raise Refusal(404, "JOB_NOT_FOUND", f"there is no job {job_id[:128]}")
+    _refuse(old.record)
+    if old.record.job.redriven_by is not None:
+        # also when the claim's time is over
+        known = await context.ledger.read(old.record.job.redriven_by)
+        if known is not None:
+            return Created(await _started(orchestrations, known), replayed=True)
+    tenant, claim_key = old.record.job.tenant, claim_of(job_id)
+    for _ in range(MAX_CLAIM_RACES):
+        claim = await context.index.read_claim(tenant, claim_key)
+        if claim is not None and not expired(context, claim):
+            stored = await context.ledger.read(claim.job_id)
+            if stored is None:
+                stored = await write_rows(
+                    context, *await _planned(context, old, claim.job_id, claim.created_at, origin)
+                )
+            return Created(await _linked(context, orchestrations, old, stored, origin), replayed=True)
+        record, event = await _planned(context, old, context.new_job_id(), context.clock.now(), origin)
+        if await reserve(context, record, replacing=claim):
+            stored = await write_rows(context, record, event)
+            telemetry.info("JOB_REDRIVEN", jobId=job_id, redriven_by=record.job.job_id, tenant_id=tenant)
+            return Created(await _linked(context, orchestrations, old, stored, origin), replayed=False)
+    raise LedgerUnavailable("the claim of this redrive changes hands too often; try again")
+
+
+def _refuse(record: Record) -> None:
+    job = record.job
+    if job.error_code == WITHDRAWN:
+        raise Refusal(409, WITHDRAWN, f"job {job.job_id} never came to be; submit its request again")
+    if (why := not_redrivable(record)) is not None:
+        detail = f"job {job.job_id} is {job.status}: only a job that is FAILED_FINAL or CANCELLED can be redriven"
+        raise Refusal(409, why, detail)
+
+
+async def _planned(
+    context: Context, old: Stored, job_id: str, created_at: datetime, origin: Origin
+) -> tuple[Record, Event]:
+    [first] = await context.ledger.events(old.record.job.job_id, limit=1)
+    return plan_redrive(
+        old.record,
+        job_id=job_id,
+        created_at=created_at,
+        allowed=allowed_time(first),
+        gated=context.settings.max_inflight_per_tenant is not None,
+        origin=origin,
+    )
+
+
+async def _linked(
+    context: Context, orchestrations: Orchestrations, old: Stored, stored: Stored, origin: Origin
+) -> Stored:
+    """The old job says which one took its place, then that one starts."""
+    refuse_withdrawn(stored)
+    new_id = stored.record.job.job_id
+    mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
+    await move(context, old, Redriven(new_id), mark)
+    return await _started(orchestrations, stored)
+
+
+async def _started(orchestrations: Orchestrations, stored: Stored) -> Stored:
+    job = stored.record.job
+    if job.status is JobStatus.QUEUED and job.attempts_total == 0:
+        # perhaps it was never started; an instance that runs is left alone
+        await orchestrations.start(job.instance_id, orchestration_input(stored.record))
+    return stored
