@@ -89,15 +89,13 @@ class Topology:
 
     def limited(self, max_size_bytes: int) -> Topology:
         """The same with every entity at most so large."""
+
+        def cut(items: tuple[SubscriptionDescription, ...]) -> tuple[SubscriptionDescription, ...]:
+            return tuple(replace(item, queue=replace(item.queue, max_size_bytes=max_size_bytes)) for item in items)
+
         return Topology(
             tuple(replace(queue, max_size_bytes=max_size_bytes) for queue in self.queues),
-            tuple(
-                (
-                    topic,
-                    tuple(replace(item, queue=replace(item.queue, max_size_bytes=max_size_bytes)) for item in items),
-                )
-                for topic, items in self.topics
-            ),
+            tuple((replace(topic, max_size_bytes=max_size_bytes), cut(items)) for topic, items in self.topics),
         )
 
 

@@ -59,8 +59,10 @@ class MessageQueue(Shelf):
     # In
 
     def check(self, *contents: Content) -> None:
-        """QuotaExceeded when the entity has no room for these together."""
-        if self.size_bytes + sum(content.size for content in contents) > self.description.max_size_bytes:
+        """QuotaExceeded when the entity has no room for these together. Scheduled messages and dead letters count."""
+        parts = (self, self.schedule, self.dead_letters, self.transfer_dead_letters)
+        used = sum(part.size_bytes for part in parts if part is not None)
+        if used + sum(content.size for content in contents) > self.description.max_size_bytes:
             raise QuotaExceeded(
                 f"The maximum entity size of {self.description.max_size_bytes} bytes has been reached or exceeded "
                 f"for '{self.path}'. Receive messages from the entity or delete some."

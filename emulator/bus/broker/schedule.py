@@ -48,6 +48,7 @@ class Schedule:
         self._counter = counter
         self._deliver = deliver
         self.messages: dict[int, Message] = {}
+        self.size_bytes = 0
 
     def add(self, content: Content, due_ms: int) -> int:
         """Holds a message; its sequence number is good for cancelling until it is due."""
@@ -62,6 +63,7 @@ class Schedule:
         """Takes over a message that was scheduled before a restart."""
         number = message.sequence_number
         self.messages[number] = message
+        self.size_bytes += message.content.size
         message.lock_timer = self._env.timers.at(message.scheduled_at_ms or 0, lambda: self._activate(number))
 
     def cancel(self, *sequence_numbers: int) -> None:
@@ -70,7 +72,7 @@ class Schedule:
             if number not in self.messages:
                 raise MessageNotFound(f"No scheduled message has the sequence number {number}.")
         for number in set(sequence_numbers):
-            message = self.messages.pop(number)
+            message = self._take(number)
             if message.lock_timer is not None:
                 message.lock_timer.cancel()
             self._env.store.delete(self._path, number)
@@ -79,6 +81,11 @@ class Schedule:
         self.cancel(*self.messages)
 
     def _activate(self, sequence_number: int) -> None:
-        message = self.messages.pop(sequence_number)
+        message = self._take(sequence_number)
         self._env.store.delete(self._path, sequence_number)
         self._deliver(message.content)
+
+    def _take(self, sequence_number: int) -> Message:
+        message = self.messages.pop(sequence_number)
+        self.size_bytes -= message.content.size
+        return message

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from emulator.bus.broker.descriptions import SubscriptionDescription, TopicDescription
 from emulator.bus.broker.duplicates import DuplicateHistory
-from emulator.bus.broker.errors import EntityDisabled, ServerBusy
+from emulator.bus.broker.errors import EntityDisabled, QuotaExceeded, ServerBusy
 from emulator.bus.broker.message import SENDER, Content, Origin
 from emulator.bus.broker.queue import MessageQueue
 from emulator.bus.broker.schedule import Counter, Environment, Schedule
@@ -77,7 +77,10 @@ class Topic:
         self._distribute(content, selections, origin)
 
     def check(self, *contents: Content) -> None:
-        """Refuses what a subscription that selects it would."""
+        """Refuses what a subscription that selects it would, and what does not fit beside the scheduled messages."""
+        used = self.schedule.size_bytes + sum(content.size for content in contents)
+        if used > self.description.max_size_bytes:
+            raise QuotaExceeded(f"The topic '{self.path}' has reached its maximum size.")
         for subscription in self.subscriptions.values():
             subscription.queue.check(*(copy for content in contents for copy in subscription.select(content).copies))
 

@@ -229,6 +229,22 @@ def test_a_full_entity_refuses(broker: Broker) -> None:
     fill(queue, "cd")
 
 
+def test_scheduled_messages_and_dead_letters_fill_an_entity_too(broker: Broker, clock: StillClock) -> None:
+    """What waits for its time or in the dead-letter queue counts until it is cancelled, comes or is removed."""
+    queue = broker.add_queue(QueueDescription("small", max_size_bytes=4))
+    number = broker.destination("small").schedule(Text("ab"), clock.now_ms() + 1000)
+    fill(queue, "cd")
+    [message] = receive(queue).messages
+    queue.dead_letter(token(message), None, None)
+    with pytest.raises(QuotaExceeded):
+        fill(queue, "e")
+    queue.schedule.cancel(number)
+    fill(queue, "ef")
+    [dead] = receive(dead_of(queue)).messages
+    dead_of(queue).complete(token(dead))
+    fill(queue, "gh")
+
+
 def test_renewed_locks_leave_no_timers_behind(broker: Broker, queue: MessageQueue) -> None:
     """However often locks are taken and given back, the heap of timers stays small."""
     fill(queue, "a")
