@@ -31,6 +31,12 @@ test-long: setup ## the tests of sizes and times that are too long for `make tes
 bench-host: setup ## measure the Functions host and its durable engine
 	@$(PY) -m benchmarks.host
 
+chaos: setup ## 300 jobs on the real stack while its parts are killed and its services lie; then the books are audited
+	@$(PY) -m pytest -q -m long --timeout 3600 tests/chaos
+
+soak: setup ## the simulation and the model over many more seeds
+	@$(PY) -m pytest -q -m long --timeout 7200 tests/simulation tests/model
+
 lint: setup ## ruff, mypy, import-linter
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .

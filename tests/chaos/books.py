@@ -1,0 +1,144 @@
+"""The books of a stack, read straight from its tables, and what must be true of them when all is over."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from azure.data.tables import TableServiceClient
+
+from shared.adapters.rows import event_of, job_of, step_of
+from shared.core.as_of import as_of, fold, rows_digest
+from shared.core.history import verify
+from shared.core.job import Event, Record
+from shared.core.states import JobStatus, StepStatus
+from tests.chaos.liars import LIE
+from tests.model.invariants import check_move
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Books:
+    """Every row, by job where it has one."""
+
+    records: dict[str, Record]
+    events: dict[str, list[Event]]
+    claims: list[Row]
+    active: list[Row]
+    listed: list[Row]
+    rejected: list[Row]
+
+
+def read(connection: str) -> Books:
+    with TableServiceClient.from_connection_string(connection) as tables:
+
+        def rows(table: str) -> list[Row]:
+            return list(tables.get_table_client(table).list_entities(results_per_page=1000))
+
+        index = rows("luciusindex")
+        return Books(
+            *_jobs(rows("luciusledger")),
+            claims=[row for row in index if row["RowKey"].startswith("CLAIM:")],
+            active=[row for row in index if row["RowKey"].startswith("ACTIVE:")],
+            listed=[row for row in index if row["RowKey"].startswith("LIST:")],
+            rejected=rows("luciusrejected"),
+        )
+
+
+def _jobs(rows: Iterable[Row]) -> tuple[dict[str, Record], dict[str, list[Event]]]:
+    jobs, steps, events = {}, {}, {}  # type: ignore[var-annotated]
+    for row in rows:
+        job_id, key = row["PartitionKey"], row["RowKey"]
+        assert not any(name.endswith("__blob") for name in row), "the jobs of these tests are small"
+        if key == "JOB":
+            jobs[job_id] = job_of(row)
+        elif key.startswith("STEP:"):
+            steps.setdefault(job_id, []).append(step_of(row))
+        else:
+            events.setdefault(job_id, []).append(event_of(row))
+    return {job_id: Record(job, tuple(steps.get(job_id, []))) for job_id, job in jobs.items()}, events
+
+
+def audit(books: Books, accepted: Mapping[str, str], rubbish: set[str]) -> list[str]:
+    """Everything that is wrong. `accepted`: the job id that each idempotency key was answered with."""
+    wrong: list[str] = []
+    for job_id, record in books.records.items():
+        try:
+            _check_job(record, books.events.get(job_id, []))
+        except (AssertionError, ValueError) as broken:
+            story = [
+                f"    {event.seq} {event.at:%M:%S.%f} {event.type} {event.step_id} {event.attempt_no} "
+                f"{event.from_status}->{event.to_status} {event.job_from}->{event.job_to} {event.cause_id}"
+                for event in books.events.get(job_id, [])
+            ]
+            wrong.append("\n".join([f"{job_id}: {broken}", *story]))
+    wrong += _check_index(books, accepted)
+    parked = {row["body"] for row in books.rejected}
+    wrong += [f"lost and not parked: {text}" for text in sorted(rubbish - parked)]
+    return wrong
+
+
+def _check_job(record: Record, events: list[Event]) -> None:
+    job = record.job
+    assert job.status.terminal, f"it is still {job.status}"
+    verify(events)
+    assert (job.event_seq, job.event_hash) == (events[-1].seq, events[-1].hash), "the head is not the last event"
+    _check_moves(record, events)
+    for step in record.steps:
+        successes = [
+            event
+            for event in events
+            if event.step_id == step.step_id
+            and event.to_status == StepStatus.SUCCEEDED
+            and event.from_status != StepStatus.SUCCEEDED
+        ]
+        assert len(successes) == (step.status is StepStatus.SUCCEEDED), f"{step.step_id} has {len(successes)} successes"
+        assert step.attempt_no <= step.timings.max_attempts, f"{step.step_id} went over its attempts"
+        assert not step.status.in_flight, f"{step.step_id} is in flight and its job has ended"
+        assert LIE not in (step.last_error_code, job.error_code), "a lie was believed"
+    if job.status is JobStatus.SUCCEEDED:
+        assert {step.status for step in record.steps} == {StepStatus.SUCCEEDED}
+        assert job.final_output == record.steps[-1].result_ref
+    causes = Counter(event.cause_id for event in events if event.type != "REPLY_IGNORED")
+    assert max(causes.values()) == 1, f"moved twice by {causes.most_common(1)}"
+
+
+def _check_moves(record: Record, events: list[Event]) -> None:
+    """Every row from the first to today's: what the events tell gives the rows, and each move was allowed."""
+    at = as_of(record, events, 1)
+    assert (events[0].data or {})["rows"] == rows_digest(at), "the created rows are not what the first event says"
+    for event in events[1:]:
+        after = fold(at, event)
+        check_move(at, after)
+        at = after
+    assert _told(at) == _told(record), "folding the events does not give the rows"
+
+
+def _told(record: Record) -> str:
+    return rows_digest(Record(replace(record.job, suppressed={}), record.steps))
+
+
+def _check_index(books: Books, accepted: Mapping[str, str]) -> list[str]:
+    wrong = [f"{row['job_id']}: ACTIVE of a job that ended" for row in books.active]
+    missing = set(accepted.values()) - set(books.records)
+    wrong += [f"{job_id}: accepted and lost" for job_id in sorted(missing)]
+    wrong += [f"{job_id}: a job that nobody was told of" for job_id in set(books.records) - set(accepted.values())]
+    keys = Counter(record.job.idempotency_key for record in books.records.values())
+    wrong += [f"{key}: {count} jobs for one key" for key, count in keys.items() if count > 1]
+    wrong += [
+        f"{job_id}: its key {key} is another's"
+        for key, job_id in accepted.items()
+        if job_id in books.records and books.records[job_id].job.idempotency_key != key
+    ]
+    for name, rows in (("CLAIM", books.claims), ("LIST", books.listed)):
+        found = Counter(row["job_id"] for row in rows)
+        wrong += [f"{job_id}: {found[job_id]} {name} rows" for job_id in books.records if found[job_id] != 1]
+    for row in books.listed:
+        record = books.records.get(row["job_id"])
+        if record is not None and row["status"] != record.job.status.value:
+            wrong.append(f"{row['job_id']}: listed as {row['status']}, is {record.job.status.value}")
+    wrong += [f"{row['job_id']}: its claim has no end" for row in books.claims if not row.get("expires_at")]
+    return wrong

@@ -1,0 +1,194 @@
+"""Jobs on a real stack whose parts are killed under them, until all have ended."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from shared.core.routing import lane_of
+from tests import running_stack
+from tests.chaos import books
+from tests.chaos.liars import Liars
+from tests.running_stack import RunningStack
+
+LANES = 16
+TENANTS = ("storm-a", "storm-b")
+STEPS = {"OCR": 1, "OCR_EMBEDDING": 2, "OCR_EMBEDDING_SIS": 3}
+ENDED = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
+
+#: short, so that a lost message costs seconds; the sweeper comes every ten
+ENVIRONMENT = {
+    "LUCIUS_ACK_TIMEOUT_SECONDS": "3",
+    "LUCIUS_STEP_RESULT_TIMEOUT_SECONDS": "6",
+    "LUCIUS_ACK_BACKOFF_SECONDS": "0.3,1",
+    "LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.3,1",
+    "LUCIUS_DISPATCH_BACKOFF_SECONDS": "1,2,3,4,5,5,5,5",
+    "LUCIUS_MAX_ATTEMPTS": "5",
+    "LUCIUS_SWEEP_SCHEDULE": "*/10 * * * * *",
+}
+#: a killed host takes replies with it for the minute of their lock, and a creation left half done waits for a sweep
+PATIENCE_S = 300
+_POSTERS = 8
+#: how often a job is asked for, once posted
+_LOOK_S = 0.5
+
+
+@dataclass
+class Told:
+    """What happened, for the one line."""
+
+    jobs: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+    rows: int = 0
+    wrong: list[str] = field(default_factory=list)
+    took_s: float = 0.0
+    services: Liars | None = None
+
+    def __str__(self) -> str:
+        services = self.services
+        assert services is not None
+        kills = " ".join(f"{name}={count}" for name, count in sorted(self.kills.items()))
+        ends = " ".join(f"{name}={count}" for name, count in sorted(self.ends.items()))
+        return (
+            f"chaos: jobs={self.jobs} blows={self.kills.total()} ({kills}) ended: {ends} "
+            f"directives={services.directives} replies={services.replies} events audited={self.rows} "
+            f"wrong={len(self.wrong)} in {self.took_s:.0f} s"
+        )
+
+
+class Storm:
+    """`jobs` posted over the time in which the blows fall, one after another."""
+
+    def __init__(self, data: Path, *, jobs: int, blows: list[str], seed: int) -> None:
+        self._data = data
+        self._jobs = jobs
+        self._blows = blows
+        self._random = random.Random(seed)
+        self._seed = seed
+        #: by idempotency key
+        self._accepted: dict[str, str] = {}
+        self._told = Told(jobs=jobs)
+
+    async def run(self) -> Told:
+        began = time.monotonic()
+        stack = await asyncio.to_thread(running_stack.start, self._data, "--without-services", environment=ENVIRONMENT)
+        try:
+            lanes = {lane_of(tenant, LANES) for tenant in TENANTS}
+            async with (
+                Liars(stack.bus_connection, lanes, self._seed) as services,
+                httpx.AsyncClient(base_url=stack.api, timeout=30) as http,
+            ):
+                self._told.services = services
+                await asyncio.gather(self._strike(stack), self._post_all(http))
+                await self._settle(stack, http)
+                self._told.wrong += await self._audit(stack, http, services)
+        except BaseException:
+            print(running_stack.tails(self._data))
+            raise
+        finally:
+            await asyncio.to_thread(stack.stop)
+        self._told.took_s = time.monotonic() - began
+        return self._told
+
+    async def _strike(self, stack: RunningStack) -> None:
+        for blow in self._blows:
+            await asyncio.sleep(self._random.uniform(1.0, 3.0))
+            self._told.kills[blow] += 1
+            if blow == "cut":
+                async with httpx.AsyncClient(base_url=stack.admin, timeout=10) as admin:
+                    (await admin.post("/faults", json={"fault": "drop-connections"})).raise_for_status()
+            else:
+                # Azurite saves every few seconds: killed, it would lose what it had acknowledged (CONTRACT)
+                how = signal.SIGTERM if blow == "azurite" else signal.SIGKILL
+                await asyncio.to_thread(stack.restart, blow, how)
+
+    async def _post_all(self, http: httpx.AsyncClient) -> None:
+        numbers = iter(range(self._jobs))
+
+        async def poster() -> None:
+            for number in numbers:
+                await self._post(http, number)
+                await asyncio.sleep(self._random.uniform(0, 0.5))
+
+        await asyncio.gather(*(poster() for _ in range(_POSTERS)))
+
+    async def _post(self, http: httpx.AsyncClient, number: int) -> None:
+        """As a careful caller does: the same request until it is answered; some ask twice, some change their mind."""
+        request_type = self._random.choice(list(STEPS))
+        body = {
+            "schema_version": "1.0",
+            "tenant_id": self._random.choice(TENANTS),
+            "request_type": request_type,
+            "input_ref": "https://account.blob.core.windows.net/documents/lease.pdf",
+            "output_ref": "https://account.blob.core.windows.net/results/lease.json",
+            "payload": {"sis": {"prompt_set": ["When?"]}} if "SIS" in request_type else {},
+            "idempotency_key": f"storm-{self._seed}-{number}",
+        }
+        times = self._random.choice((1, 1, 2))
+        answers = await asyncio.gather(*(self._insist(http, "/v1/orchestrate", body, {202}) for _ in range(times)))
+        ids = {answer["jobId"] for answer in answers}
+        if len(ids) != 1:
+            self._told.wrong.append(f"{body['idempotency_key']} was answered with {sorted(ids)}")
+        self._accepted[str(body["idempotency_key"])] = job_id = ids.pop()
+        for control in self._random.choice(((), (), (), (), (), ("pause",), ("cancel",), ("pause", "resume"))):
+            await asyncio.sleep(self._random.uniform(0, 1))
+            await self._insist(http, f"/v1/jobs/{job_id}:{control}", {"reason": "storm"}, {200, 409})
+
+    async def _insist(self, http: httpx.AsyncClient, path: str, body: Any, wanted: set[int]) -> dict[str, Any]:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            answer = "no answer"
+            try:
+                response = await http.post(path, json=body)
+            except httpx.TransportError:
+                pass
+            else:
+                if response.status_code in wanted:
+                    found: dict[str, Any] = response.json()
+                    return found
+                answer = f"{response.status_code} {response.text}"
+                if response.status_code < 500:
+                    raise AssertionError(f"{path}: {answer}")
+            assert time.monotonic() < deadline, f"{path}: {answer}"
+            await asyncio.sleep(0.5)
+
+    async def _settle(self, stack: RunningStack, http: httpx.AsyncClient) -> None:
+        """Calm: whoever is paused is resumed, until every job has ended and no reply is under way."""
+        deadline = time.monotonic() + PATIENCE_S
+        open_jobs = set(self._accepted.values())
+        while open_jobs:
+            for job_id in sorted(open_jobs):
+                job = (await http.get(f"/v1/jobs/{job_id}")).raise_for_status().json()
+                if job["status"] in ENDED:
+                    self._told.ends[job["status"]] += 1
+                    open_jobs.discard(job_id)
+                elif job["status"] in ("PAUSED", "PAUSING"):
+                    await self._insist(http, f"/v1/jobs/{job_id}:resume", {}, {200, 409})
+            assert time.monotonic() < deadline, f"these do not end: {sorted(open_jobs)}"
+            await asyncio.sleep(_LOOK_S)
+        while await self._replies_wait(stack):
+            assert time.monotonic() < deadline, "replies stay on their lanes"
+            await asyncio.sleep(_LOOK_S)
+
+    async def _replies_wait(self, stack: RunningStack) -> bool:
+        async with httpx.AsyncClient(base_url=stack.admin, timeout=10) as admin:
+            entities = (await admin.get("/entities")).raise_for_status().json()
+        return any(counts["active"] for path, counts in entities.items() if path.startswith("global-bus-replies-"))
+
+    async def _audit(self, stack: RunningStack, http: httpx.AsyncClient, services: Liars) -> list[str]:
+        """After one sweep by hand, which takes what died on the way to us and closes what was left open."""
+        await self._insist(http, "/v1/admin/reconcile", {}, {200})
+        stalls = (await http.get("/admin/emulator/stalls")).raise_for_status().json()
+        found = await asyncio.to_thread(books.read, stack.storage_connection)
+        self._told.rows = sum(len(events) for events in found.events.values())
+        wrong = await asyncio.to_thread(books.audit, found, self._accepted, services.rubbish)
+        return wrong + [f"an orchestration waits for what can never come: {stall}" for stall in stalls]
