@@ -32,6 +32,11 @@ def encode(value: Any) -> bytes:
     return _ENCODERS[type(value)](value)
 
 
+def encoder_of(kind: type) -> Callable[[Any], bytes]:
+    """What encodes values of a type, also those that only look like it: a plain int as uint, say."""
+    return _ENCODERS[kind]
+
+
 def encode_fields(code: int, fields: list[bytes]) -> bytes:
     """A described list from fields already encoded; trailing nulls are left out (part 1, 1.4)."""
     while fields and fields[-1] == b"\x40":
