@@ -12,6 +12,7 @@ from shared.operations.list_jobs import list_jobs
 from shared.ports import Stored
 from shared.wiring import Wiring
 from triggers.filters import wanted
+from triggers.history_http import view_as_of
 from triggers.paging import bad_cursor, cursor, page
 from triggers.problems import answer, answers_problems
 
@@ -24,6 +25,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.route(route="v1/jobs/{jobId}", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
     @answers_problems
     async def job_read(req: func.HttpRequest) -> func.HttpResponse:
+        if (seq := req.params.get("asOf")) is not None:
+            return answer(req, await view_as_of(wiring.context(), req.route_params["jobId"], seq))
         stored = await _job(wiring, req)
         return answer(req, job_view(stored.record))
 

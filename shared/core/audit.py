@@ -1,0 +1,116 @@
+"""A job's whole history as one document that proves itself (FEATURES N1).
+
+The first EVENT holds a digest of the rows as created, each further one what it changed, and all are one hash chain
+whose head stands on JOB: so the head's hash alone vouches for every column. Whoever rewrites all of it must also
+change the head, which can be compared with one that was noted before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Any, TypeVar
+
+from shared.core import history
+from shared.core.as_of import as_created, as_of, plain, rows_digest, value
+from shared.core.canonical import canonical_json, digest
+from shared.core.job import Event, Job, Json, Record, Step
+from shared.core.transitions import JOB_TABLE, STEP_TABLE
+
+FORMAT = "lucius-audit/1"
+
+_Row = TypeVar("_Row", Job, Step, Event)
+
+
+def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[str, Json]:
+    """`{"format", "taken_at", "job", "steps", "events", "digest"}`; `events` are all up to the job's head."""
+    whole = {
+        "format": FORMAT,
+        "taken_at": plain(taken_at),
+        "job": plain(record.job),
+        "steps": [plain(step) for step in record.steps],
+        "events": [plain(event) for event in events],
+    }
+    return {**whole, "digest": _digest(whole)}
+
+
+def verify(given: Any, *, head: str | None = None) -> list[str]:
+    """What is wrong with a bundle, in words; an empty list if it is proved.
+
+    `head` is the hash of the last event, if one was noted elsewhere. Pure: needs nothing but the bundle.
+    """
+    if not isinstance(given, Mapping) or given.get("format") != FORMAT:
+        return [f"this is no audit bundle of format {FORMAT}"]
+    wrong = []
+    if given.get("digest") != _digest({name: given[name] for name in given if name != "digest"}):
+        wrong.append("the digest is not that of the content")
+    try:
+        record = Record(_row(Job, given["job"]), tuple(_row(Step, step) for step in given["steps"]))
+        events = [_row(Event, event) for event in given["events"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as unreadable:
+        return [*wrong, f"the rows cannot be read: {unreadable}"]
+    try:
+        history.verify(events)
+    except ValueError as broken:
+        return [*wrong, str(broken)]
+    job = record.job
+    if not events or (events[-1].seq, events[-1].hash) != (job.event_seq, job.event_hash):
+        return [*wrong, "the last event is not the one that JOB names as its head"]
+    if head is not None and head != job.event_hash:
+        wrong.append("the head is not the one that was noted")
+    if {event.job_id for event in events} != {job.job_id}:
+        wrong.append("an event belongs to another job")
+    return wrong + _illegal(events) + _unproved(record, events)
+
+
+def _illegal(events: Sequence[Event]) -> list[str]:
+    """Moves that the transition tables do not have."""
+    wrong = []
+    before: str | None = None
+    for event in events:
+        if event.job_from != before:
+            wrong.append(f"event {event.seq}: the job was {before}, not {event.job_from}")
+        before = event.job_to
+        if not _possible(JOB_TABLE, event.job_from, event.job_to):
+            wrong.append(f"event {event.seq}: a job does not go from {event.job_from} to {event.job_to}")
+        if not _possible(STEP_TABLE, event.from_status, event.to_status):
+            wrong.append(f"event {event.seq}: a step does not go from {event.from_status} to {event.to_status}")
+    return wrong
+
+
+def _possible(table: Mapping[Any, Mapping[Any, Any]], before: str | None, after: str | None) -> bool:
+    """In one move; two rows may meet in it, as where a RESULT overtakes its ACK."""
+    if before is None or after is None or before == after:
+        return True
+    once = {str(row.to) for row in table.get(before, {}).values()}
+    twice = {str(row.to) for state in once for row in table.get(state, {}).values()}
+    return after in once | twice
+
+
+def _unproved(record: Record, events: Sequence[Event]) -> list[str]:
+    """Rows that are not what the events made of them."""
+    born = (events[0].data or {}).get("rows")
+    if born is None:
+        return [] if not record.steps else ["the first event holds no digest of the rows"]
+    try:
+        created, folded = as_created(record, events), as_of(record, events, len(events))
+    except (KeyError, TypeError, ValueError) as unreadable:
+        return [f"the changes cannot be read: {unreadable}"]
+    wrong = []
+    if rows_digest(created) != born:
+        wrong.append("the rows as created are not those of the first event")
+    if rows_digest(folded) != rows_digest(record):
+        wrong.append("the rows are not what the events made of them")
+    return wrong
+
+
+def _row(row: type[_Row], given: Mapping[str, Json]) -> _Row:
+    names = {field.name for field in fields(row)}
+    if set(given) != names:
+        raise ValueError(f"{row.__name__} has other columns: {', '.join(sorted(set(given) ^ names))}")
+    return row(**{name: value(row, name, given[name]) for name in names})
+
+
+def _digest(whole: Mapping[str, Json]) -> str:
+    return "sha256:" + digest(canonical_json(whole))
