@@ -13,7 +13,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from .actions import ContinueAsNew, Reply
 from .catalog import Catalog
@@ -25,9 +25,14 @@ from .recent import RecentHistories
 from .replay import Outcome, Replay
 from .reports import Reports
 from .store import Store
+from .versions import Versions
 from .wakeups import Wakeups
 
 _LOG = logging.getLogger("emulator.durable")
+
+
+#: How soon an instance of another version is looked at again.
+_REFUSED_AGAIN = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +48,13 @@ class Episode:
 class Engine:
     """`work_arrived` is called whenever there may be something new to take."""
 
-    def __init__(self, store: Store, clock: Clock, catalog: Catalog) -> None:
+    def __init__(self, store: Store, clock: Clock, catalog: Catalog, versions: Versions | None = None) -> None:
         self.store = store
+        self._versions = versions or Versions()
         self.clock = clock
         self.catalog = catalog
         self.reports = Reports()
+        self._refused: set[str] = set()
         self._recent = RecentHistories()
         self.work_arrived: Callable[[], None] = lambda: None
         self._wakeups = Wakeups()
@@ -139,6 +146,9 @@ class Engine:
         if stop is not None:
             self._terminate(instance, messages, stop)
             return None
+        if not self._versions.runs(instance.version):
+            self._refuse_version(instance, messages)
+            return None
         past = self._recent.take(instance_id, current)
         if past is None:
             past = self.store.history(instance_id, current)
@@ -148,6 +158,22 @@ class Engine:
         news = [Event(Kind.ORCHESTRATOR_STARTED, -1, at, {})]
         news.extend(Event(one.kind, -1, at, one.data) for one in messages)
         return Episode(instance, tuple(messages), (*past, *news), len(past))
+
+    def _refuse_version(self, instance: Instance, messages: Sequence[Message]) -> None:
+        """Another worker may know this version, so its messages wait; or it fails, if host.json says so."""
+        now = self.clock.now()
+        reason = self._versions.refusal(instance.version)
+        if not self._versions.fail:
+            if instance.instance_id not in self._refused:
+                self._refused.add(instance.instance_id)
+                _LOG.error("orchestration %s waits for a worker of its version: %s", instance.instance_id, reason)
+            self._wakeups.add(instance.instance_id, now + _REFUSED_AGAIN, now)
+            return
+        with self.store.transaction():
+            self.store.delete_messages(message.seq for message in messages)
+            changed = replace(instance, status=Status.FAILED, output=json.dumps(reason), updated_at=now)
+            self.store.put_instance(changed)
+            self.after_end(changed)
 
     def drop_episode(self, episode: Episode) -> None:
         """Gives an episode back unanswered, so that it is taken again."""
@@ -168,6 +194,8 @@ class Engine:
                 history = self._commit(episode, reply, outcome)
             if history:
                 self._recent.put(instance.instance_id, instance.execution_id, history)
+            else:
+                self.reports.forget(instance.instance_id, self.clock.now())
         finally:
             self._wakeups.release(instance.instance_id)
             self.work_arrived()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -31,6 +32,9 @@ class ActivityFailedError(Exception):
 
 class OrchestratorRaisedError(Exception):
     """an orchestrator function raised; the message is the exception's, with the state behind the marker"""
+
+
+_LOG = logging.getLogger("emulator.durable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +132,12 @@ class Runner:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.critical("the durable engine has failed: %r", error, exc_info=error)
 
     def _next_batch(self) -> list[Episode]:
         batch: list[Episode] = []

@@ -36,6 +36,8 @@ _HONOURED = {
     "extensions.durableTask.maxConcurrentActivityFunctions",
     "extensions.durableTask.maxConcurrentOrchestratorFunctions",
     "extensions.durableTask.defaultVersion",
+    "extensions.durableTask.versionMatchStrategy",
+    "extensions.durableTask.versionFailureStrategy",
     "extensions.durableTask.overridableExistingInstanceStates",
     "functionTimeout",
 }

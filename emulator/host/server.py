@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Coroutine, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 from emulator.durable.clock import Clock, SystemClock
@@ -16,6 +16,7 @@ from emulator.durable.engine import Engine
 from emulator.durable.entities import Entities
 from emulator.durable.runner import Runner
 from emulator.durable.store import Store
+from emulator.durable.versions import STRATEGIES, Versions
 from emulator.durable.web import Links, WebApi
 
 from . import fast_timestamps
@@ -23,6 +24,7 @@ from .admin import Admin
 from .app_side import DEFAULT_TIMEOUT_S, AppSide
 from .bindings import make_bindings, poison_blobs, queue_options
 from .cors import load_cors
+from .data_lock import hold_data_dir
 from .durable_functions import DurableClientReader, DurableFunctions
 from .errors import FunctionFailedError, HostError
 from .faults import Faults
@@ -45,6 +47,7 @@ from .virtual_time import ShiftedClock, VirtualTime
 
 _LOG = logging.getLogger("emulator.host")
 
+_DEFAULT_VERSION = "extensions.durableTask.defaultVersion"
 _OVERRIDABLE = "extensions.durableTask.overridableExistingInstanceStates"
 
 #: How long running functions may go on after a stop was asked for.
@@ -71,6 +74,7 @@ class Server:
         self._virtual_clock = virtual_clock
         self._clock: Clock = SystemClock()
         self._timers: list[TimerTrigger] = []
+        self._lock: IO[str] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -98,7 +102,12 @@ class Server:
             self.url = await self._assemble(app, settings, host_json)
         except BaseException:
             self._store.close()
+            self._unlock()
             raise
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
 
     def _database(self) -> Path | None:
         if self._data_dir is None:
@@ -107,16 +116,17 @@ class Server:
             self._data_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise HostError(f"--data {self._data_dir}: {error.strerror}") from None
+        self._lock = hold_data_dir(self._data_dir)
         return self._data_dir / "host.sqlite3"
 
     async def _assemble(self, app: App, settings: Settings, host_json: HostJson) -> str:
         directory = str(self._app_dir)
         durable = DurableFunctions(app.functions, self._app_side, directory)
-        engine = Engine(self._store, self._clock, durable.catalog)
+        engine = Engine(self._store, self._clock, durable.catalog, _versions(host_json))
         entities = Entities(engine)
         client = self._faults.client(
             engine,
-            host_json.values.get("extensions.durableTask.defaultVersion"),
+            host_json.values.get(_DEFAULT_VERSION),
             replace_running=host_json.text(_OVERRIDABLE, "NonRunningStates") == "AnyState",
         )
         api = self._faults.api(WebApi(client, entities))
@@ -259,8 +269,19 @@ class Server:
         for writer in self._writers.values():
             await writer.close()
         self._store.close()
+        self._unlock()
         if isinstance(self._clock, ShiftedClock):
             self._clock.stop()
+
+
+def _versions(host_json: HostJson) -> Versions:
+    key = "extensions.durableTask.versionMatchStrategy"
+    # On Azure the strategy has a default of its own, which matters only where a version is set.
+    strategy = host_json.text(key, "CurrentOrOlder" if _DEFAULT_VERSION in host_json.values else "None")
+    if strategy not in STRATEGIES:
+        raise HostError(f"host.json: {key} must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
+    fail = host_json.text("extensions.durableTask.versionFailureStrategy", "Reject") == "Fail"
+    return Versions(host_json.values.get(_DEFAULT_VERSION), strategy, fail)
 
 
 def _required_query(hub: str, keys: Keys | None) -> str:

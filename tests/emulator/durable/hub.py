@@ -19,6 +19,7 @@ from emulator.durable.engine import Engine, Episode
 from emulator.durable.entities import Entities, encode_batch
 from emulator.durable.events import Instance, Kind
 from emulator.durable.store import Store
+from emulator.durable.versions import Versions
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -34,6 +35,7 @@ class Hub:
         *,
         path: Path | None = None,
         clock: ManualClock | None = None,
+        versions: Versions | None = None,
     ) -> None:
         self._orchestrators = {name: Orchestrator.create(code) for name, code in orchestrators.items()}
         self._activities = dict(activities or {})
@@ -41,7 +43,7 @@ class Hub:
         self.clock = clock or ManualClock(START)
         self.store = Store(path)
         catalog = Catalog(orchestrators, self._activities, entities or {})
-        self.engine = Engine(self.store, self.clock, catalog)
+        self.engine = Engine(self.store, self.clock, catalog, versions)
         self.client = Client(self.engine)
         self.entities = Entities(self.engine)
         self.episodes = 0

@@ -81,6 +81,18 @@ def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
     assert any(f"cannot listen on 127.0.0.1:{port}" in line for line in lines)
 
 
+def test_two_hosts_on_one_data_folder(tmp_path: Path) -> None:
+    """The second refuses in one line, and the first goes on."""
+    host = start_host("tour", tmp_path, "--data", tmp_path / "data")
+    (tmp_path / "second").mkdir()
+    try:
+        lines = _fails(APPS / "tour", tmp_path / "second", "--data", tmp_path / "data")
+        assert any("another host is using it" in line for line in lines)
+        assert host.get("/sync").status_code == 200
+    finally:
+        assert host.stop() == 0
+
+
 def test_a_stop_lets_running_functions_end(tmp_path: Path) -> None:
     """SIGTERM during a request: the answer still comes, then exit code 0."""
     host = start_host("tour", tmp_path)

@@ -1,0 +1,55 @@
+"""Which versions of an orchestration a worker runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import azure.durable_functions as df
+import pytest
+
+from emulator.durable.versions import Versions
+from tests.emulator.durable.hub import Hub
+
+
+def shows(context: df.DurableOrchestrationContext) -> Any:
+    return context.version
+    yield
+
+
+@pytest.mark.parametrize(
+    ("strategy", "version", "runs"),
+    [
+        ("None", "9.0", True),
+        ("Strict", "1.9", False),
+        ("Strict", "1.10", True),
+        ("CurrentOrOlder", "1.9", True),
+        ("CurrentOrOlder", "1.10", True),
+        ("CurrentOrOlder", None, True),
+        ("CurrentOrOlder", "1.11", False),
+        ("CurrentOrOlder", "2", False),
+    ],
+)
+def test_strategies(strategy: str, version: str | None, runs: bool) -> None:
+    """Versions are compared by their numbers."""
+    assert Versions("1.10", strategy).runs(version) is runs
+
+
+def test_the_code_sees_its_version() -> None:
+    """The version given at the start, else none."""
+    hub = Hub({"shows": shows})
+    old, new = hub.client.start("shows", None, None), hub.client.start("shows", None, None, "2.0")
+    hub.run()
+    assert [hub.outcome(one)[1] for one in (old, new)] == [None, "2.0"]
+
+
+def test_a_foreign_version_waits_or_fails() -> None:
+    """Reject leaves the instance pending for another worker; Fail ends it with the reason."""
+    rejecting = Hub({"shows": shows}, versions=Versions("1", "Strict"))
+    one = rejecting.client.start("shows", None, None, "2")
+    rejecting.run()
+    assert rejecting.outcome(one) == ("Pending", None)
+    failing = Hub({"shows": shows}, versions=Versions("1", "Strict", fail=True))
+    one = failing.client.start("shows", None, None, "2")
+    failing.run()
+    assert failing.outcome(one)[0] == "Failed"
+    assert "does not match" in failing.outcome(one)[1]
