@@ -137,10 +137,9 @@ class AmqpMessage:
             # The JavaScript SDK sends none and then fails on receive without one.
             properties[:1] = [uuid.uuid4().hex]
             properties_raw = encode(properties)
-        session_id = _at(properties, _GROUP_ID)
         return cls(
             *(header, annotations, properties_raw, application_raw, b"".join(body)),
-            *(properties[0], session_id if isinstance(session_id, str) else None),
+            *(properties[0], _session_id(properties)),
         )
 
     @property
@@ -155,7 +154,8 @@ class AmqpMessage:
 
     @property
     def size(self) -> int:
-        return len(self.body) + len(self.application_raw) + len(self.properties_raw)
+        annotations = len(encode(self.annotations)) if self.annotations else 0
+        return len(self.body) + len(self.application_raw) + len(self.properties_raw) + annotations
 
     def system_properties(self) -> Mapping[str, Any]:
         properties = _properties(self.properties_raw)
@@ -187,7 +187,7 @@ class AmqpMessage:
             message,
             properties_raw=encode(properties),
             message_id=_at(properties, _MESSAGE_ID),
-            session_id=_at(properties, _GROUP_ID),
+            session_id=_session_id(properties),
         )
 
     def encode(self) -> bytes:
@@ -215,6 +215,11 @@ class AmqpMessage:
 
 def _at(fields: list[Any], index: int) -> Any:
     return fields[index] if index < len(fields) else None
+
+
+def _session_id(properties: list[Any]) -> str | None:
+    found = _at(properties, _GROUP_ID)
+    return found if isinstance(found, str) else None
 
 
 def _properties(raw: bytes) -> list[Any]:

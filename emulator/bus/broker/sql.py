@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from emulator.bus.broker.message import Content
 from emulator.bus.broker.sql_parser import Expression, Parser, Properties
 from emulator.bus.broker.sql_tokens import InvalidExpression
+from emulator.bus.broker.sql_values import FilterError
 
 #: System properties an action may set.
 _SETTABLE = frozenset(
@@ -64,7 +66,10 @@ class SqlAction:
             else:
                 application[names.setdefault(name.lower(), name)] = value
                 properties.set_user(name, value)
-        return content.with_changes(application, system)
+        try:
+            return content.with_changes(application, system)
+        except (ValueError, TypeError, KeyError, struct.error) as error:
+            raise FilterError(f"A value does not fit into a message: {error}") from error
 
 
 def _statement(parser: Parser) -> tuple[str, str, Expression | None]:

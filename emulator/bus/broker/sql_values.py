@@ -90,21 +90,31 @@ def compute(operator: str, left: Any, right: Any) -> Any:
         return str(left) + str(right)
     if _kind(left) != "number" or _kind(right) != "number":
         raise FilterError(f"'{operator}' cannot be applied to {left!r} and {right!r}.")
-    match operator:
-        case "+":
-            return left + right
-        case "-":
-            return left - right
-        case "*":
-            return left * right
-    if right == 0:
-        raise FilterError("Division by zero.")
-    quotient = left / right
+    try:
+        return _ARITHMETIC[operator](left, right)
+    except ZeroDivisionError as error:
+        raise FilterError("Division by zero.") from error
+    except OverflowError as error:
+        raise FilterError(f"'{operator}' gives a number too large.") from error
+
+
+def _divide(left: Any, right: Any) -> Any:
     if isinstance(left, int) and isinstance(right, int):
-        quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
-    if operator == "/":
-        return quotient
-    return left - right * int(quotient)
+        return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+    return left / right
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    return left - right * int(_divide(left, right))
+
+
+_ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": _divide,
+    "%": _remainder,
+}
 
 
 def minus(value: Any) -> Any:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulator.bus.amqp.encoder import encode_described
+from emulator.bus.amqp.message import APPLICATION_PROPERTIES, AmqpMessage
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.descriptions import (
     QueueDescription,
@@ -137,7 +139,9 @@ def test_parameters() -> None:
     assert SqlFilter("n = @Wanted", {"@wanted": 7}).matches(MESSAGE)
 
 
-@pytest.mark.parametrize("expression", ["s + 1 = 2", "n / 0 = 1", "n LIKE 'a'", "s AND yes", "s * 2 = 4"])
+@pytest.mark.parametrize(
+    "expression", ["s + 1 = 2", "n / 0 = 1", "n LIKE 'a'", "s AND yes", "s * 2 = 4", "1e300 * 1e300 % 2 = 0"]
+)
 def test_what_cannot_be_computed_fails(expression: str) -> None:
     """Operators that do not fit their values fail on the message, not when the rule is made."""
     with pytest.raises(FilterError):
@@ -179,6 +183,14 @@ def test_wrong_actions_are_refused(expression: str) -> None:
     """An action that cannot be understood or may not be done is refused when the rule is made."""
     with pytest.raises(InvalidExpression):
         SqlAction(expression)
+
+
+@pytest.mark.parametrize("expression", ["SET n = 9223372036854775807 + 1", "SET sys.ContentType = 'ä'"])
+def test_values_that_fit_into_no_message_fail(expression: str) -> None:
+    """An action whose result cannot be encoded fails on the message like a filter that cannot be computed."""
+    message = AmqpMessage.parse(encode_described(APPLICATION_PROPERTIES, {"n": 1}))
+    with pytest.raises(FilterError, match="does not fit"):
+        SqlAction(expression).apply(message)
 
 
 def test_rules_of_a_subscription() -> None:
