@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from orchestrations import names
@@ -281,12 +283,14 @@ class World:
             self.promised[number] = set()
             for poster in range(self.plan.posters):
                 later_s = self.random.choice((0.0, 0.0, 0.01, 30.0, 400.0)) * self.random.random() if poster else 0.0
-                self._does(at_s + later_s, self._posts(number, wanted))
+                self._does(at_s + later_s, partial(self._posts, number, wanted))
             for script_s, kind in self.plan.script:
-                self._does(at_s + script_s, self._asks(number, kind))
+                self._does(at_s + script_s, partial(self._asks, number, kind))
             for _ in range(self.plan.controls):
                 kind = self.random.choice([ControlKind.PAUSE] * 3 + [ControlKind.RESUME] * 3 + [ControlKind.CANCEL])
-                self._does(at_s + self.random.choice((5, 60, 900)) * self.random.random(), self._asks(number, kind))
+                self._does(
+                    at_s + self.random.choice((5, 60, 900)) * self.random.random(), partial(self._asks, number, kind)
+                )
         if self.plan.odds.service_misbehaves and self.random.random() < 0.3:
             away_s = self.random.uniform(10, 300)
             self.scheduler.later(self.random.uniform(0, 600), lambda: self._services_away(away_s))
@@ -294,14 +298,14 @@ class World:
     def _services_away(self, seconds: float) -> None:
         self.bus.services_away_until = self.scheduler.now + timedelta(seconds=seconds)
 
-    def _does(self, after_s: float, work: Any) -> None:
+    def _does(self, after_s: float, work: Callable[[], Awaitable[None]]) -> None:
         self.busy_people += 1
         self.scheduler.spawn(self._person(after_s, work))
 
-    async def _person(self, after_s: float, work: Any) -> None:
+    async def _person(self, after_s: float, work: Callable[[], Awaitable[None]]) -> None:
         await self.scheduler.pause(after_s)
         try:
-            await work
+            await work()
         except Exception as error:
             self.report(f"a caller met {error!r}")
         self.busy_people -= 1
@@ -322,9 +326,10 @@ class World:
                 return
 
     async def _asks(self, number: int, kind: ControlKind) -> None:
-        request = f"request-{next(self._requests)}"
-        origin = Origin(cause_id=request, actor="operator", source="http", reason="the simulation")
         for _ in range(20):
+            # asked again is another request
+            request = f"request-{next(self._requests)}"
+            origin = Origin(cause_id=request, actor="operator", source="http", reason="the simulation")
             for job_id in sorted(self.promised[number]):
                 try:
                     await self.host.serve(control_job(self.context, self.orchestrations, job_id, kind, origin))
@@ -345,7 +350,7 @@ class World:
         self.scheduler.later(OPERATOR_EVERY_S, self._operator_tick)
         for job_id, record in self.ledger.records.items():
             if record.job.status in (JobStatus.PAUSED, JobStatus.PAUSING):
-                self._does(0, self._resumes(job_id))
+                self._does(0, partial(self._resumes, job_id))
 
     async def _resumes(self, job_id: str) -> None:
         origin = Origin(cause_id=f"request-{next(self._requests)}", actor="operator", source="http")
