@@ -1,4 +1,4 @@
-"""`POST /v1/orchestrate` (alias `/v1/commands`): a job in, 202 out (FEATURES A1-A8)."""
+"""`POST /v1/orchestrate` (alias `/v1/commands`): a job in, 202 out; many as NDJSON (FEATURES A1-A8, A12)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from shared.contracts.envelope import Accepted, Envelope
 from shared.core.strict_json import parse
 from shared.core.view import links
 from shared.errors import Refusal
-from shared.operations.create_job import create_job
+from shared.operations.create_job import Created, create_job
 from shared.operations.dry_run import dry_run
 from shared.wiring import Wiring
+from triggers.batch import is_batch, lines_of, outcomes
 from triggers.problems import answer, answers_problems, correlation_id, json_body
 
 
@@ -24,20 +25,34 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     bp = df.Blueprint()
 
     async def orchestrate(req: func.HttpRequest, client) -> func.HttpResponse:
+        if is_batch(req):
+            return await batch(req, client)
         envelope = Envelope.model_validate(_object(json_body(req)))
-        if req.params.get("dryRun", "false").lower() == "true":
+        if _dry(req):
             return answer(req, await dry_run(wiring.context(), envelope, correlation_id=correlation_id(req)))
         created = await create_job(
             wiring.context(), DurableOrchestrations(client, names.JOB), envelope, correlation_id=correlation_id(req)
         )
-        job = created.stored.record.job
-        body = Accepted(
-            jobId=job.job_id, status=job.status.value, links=links(job.job_id), created_at=job.created_at
-        ).model_dump(mode="json")
-        headers = {"Location": f"/v1/jobs/{job.job_id}"}
+        body = _accepted(created)
+        headers = {"Location": f"/v1/jobs/{body['jobId']}"}
         if created.replayed:
             headers["Idempotency-Replayed"] = "true"
         return answer(req, body, status=202, headers=headers)
+
+    async def batch(req: func.HttpRequest, client) -> func.HttpResponse:
+        context, req_id, dry = wiring.context(), correlation_id(req), _dry(req)
+        orchestrations = DurableOrchestrations(client, names.JOB)
+
+        async def submit(line: bytes) -> dict[str, Any]:
+            envelope = Envelope.model_validate(_object(line))
+            if dry:
+                return {"status": 200, "dryRun": await dry_run(context, envelope, correlation_id=req_id)}
+            created = await create_job(context, orchestrations, envelope, correlation_id=req_id)
+            body = _accepted(created)
+            return {"status": 202, "jobId": body["jobId"], "links": body["links"], "replayed": created.replayed}
+
+        told = await outcomes(lines_of(req.get_body()), submit, req_id)
+        return answer(req, told, headers={"X-Correlation-Id": req_id})
 
     for name, route in (("orchestrate", "v1/orchestrate"), ("orchestrate_commands", "v1/commands")):
         handler = answers_problems(orchestrate)
@@ -45,6 +60,16 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         handler = bp.route(route=route, methods=["POST"], auth_level=func.AuthLevel.ANONYMOUS)(handler)
         bp.function_name(name)(handler)
     return bp
+
+
+def _accepted(created: Created) -> dict[str, Any]:
+    job = created.stored.record.job
+    accepted = Accepted(jobId=job.job_id, status=job.status.value, links=links(job.job_id), created_at=job.created_at)
+    return accepted.model_dump(mode="json")
+
+
+def _dry(req: func.HttpRequest) -> bool:
+    return bool(req.params.get("dryRun", "false").lower() == "true")
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -74,27 +74,35 @@ def answers_problems(handler: Handler) -> Handler:
 
     @wraps(handler)
     async def wrapped(req: func.HttpRequest, *args: Any, **kwargs: Any) -> func.HttpResponse:
-        req_id = correlation_id(req)
         try:
             return await handler(req, *args, **kwargs)
-        except Refusal as no:
+        except Exception as error:
+            return problem_of(error, correlation_id(req))
+
+    return wrapped
+
+
+def problem_of(error: Exception, req_id: str) -> func.HttpResponse:
+    """The problem that an error becomes, logged where it is ours."""
+    match error:
+        case Refusal() as no:
             return problem(req_id, no.status, no.code, no.detail, errors=no.errors, headers=no.headers, extra=no.extra)
-        except ValidationError as wrong:
+        case ValidationError() as wrong:
             return problem(
                 req_id,
                 400,
                 "ENVELOPE_INVALID",
                 "the request body is not a valid envelope; see errors",
                 errors=tuple(
-                    (".".join(str(part) for part in error["loc"]), error["msg"].removeprefix("Value error, "))
-                    for error in wrong.errors()
+                    (".".join(str(part) for part in each["loc"]), each["msg"].removeprefix("Value error, "))
+                    for each in wrong.errors()
                 ),
             )
-        except LedgerRefused as refused:
-            telemetry.warn("LEDGER_REFUSED", correlation_id=req_id, reason=str(refused))
+        case LedgerRefused():
+            telemetry.warn("LEDGER_REFUSED", correlation_id=req_id, reason=str(error))
             return problem(req_id, 400, "NOT_STORABLE", "the ledger cannot hold a value of this request")
-        except Transient as fault:
-            telemetry.warn("DEPENDENCY_UNAVAILABLE", correlation_id=req_id, reason=str(fault))
+        case Transient():
+            telemetry.warn("DEPENDENCY_UNAVAILABLE", correlation_id=req_id, reason=str(error))
             return problem(
                 req_id,
                 503,
@@ -102,11 +110,9 @@ def answers_problems(handler: Handler) -> Handler:
                 "a service that LUCIUS needs does not answer; send the same request again",
                 headers={"Retry-After": "5"},
             )
-        except Exception:
-            logging.getLogger("lucius").exception("unexpected error, correlation_id=%s", req_id)
+        case _:
+            logging.getLogger("lucius").error("unexpected error, correlation_id=%s", req_id, exc_info=error)
             return problem(req_id, 500, "INTERNAL", "something went wrong here; the log has it under correlation_id")
-
-    return wrapped
 
 
 def json_body(req: func.HttpRequest) -> bytes:
