@@ -127,16 +127,36 @@ def like(value: Any, pattern: Any, escape: str | None) -> bool | None:
         return None
     if not isinstance(value, str) or not isinstance(pattern, str):
         raise FilterError("LIKE compares texts.")
-    return _pattern(str(pattern), escape).fullmatch(value) is not None
+    return _fits(value, _tokens(str(pattern), escape))
 
 
 @lru_cache(maxsize=256)
-def _pattern(pattern: str, escape: str | None) -> re.Pattern[str]:
-    parts = []
+def _tokens(pattern: str, escape: str | None) -> tuple[str, ...]:
+    """The pattern's characters: "" stands for any text, "any" for any one character."""
+    tokens = []
     characters = iter(pattern)
     for character in characters:
         if character == escape:
-            parts.append(re.escape(next(characters, "")))
+            tokens.append(next(characters, character))
         else:
-            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
-    return re.compile("".join(parts), re.DOTALL)
+            tokens.append({"%": "", "_": "any"}.get(character, character))
+    return tuple(tokens)
+
+
+def _fits(text: str, tokens: tuple[str, ...]) -> bool:
+    """Matches without recursion or a regular expression's backtracking: only the last `%` is ever stretched."""
+    at = token = stretched_at = 0
+    last_percent = -1
+    while at < len(text):
+        if token < len(tokens) and tokens[token] == "":
+            last_percent, stretched_at = token, at
+            token += 1
+        elif token < len(tokens) and tokens[token] in ("any", text[at]):
+            at += 1
+            token += 1
+        elif last_percent >= 0:
+            stretched_at += 1
+            at, token = stretched_at, last_percent + 1
+        else:
+            return False
+    return all(rest == "" for rest in tokens[token:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import uuid
 from typing import Any
 
@@ -22,7 +23,7 @@ from emulator.bus.broker.descriptions import (
 from emulator.bus.broker.queue import REASON
 from emulator.bus.broker.sql import SqlAction, SqlFilter
 from emulator.bus.broker.sql_tokens import InvalidExpression
-from emulator.bus.broker.sql_values import FilterError
+from emulator.bus.broker.sql_values import FilterError, like
 from tests.emulator.bus.fakes import StillClock, Text, text_of
 
 MESSAGE = Text(
@@ -132,6 +133,24 @@ def test_wrong_expressions_are_refused_where_they_are_wrong(expression: str, mes
     """An expression that cannot be understood is refused when the rule is made, with the place."""
     with pytest.raises(InvalidExpression, match=message):
         SqlFilter(expression)
+
+
+@given(st.text("ab%_!\n", max_size=12), st.text("ab%_\n", max_size=12))
+def test_like_is_what_a_regular_expression_says(pattern: str, text: str) -> None:
+    """Any pattern matches the texts that its translation to a regular expression matches."""
+    parts, characters = [], iter(pattern)
+    for character in characters:
+        if character == "!":
+            parts.append(re.escape(next(characters, "!")))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
+    expected = re.fullmatch("".join(parts), text, re.DOTALL) is not None
+    assert like(text, pattern, "!") is expected
+
+
+def test_like_takes_no_time_to_fail() -> None:
+    """A pattern that would keep a backtracking matcher busy for ages is answered at once."""
+    assert like("a" * 5000, "%a" * 20 + "b", None) is False
 
 
 def test_parameters() -> None:
