@@ -2,7 +2,7 @@
 # Every recipe line is one plain command, so that make runs it itself and a SIGTERM to make reaches it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-long bench-bus bench-host lint clean
+.PHONY: help setup demo up test test-long bench-bus bench-host chaos soak lint clean
 
 PY := .venv/bin/python
 

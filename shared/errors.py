@@ -40,6 +40,10 @@ class BusUnavailable(Transient):
     """The bus cannot be looked at."""
 
 
+class ConfigurationUnavailable(Transient):
+    """The configuration store does not answer."""
+
+
 class OrchestrationUnavailable(Transient):
     """The durable client does not answer."""
 

@@ -235,6 +235,16 @@ class Lanes(Protocol):
         """Whether this directive, or one sent before that instant, still lies there. Raises BusUnavailable."""
 
 
+class ConfigurationStore(Protocol):
+    """Settings that change while the app runs."""
+
+    async def version(self) -> str | None:
+        """Changes when the others are to be read again; None: always. Raises ConfigurationUnavailable."""
+
+    async def read(self) -> dict[str, str]:
+        """Every key that begins with `lucius:`. Raises ConfigurationUnavailable."""
+
+
 class InstanceState(StrEnum):
     """What the durable engine says of an instance."""
 

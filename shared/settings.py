@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 #: name of the app setting that bindings and the publisher share; identity forms add `__fullyQualifiedNamespace`
 SERVICEBUS_SETTING = "LUCIUS_SERVICEBUS_CONNECTION"
+
+_KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
+#: RFC 2104 3: a key shorter than the hash weakens it
+_MIN_KEY_BYTES = 32
 
 _DEV_STORAGE = "UseDevelopmentStorage=true"
 _DEV_BLOB_URI = "http://127.0.0.1:10000/devstoreaccount1"
@@ -55,6 +61,15 @@ class Settings:
     max_inflight_burst: int | None
     protocols_path: Path
     topology_path: Path
+    #: neither: the protocol files rule
+    appconfig_connection: str | None = field(repr=False)
+    appconfig_endpoint: str | None
+    appconfig_refresh_s: float
+
+    #: the app's own address as services see it, without a slash at its end
+    public_url: str | None
+    #: (key id, secret): the first signs callback tokens, all verify; empty: no callbacks
+    callback_keys: tuple[tuple[str, bytes], ...] = field(repr=False)
 
     auth_mode: str
     allowed_ref_schemes: frozenset[str]
@@ -118,6 +133,11 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         default_mode=read.choice("LUCIUS_DEFAULT_MODE", ("DEFAULT", "BURST")),
         protocols_path=Path(read.text("LUCIUS_PROTOCOLS_PATH") or ROOT / "protocols"),
         topology_path=Path(read.text("LUCIUS_TOPOLOGY_PATH") or ROOT / "infra" / "bicep" / "topology.json"),
+        appconfig_connection=read.parts("LUCIUS_APPCONFIG_CONNECTION", ("Endpoint", "Id", "Secret")),
+        appconfig_endpoint=read.text("LUCIUS_APPCONFIG_ENDPOINT"),
+        appconfig_refresh_s=read.number("LUCIUS_APPCONFIG_REFRESH_SECONDS"),
+        public_url=read.url("LUCIUS_PUBLIC_URL"),
+        callback_keys=read.keys("LUCIUS_CALLBACK_KEYS"),
         auth_mode=auth_mode,
         allowed_ref_schemes=frozenset(schemes),
         allowed_ref_hosts=frozenset(read.names("LUCIUS_ALLOWED_REF_HOSTS")),
@@ -143,6 +163,41 @@ class _Reader:
 
     def names(self, name: str) -> set[str]:
         return {part.strip().lower() for part in (self.text(name) or "").split(",") if part.strip()}
+
+    def parts(self, name: str, wanted: tuple[str, ...]) -> str | None:
+        """A connection string that has these parts."""
+        value = self.text(name)
+        if value is not None and not all(f";{part}=" in f";{value}" for part in wanted):
+            self.wrong.append(f"{name} must have the form {';'.join(f'{part}=...' for part in wanted)}")
+        return value
+
+    def url(self, name: str) -> str | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment):
+            return value.rstrip("/")
+        self.wrong.append(f"{name} must be an http or https address, for example https://lucius.example.com")
+        return None
+
+    def keys(self, name: str) -> tuple[tuple[str, bytes], ...]:
+        found: list[tuple[str, bytes]] = []
+        for part in filter(None, (each.strip() for each in self.name(name).split(","))):
+            kid, _, encoded = part.partition(":")
+            try:
+                secret = base64.b64decode(encoded, validate=True)
+            except ValueError:
+                secret = b""
+            if not _KEY_ID.fullmatch(kid) or len(secret) < _MIN_KEY_BYTES or kid in dict(found):
+                # never the value: it is a secret
+                self.wrong.append(
+                    f"{name} must be kid:base64key with commas between, each key of at least {_MIN_KEY_BYTES} bytes "
+                    "and each kid once, of letters, digits, - and _"
+                )
+                return ()
+            found.append((kid, secret))
+        return tuple(found)
 
     def choice(self, name: str, allowed: tuple[str, ...], *, default: str | None = None) -> str:
         value = self.text(name) or default

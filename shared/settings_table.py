@@ -49,7 +49,20 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("LUCIUS_SWEEP_SCHEDULE", "0 * * * * *", "NCRONTAB schedule of the sweeper, with seconds"),
     Setting("LUCIUS_DEFAULT_MODE", "DEFAULT", "Routing where a request names none: `DEFAULT` or `BURST`"),
     Setting("LUCIUS_PROTOCOLS_PATH", "", "Folder of protocol files; default: `protocols/` of the app"),
+    Setting(
+        "LUCIUS_APPCONFIG_CONNECTION",
+        "",
+        "Connection string of an App Configuration store that rules over the protocol files (a laptop's way)",
+    ),
+    Setting("LUCIUS_APPCONFIG_ENDPOINT", "", "Endpoint of that store, for managed identity"),
+    Setting("LUCIUS_APPCONFIG_REFRESH_SECONDS", "30", "Seconds between two looks at that store"),
     Setting("LUCIUS_TOPOLOGY_PATH", "", "Bus topology; default: `infra/bicep/topology.json` of the app"),
+    Setting("LUCIUS_PUBLIC_URL", "", "The app's own address as services see it; with keys, directives name callbacks"),
+    Setting(
+        "LUCIUS_CALLBACK_KEYS",
+        "",
+        "Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify; none: no callbacks",
+    ),
     Setting("LUCIUS_AUTH_MODE", "", "`none` (refused in Azure) or `jwt`; default: `jwt` in Azure, else `none`"),
     Setting(
         "LUCIUS_ALLOWED_REF_SCHEMES", "", "Schemes of references; default: `https,s3,abfss`, and `http` on a laptop"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.identity.aio import DefaultAzureCredential
 
+from shared.adapters.app_configuration import AppConfigurationStore
 from shared.adapters.blob_texts import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
-from shared.adapters.protocol_files import load_registry
+from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_dead_replies import ServiceBusDeadReplies
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
@@ -20,8 +22,9 @@ from shared.adapters.tables_account import TablesAccount
 from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_ledger import TablesLedger
 from shared.adapters.tables_rejected import TablesRejected
-from shared.core.registry import Registry
+from shared.core.configured import Configured
 from shared.operations.admission import Admission
+from shared.operations.catalogue import Catalogue
 from shared.operations.context import Context
 from shared.ports import Index, Ledger, RejectedMessages
 from shared.settings import Settings
@@ -40,8 +43,9 @@ class Wiring:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         #: loaded at once, so that a wrong protocol file stops the start and not the first job
-        self.registry: Registry = load_registry(settings.protocols_path, settings.topology_path)
+        self._packaged = Configured(load_registry(settings.protocols_path, settings.topology_path))
         self._context: Context | None = None
+        self._catalogue: Catalogue | None = None
 
     def context(self) -> Context:
         """Must be called on the loop that the functions run on."""
@@ -49,6 +53,25 @@ class Wiring:
             asyncio.get_running_loop()
             self._context = self._build()
         return self._context
+
+    def catalogue(self) -> Catalogue:
+        """The protocols and modes of this process. Must be called on the loop that the functions run on."""
+        if self._catalogue is None:
+            settings = self.settings
+            self._catalogue = Catalogue(
+                _configuration_store(settings),
+                self._packaged,
+                schemas=load_schemas(settings.protocols_path),
+                services=load_services(settings.topology_path),
+                clock=SystemClock(),
+                refresh_s=settings.appconfig_refresh_s,
+            )
+        return self._catalogue
+
+    async def fresh_context(self) -> Context:
+        """The context with the protocols and modes that rule now, for whoever creates or shows them."""
+        configured = await self.catalogue().refresh()
+        return replace(self.context(), registry=configured.registry, modes=configured.modes)
 
     def _build(self) -> Context:
         settings = self.settings
@@ -62,7 +85,7 @@ class Wiring:
         dead_replies = ServiceBusDeadReplies(publisher.client, settings.reply_prefix, settings.reply_subscription)
         return Context(
             settings=settings,
-            registry=self.registry,
+            registry=self._packaged.registry,
             ledger=ledger,
             index=index,
             rejected=rejected,
@@ -75,6 +98,16 @@ class Wiring:
             random=random.random,
             new_job_id=lambda: f"job_{uuid.uuid4().hex}",
         )
+
+
+def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
+    if settings.appconfig_connection is None and settings.appconfig_endpoint is None:
+        return None
+    return AppConfigurationStore.connect(
+        connection=settings.appconfig_connection,
+        endpoint=settings.appconfig_endpoint,
+        credential=_credential(settings.appconfig_connection),
+    )
 
 
 def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages]:

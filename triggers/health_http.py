@@ -24,6 +24,14 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @answers_problems
     async def health_ready(req: func.HttpRequest) -> func.HttpResponse:
         await wiring.context().index.tenants()
-        return answer(req, {"status": "ready", "ledger": wiring.settings.storage_backend})
+        await wiring.fresh_context()
+        return answer(
+            req,
+            {
+                "status": "ready",
+                "ledger": wiring.settings.storage_backend,
+                "protocols": wiring.catalogue().state(),
+            },
+        )
 
     return bp

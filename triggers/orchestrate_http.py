@@ -29,9 +29,14 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             return await batch(req, client)
         envelope = Envelope.model_validate(_object(json_body(req)))
         if _dry(req):
-            return answer(req, await dry_run(wiring.context(), envelope, correlation_id=correlation_id(req)))
+            return answer(
+                req, await dry_run(await wiring.fresh_context(), envelope, correlation_id=correlation_id(req))
+            )
         created = await create_job(
-            wiring.context(), DurableOrchestrations(client, names.JOB), envelope, correlation_id=correlation_id(req)
+            await wiring.fresh_context(),
+            DurableOrchestrations(client, names.JOB),
+            envelope,
+            correlation_id=correlation_id(req),
         )
         body = _accepted(created)
         headers = {"Location": f"/v1/jobs/{body['jobId']}"}
@@ -40,7 +45,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         return answer(req, body, status=202, headers=headers)
 
     async def batch(req: func.HttpRequest, client) -> func.HttpResponse:
-        context, req_id, dry = wiring.context(), correlation_id(req), _dry(req)
+        context, req_id, dry = await wiring.fresh_context(), correlation_id(req), _dry(req)
         orchestrations = DurableOrchestrations(client, names.JOB)
 
         async def submit(line: bytes) -> dict[str, Any]:

@@ -21,17 +21,19 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.route(route="v1/protocols", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
     @answers_problems
     async def protocols_list(req: func.HttpRequest) -> func.HttpResponse:
-        return answer(req, {"protocols": [_view(protocol) for protocol in wiring.registry], "next": None})
+        registry = (await wiring.fresh_context()).registry
+        return answer(req, {"protocols": [_view(protocol) for protocol in registry], "next": None})
 
     @bp.function_name("protocols_read")
     @bp.route(route="v1/protocols/{protocolId}", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
     @answers_problems
     async def protocols_read(req: func.HttpRequest) -> func.HttpResponse:
         name = req.route_params["protocolId"]
-        for protocol in wiring.registry:
+        registry = (await wiring.fresh_context()).registry
+        for protocol in registry:
             if name in (protocol.definition.protocol_id, protocol.definition.request_type):
                 return answer(req, _view(protocol))
-        raise Refusal(404, "PROTOCOL_NOT_FOUND", f"known: {', '.join(wiring.registry.request_types)}")
+        raise Refusal(404, "PROTOCOL_NOT_FOUND", f"known: {', '.join(registry.request_types)}")
 
     return bp
 

@@ -12,12 +12,22 @@ from shared.errors import ProtocolError
 
 def load_registry(protocols: Path, topology: Path) -> Registry:
     """Raises ProtocolError, naming the file."""
-    services = {service["name"]: service["stepType"] for service in _read(topology)["services"]}
+    services = load_services(topology)
     files = sorted(protocols.glob("*.json"))
     if not files:
         raise ProtocolError(f"{protocols}: no protocol files here")
-    schemas = {path.relative_to(protocols).as_posix(): _read(path) for path in protocols.glob("**/*.schema.json")}
+    schemas = load_schemas(protocols)
     return Registry(build(path.name, _read(path), schemas, services) for path in files)
+
+
+def load_services(topology: Path) -> dict[str, str]:
+    """The step type of each service that has a subscription. Raises ProtocolError."""
+    return {service["name"]: service["stepType"] for service in _read(topology)["services"]}
+
+
+def load_schemas(protocols: Path) -> dict[str, Any]:
+    """Payload schemas by their path below the folder. Raises ProtocolError."""
+    return {path.relative_to(protocols).as_posix(): _read(path) for path in protocols.glob("**/*.schema.json")}
 
 
 def _read(path: Path) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from shared.contracts.envelope import Envelope
 
@@ -22,6 +23,16 @@ class Route:
     decision_reason: str
 
 
+@dataclass(frozen=True)
+class Modes:
+    """Modes that a configuration store names (FEATURES C3)."""
+
+    #: by normalised tenant
+    tenants: Mapping[str, str] = field(default_factory=dict)
+    #: instead of the setting's; None: the setting rules
+    default: str | None = None
+
+
 def normalise(text: str) -> str:
     """S3 6.3: `lower(trim(...))`, the same for tenants and documents."""
     return text.strip().lower()
@@ -32,13 +43,16 @@ def lane_of(routing_key: str, lanes: int) -> int:
     return zlib.crc32(routing_key.encode("utf-8")) % lanes
 
 
-def route(envelope: Envelope, *, default_mode: str, lanes: int) -> Route:
+def route(envelope: Envelope, *, default_mode: str, lanes: int, modes: Modes | None = None) -> Route:
     """The lane of every step of a job. Raises ValueError where BURST lacks its `doc_id` (FEATURES C1)."""
     if envelope.mode is not None:
         mode: str = envelope.mode
         source, reason = "REQUEST", "mode named in the request"
+    elif modes is not None and (named := modes.tenants.get(normalise(envelope.tenant_id))) is not None:
+        mode = named
+        source, reason = "TENANT_CONFIG", "no mode in the request: the tenant's configured one"
     else:
-        mode = default_mode
+        mode = (modes.default if modes is not None else None) or default_mode
         source, reason = "GLOBAL_CONFIG", "no mode in the request: the configured default"
     tenant = normalise(envelope.tenant_id)
     if mode == "BURST":

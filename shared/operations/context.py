@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shared.core.registry import Registry
+from shared.core.routing import Modes
 from shared.operations.admission import Admission
 from shared.ports import Clock, DeadReplies, DirectivePublisher, Index, Lanes, Ledger, RejectedMessages
 from shared.settings import Settings
@@ -20,6 +21,7 @@ class Context:
 
     settings: Settings
     registry: Registry
+    modes: Modes = field(default_factory=Modes)
     ledger: Ledger
     index: Index
     rejected: RejectedMessages

@@ -113,7 +113,7 @@ def validate(context: Context, envelope: Envelope, correlation_id: str | None = 
         wrong.append(("dependencies", "are not supported by this version; submit the job when the others succeeded"))
     wrong += protocol.payload_errors(envelope.payload)
     try:
-        way = route(envelope, default_mode=settings.default_mode, lanes=settings.lanes)
+        way = route(envelope, default_mode=settings.default_mode, lanes=settings.lanes, modes=context.modes)
     except ValueError as missing:
         wrong.append(("doc_id", str(missing)))
     if wrong:

@@ -1,0 +1,56 @@
+"""`ConfigurationStore` over Azure App Configuration. Only keys without a label count."""
+
+from __future__ import annotations
+
+from azure.appconfiguration.aio import AzureAppConfigurationClient
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.exceptions import AzureError, ResourceNotFoundError
+
+from shared.core.configured import PREFIX, SENTINEL
+from shared.errors import ConfigurationUnavailable
+
+#: a request waits for the first look, so that it may not take long; the next one comes with the next refresh
+_SHORT = {"retry_total": 1, "retry_backoff_factor": 0.2, "connection_timeout": 3, "read_timeout": 5}
+
+#: App Configuration's filter for "no label"
+_NO_LABEL = "\0"
+
+
+class AppConfigurationStore:
+    """See `shared.ports.ConfigurationStore`."""
+
+    def __init__(self, client: AzureAppConfigurationClient) -> None:
+        self._client = client
+
+    @classmethod
+    def connect(
+        cls, *, connection: str | None, endpoint: str | None, credential: AsyncTokenCredential | None
+    ) -> AppConfigurationStore:
+        if connection is not None:
+            return cls(AzureAppConfigurationClient.from_connection_string(connection, **_SHORT))
+        if endpoint is None or credential is None:
+            raise ValueError("needs a connection string, or an endpoint and a credential")
+        return cls(AzureAppConfigurationClient(endpoint, credential, **_SHORT))
+
+    async def version(self) -> str | None:
+        try:
+            sentinel = await self._client.get_configuration_setting(SENTINEL)
+        except ResourceNotFoundError:
+            return None
+        except (AzureError, OSError, TimeoutError, ValueError) as error:
+            raise _away(error) from error
+        return sentinel.etag if sentinel is not None else None
+
+    async def read(self) -> dict[str, str]:
+        try:
+            found = self._client.list_configuration_settings(key_filter=f"{PREFIX}*", label_filter=_NO_LABEL)
+            return {setting.key: setting.value or "" async for setting in found}
+        except (AzureError, OSError, TimeoutError, ValueError) as error:
+            raise _away(error) from error
+
+    async def close(self) -> None:
+        await self._client.close()
+
+
+def _away(error: Exception) -> ConfigurationUnavailable:
+    return ConfigurationUnavailable(f"App Configuration does not answer: {type(error).__name__}")

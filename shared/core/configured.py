@@ -1,0 +1,112 @@
+"""What a configuration store says, made into protocols and modes; what is wrong there leaves what was good before.
+
+Keys (FEATURES B5, C3): `lucius:protocols:{protocol_id}` (a definition as JSON), `lucius:schemas:{path}` (a payload
+schema as JSON), `lucius:tenants:{tenant}:mode` and `lucius:defaults:mode` (`DEFAULT` or `BURST`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared.core.registry import Protocol, Registry, build
+from shared.core.routing import Modes, normalise
+from shared.core.strict_json import parse
+from shared.errors import ProtocolError
+
+#: of every key of ours
+PREFIX = "lucius:"
+#: changes whenever somebody wants us to read the others again; without it they are read at every refresh
+SENTINEL = "lucius:sentinel"
+_PROTOCOLS = "lucius:protocols:"
+_SCHEMAS = "lucius:schemas:"
+_TENANTS, _MODE = "lucius:tenants:", ":mode"
+_DEFAULT_MODE = "lucius:defaults:mode"
+_MODES = ("DEFAULT", "BURST")
+
+
+@dataclass(frozen=True)
+class Configured:
+    """What requests are checked against, until the next refresh."""
+
+    registry: Registry
+    modes: Modes = field(default_factory=Modes)
+    #: one line each: what the store says and cannot be meant
+    problems: tuple[str, ...] = ()
+
+
+def configure(
+    values: Mapping[str, str], before: Configured, schemas: Mapping[str, Any], services: Mapping[str, str]
+) -> Configured:
+    """`before` with what `values` say. `schemas` are the packaged ones, which a store may use and replace."""
+    problems: list[str] = []
+    known = dict(schemas)
+    for path, text in _part(values, _SCHEMAS).items():
+        try:
+            known[path] = parse(text.encode())
+        except ValueError as wrong:
+            problems.append(f"{_SCHEMAS}{path}: not JSON: {wrong}")
+    registry = _registry(_part(values, _PROTOCOLS), before.registry, known, services, problems)
+    return Configured(registry, _modes(values, before.modes, problems), tuple(problems))
+
+
+def _registry(
+    texts: Mapping[str, str],
+    before: Registry,
+    schemas: Mapping[str, Any],
+    services: Mapping[str, str],
+    problems: list[str],
+) -> Registry:
+    if not texts:
+        problems.append(f"no key begins with {_PROTOCOLS}: the protocols stay as they were")
+        return before
+    good = {protocol.definition.protocol_id: protocol for protocol in before}
+    found: list[Protocol] = []
+    for protocol_id, text in texts.items():
+        try:
+            found.append(_protocol(protocol_id, text, schemas, services))
+        except ProtocolError as wrong:
+            problems.append(str(wrong))
+            if protocol_id in good:
+                found.append(good[protocol_id])
+    try:
+        return Registry(found) if found else before
+    except ProtocolError as wrong:
+        problems.append(str(wrong))
+        return before
+
+
+def _protocol(protocol_id: str, text: str, schemas: Mapping[str, Any], services: Mapping[str, str]) -> Protocol:
+    source = f"{_PROTOCOLS}{protocol_id}"
+    try:
+        definition = parse(text.encode())
+    except ValueError as wrong:
+        raise ProtocolError(f"{source}: not JSON: {wrong}") from None
+    protocol = build(source, definition, schemas, services)
+    if protocol.definition.protocol_id != protocol_id:
+        raise ProtocolError(f"{source}: protocol_id is {protocol.definition.protocol_id!r}, which is not its key's")
+    return protocol
+
+
+def _modes(values: Mapping[str, str], before: Modes, problems: list[str]) -> Modes:
+    tenants: dict[str, str] = {}
+    for name, mode in _part(values, _TENANTS).items():
+        if not name.endswith(_MODE):
+            continue
+        tenant = normalise(name.removesuffix(_MODE))
+        if mode in _MODES:
+            tenants[tenant] = mode
+        else:
+            problems.append(f"{_TENANTS}{name}: {mode!r} is not one of {', '.join(_MODES)}")
+            if tenant in before.tenants:
+                tenants[tenant] = before.tenants[tenant]
+    default = values.get(_DEFAULT_MODE)
+    if default is not None and default not in _MODES:
+        problems.append(f"{_DEFAULT_MODE}: {default!r} is not one of {', '.join(_MODES)}")
+        default = before.default
+    return Modes(tenants, default)
+
+
+def _part(values: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {key.removeprefix(prefix): text for key, text in sorted(values.items()) if key.startswith(prefix)}

@@ -1,0 +1,79 @@
+"""Protocols and modes as this process knows them: packaged, or read from a store and kept (FEATURES B5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared import telemetry
+from shared.core.configured import Configured, configure
+from shared.errors import Transient
+from shared.ports import Clock, ConfigurationStore
+
+
+class Catalogue:
+    """The last known good; `refresh` looks whether the store has something newer, at most once an interval."""
+
+    def __init__(
+        self,
+        store: ConfigurationStore | None,
+        packaged: Configured,
+        *,
+        schemas: Mapping[str, Any],
+        services: Mapping[str, str],
+        clock: Clock,
+        refresh_s: float,
+    ) -> None:
+        self.current = packaged
+        #: why the store could not be read the last time; None: it could
+        self.fault: str | None = None
+        #: when the store was last read; None: what is known is what is packaged
+        self.read_at: datetime | None = None
+        self._store = store
+        self._schemas = schemas
+        self._services = services
+        self._clock = clock
+        self._every = timedelta(seconds=refresh_s)
+        self._looked_at: datetime | None = None
+        self._version: str | None = None
+        self._looking = asyncio.Lock()
+
+    async def refresh(self) -> Configured:
+        """Never raises: a store that is away or says nonsense leaves what was good before."""
+        if self._store is None or not self._due():
+            return self.current
+        if self._looking.locked() and self._looked_at is not None:
+            return self.current  # somebody looks already: nobody else waits for that
+        async with self._looking:
+            if self._due():
+                await self._look(self._store)
+        return self.current
+
+    def state(self) -> dict[str, Any]:
+        """For health: where the protocols come from, and what is wrong there."""
+        if self._store is None:
+            return {"source": "files"}
+        problems = list(self.current.problems) + ([self.fault] if self.fault else [])
+        read_at = self.read_at.isoformat().replace("+00:00", "Z") if self.read_at else None
+        return {"source": "app-configuration", "read_at": read_at, "problems": problems}
+
+    def _due(self) -> bool:
+        return self._looked_at is None or self._clock.now() - self._looked_at >= self._every
+
+    async def _look(self, store: ConfigurationStore) -> None:
+        try:
+            version = await store.version()
+            if self.read_at is None or version is None or version != self._version:
+                values = await store.read()
+                before, self.current = self.current, configure(values, self.current, self._schemas, self._services)
+                self._version, self.read_at = version, self._clock.now()
+                if self.current.problems != before.problems:
+                    telemetry.warn("CONFIGURATION_READ", problems=self.current.problems)
+            self.fault = None
+        except Transient as away:
+            if self.fault is None:
+                telemetry.warn("CONFIGURATION_UNAVAILABLE", reason=str(away))
+            self.fault = str(away)
+        self._looked_at = self._clock.now()
