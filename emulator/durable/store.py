@@ -205,9 +205,6 @@ class Store:
     def delete_messages(self, seqs: Iterable[int]) -> None:
         self._db.executemany("DELETE FROM messages WHERE seq = ?", [(seq,) for seq in seqs])
 
-    def delete_messages_of(self, instance_id: str) -> None:
-        self._db.execute("DELETE FROM messages WHERE instance_id = ?", (instance_id,))
-
     # --- activities
 
     def add_activity(
@@ -228,9 +225,6 @@ class Store:
     def delete_activity(self, seq: int) -> bool:
         """Whether it was still there: a result that comes twice counts once."""
         return self._db.execute("DELETE FROM activities WHERE seq = ?", (seq,)).rowcount == 1
-
-    def delete_activities_of(self, instance_id: str) -> None:
-        self._db.execute("DELETE FROM activities WHERE instance_id = ?", (instance_id,))
 
     # --- entities
 

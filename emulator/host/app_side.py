@@ -82,10 +82,17 @@ class AppSide:
         def row() -> list[Any]:
             results: list[Any] = []
             for function, values, invocation in runs:
+                began = monotonic()
                 try:
                     results.append(_call_sync(function, values, invocation))
                 except FunctionFailedError as error:
                     results.append(error)
+                if (took := monotonic() - began) > BLOCKED_AFTER_S:
+                    _LOG.warning(
+                        "the orchestrator %s took %.1f s in one episode: it must only yield, never block or wait",
+                        function.name,
+                        took,
+                    )
             return results
 
         for function, _, invocation in runs:

@@ -258,10 +258,11 @@ class Server:
         """Takes nothing new, lets what runs end, and closes."""
         for trigger, _ in self._receivers:
             trigger.stop()
-        waits: list[Awaitable[Any]] = [self._site.stop(DRAIN_S), self._runner.drain(DRAIN_S)]
+        waits: list[Awaitable[Any]] = [self._site.drain(DRAIN_S), self._runner.drain(DRAIN_S)]
         if self._receivers:
             waits.append(asyncio.wait([task for _, task in self._receivers], timeout=DRAIN_S))
         await asyncio.gather(*waits)
+        await self._site.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

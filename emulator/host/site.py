@@ -50,6 +50,7 @@ class Site:
         self._links: Links | None = None
         self._opened = asyncio.Event()
         self._running: set[asyncio.Task[Any]] = set()
+        self._draining = False
 
     async def listen(self, host: str, port: int) -> str:
         """Binds the port, and lets requests wait until `open`."""
@@ -72,11 +73,13 @@ class Site:
         self._invoker, self._links, self._admin, self._page = invoker, links, admin, page
         self._opened.set()
 
-    async def stop(self, timeout: float) -> None:
-        for site in list(self._runner.sites):
-            await site.stop()
+    async def drain(self, timeout: float) -> None:
+        """Takes no new requests for functions, and lets those under way end; their durable clients are still served."""
+        self._draining = True
         if self._running:
             await asyncio.wait(set(self._running), timeout=timeout)
+
+    async def stop(self) -> None:
         await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -143,6 +146,8 @@ class Site:
         found = self._routes.find(request.method, path)
         if found is None:
             return web.Response(status=404)
+        if self._draining:
+            return web.Response(status=503, headers={"Connection": "close"})
         route, values = found
         if self._keys is not None and not self._keys.opens_function(
             _key(request), route.function.name, route.auth_level

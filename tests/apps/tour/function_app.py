@@ -81,6 +81,13 @@ async def start(req: func.HttpRequest, client: df.DurableOrchestrationClient) ->
     return client.create_check_status_response(req, instance)
 
 
+@app.route("start-late", methods=["POST"])
+@app.durable_client_input(client_name="client")
+async def start_late(req: func.HttpRequest, client: df.DurableOrchestrationClient) -> str:
+    await asyncio.sleep(1.5)
+    return await client.start_new("chain", "late", "x")
+
+
 @app.route("raise/{id}/{event}", methods=["POST"])
 @app.durable_client_input(client_name="client")
 async def raise_event(req: func.HttpRequest, client: df.DurableOrchestrationClient) -> func.HttpResponse:

@@ -94,15 +94,18 @@ def test_two_hosts_on_one_data_folder(tmp_path: Path) -> None:
 
 
 def test_a_stop_lets_running_functions_end(tmp_path: Path) -> None:
-    """SIGTERM during a request: the answer still comes, then exit code 0."""
-    host = start_host("tour", tmp_path)
+    """SIGTERM during a request: the function can still start an orchestration, its answer comes, then exit code 0."""
+    host = start_host("tour", tmp_path, "--data", tmp_path / "data")
     answers: list[str] = []
-    caller = threading.Thread(target=lambda: answers.append(host.get("/sleep-async?s=1.5").text))
+    caller = threading.Thread(target=lambda: answers.append(host.post("/start-late").text))
     caller.start()
-    eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_async"] or None)
+    eventually(lambda: host.get("/admin/emulator/running").json() == ["start_late"] or None)
     assert host.stop() == 0
     caller.join()
-    assert answers == ["slept"]
+    assert answers == ["late"]
+    host = start_host("tour", tmp_path, "--data", tmp_path / "data")
+    assert host.wait_for("late")["runtimeStatus"] == "Completed"
+    assert host.stop() == 0
 
 
 def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
