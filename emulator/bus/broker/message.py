@@ -91,5 +91,6 @@ class Message:
     lock_token: uuid.UUID | None = None
     locked_until_ms: int = 0
     lock_timer: Timer | None = None
+    """Ends the lock; of a scheduled message: brings it in."""
     expiry_timer: Timer | None = None
     removed: bool = False

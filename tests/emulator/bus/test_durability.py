@@ -78,7 +78,7 @@ def test_every_kind_of_state_is_there_after_a_kill(config_path: Path, tmp_path: 
 
 
 async def test_kills_under_load_lose_and_repeat_nothing(config_path: Path, tmp_path: Path) -> None:
-    """Three SIGKILLs amid sending and receiving: what was accepted comes, what was completed never comes again."""
+    """SIGKILLs amid sending and receiving: what was accepted comes, what was completed never comes again."""
     arguments = ("--config", config_path, "--data", tmp_path)
     bus = start_bus(*arguments)
     accepted: set[str] = set()
@@ -86,13 +86,13 @@ async def test_kills_under_load_lose_and_repeat_nothing(config_path: Path, tmp_p
     in_doubt: set[str] = set()
     rng = random.Random(11)
     try:
-        for life in range(4):
+        for life in range(3):
             stop = asyncio.Event()
             work = asyncio.gather(
                 _send(bus, life, accepted, stop), _consume(bus, completed, in_doubt, stop), return_exceptions=False
             )
-            goal = len(accepted) + 200
-            while len(accepted) < goal or len(completed) < 100 * (life + 1):
+            goal = len(accepted) + 150
+            while len(accepted) < goal or len(completed) < 60 * (life + 1):
                 await asyncio.sleep(rng.random() * 0.05)
                 assert not work.done()
             stop.set()
@@ -103,12 +103,12 @@ async def test_kills_under_load_lose_and_repeat_nothing(config_path: Path, tmp_p
             mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
             with client.get_queue_receiver("plain-2", receive_mode=mode) as receiver:
                 left: list[str] = []
-                while messages := receiver.receive_messages(max_message_count=500, max_wait_time=2):
+                while messages := receiver.receive_messages(max_message_count=500, max_wait_time=1):
                     left += [str(message) for message in messages]
         assert sorted(set(left)) == sorted(left)
         assert set() == completed & set(left)
         assert set() == accepted - completed - in_doubt - set(left)
-        assert len(accepted) > 800
+        assert len(accepted) >= 450
     finally:
         bus.kill()
 

@@ -81,7 +81,7 @@ async def test_seventy_idle_receivers_cost_nothing(config_path: object) -> None:
     try:
         async with ServiceBusClient.from_connection_string(bus.connection_string) as client:
             receivers = [client.get_queue_receiver(f"plain-{number}") for number in range(70)]
-            waits = [asyncio.create_task(receiver.receive_messages(max_wait_time=8)) for receiver in receivers]
+            waits = [asyncio.create_task(receiver.receive_messages(max_wait_time=7)) for receiver in receivers]
             while bus.get("/health")["connections"] < 70:  # noqa: ASYNC110 - another process is waited for
                 await asyncio.sleep(0.2)
             await asyncio.sleep(2)

@@ -329,12 +329,16 @@ def test_topic_rules(client: ServiceBusClient, bus: Bus) -> None:
         sender.send_messages(ServiceBusMessage("1", application_properties={"step_type": "OCR"}, subject="urgent"))
         sender.send_messages(ServiceBusMessage("2", application_properties={"step_type": "SIS"}))
         sender.send_messages(ServiceBusMessage("3"))
-    found = {}
-    for name in ("ocr", "urgent", "everything"):
-        mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+
+    def take(name: str) -> list[str]:
         count = bus.get("/entities")[f"steps/Subscriptions/{name}"]["active"]
+        mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
         with client.get_subscription_receiver("steps", name, receive_mode=mode) as receiver:
-            found[name] = [str(message) for message in receive(receiver, count)]
+            return [str(message) for message in receive(receiver, count)]
+
+    names = ("ocr", "urgent", "everything")
+    with ThreadPoolExecutor() as pool:
+        found = dict(zip(names, pool.map(take, names), strict=True))
     assert found == {"ocr": ["1"], "urgent": ["1"], "everything": ["1", "2", "3"]}
 
 
