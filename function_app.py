@@ -10,6 +10,7 @@ from orchestrations import job
 from shared import settings
 from shared.wiring import Wiring
 from triggers import (
+    callbacks_http,
     controls_http,
     dead_letters_http,
     health_http,
@@ -40,6 +41,7 @@ def build() -> df.DFApp:
         redrive_http,
         rejected_http,
         replies_bus,
+        callbacks_http,
         sweeper,
         health_http,
     ):

@@ -1,3 +1,5 @@
+import base64
+
 import pytest
 
 from shared.errors import SettingsError
@@ -47,6 +49,33 @@ def test_secrets_stay_out_of_repr() -> None:
 def test_fractions_and_plain_http_only_locally() -> None:
     """Backoffs may be fractions; http references are for a laptop."""
     assert load(MINIMAL | {"LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.2,1"}).defaults.execution_backoffs == (0.2, 1)
+
+
+def test_callback_keys_are_kept_in_their_order() -> None:
+    """The first signs; spaces and a last comma do no harm, and no key is shown."""
+    first, second = base64.b64encode(b"1" * 32).decode(), base64.b64encode(b"2" * 40).decode()
+    settings = load(MINIMAL | {"LUCIUS_CALLBACK_KEYS": f"b:{first}, a:{second},", "LUCIUS_PUBLIC_URL": "https://x/y/"})
+    assert settings.callback_keys == (("b", b"1" * 32), ("a", b"2" * 40))
+    assert settings.public_url == "https://x/y"
+    assert "1111" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LUCIUS_CALLBACK_KEYS", "MTEx"),
+        ("LUCIUS_CALLBACK_KEYS", "a:MTEx"),
+        ("LUCIUS_CALLBACK_KEYS", "a.b:" + "MTEx" * 11),
+        ("LUCIUS_CALLBACK_KEYS", ",".join(["a:" + "MTEx" * 11] * 2)),
+        ("LUCIUS_PUBLIC_URL", "lucius.example"),
+        ("LUCIUS_PUBLIC_URL", "ftp://lucius.example"),
+    ],
+)
+def test_wrong_callback_settings_are_named_and_not_shown(name: str, value: str) -> None:
+    """Too short, twice, without an id, or no address: the start names the setting and keeps the secret."""
+    with pytest.raises(SettingsError, match=name) as wrong:
+        load(MINIMAL | {name: value})
+    assert "MTEx" not in str(wrong.value)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,18 @@ ResultStatus = Literal["SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"]
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
 
 
+class Callbacks(BaseModel):
+    """Where a service off the bus replies, and with what (FEATURES D14)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    ack: str
+    result: str
+    heartbeat: str
+    #: for `Authorization: Bearer`; bound to this attempt, and a secret of the service's
+    token: str = Field(repr=False)
+
+
 class Directive(BaseModel):
     """One attempt of one step, sent to the platform service that owns the step (S0 11.1)."""
 
@@ -40,6 +52,8 @@ class Directive(BaseModel):
     routing_key_used: str
     correlation_id: str | None = None
     traceparent: str | None = None
+    #: only where callbacks are on
+    callback_urls: Callbacks | None = None
 
 
 class ReplyError(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.contracts.messages import Directive
+from shared.contracts.messages import Callbacks, Directive
 from shared.contracts.reference import Reference
 from shared.core.job import Record, Step
 
@@ -15,7 +15,7 @@ MAX_DIRECTIVE_BYTES = 192 * 1024
 _UNKNOWN = {"uri": "https://unknown.invalid/" + "x" * 480}
 
 
-def directive_of(record: Record, step: Step) -> Directive:
+def directive_of(record: Record, step: Step, callback_urls: Callbacks | None = None) -> Directive:
     """The message for the step's current attempt; the same attempt gives the same message."""
     job = record.job
     return Directive(
@@ -35,6 +35,7 @@ def directive_of(record: Record, step: Step) -> Directive:
         routing_key_used=step.routing_key_used,
         correlation_id=job.correlation_id,
         traceparent=job.traceparent,
+        callback_urls=callback_urls,
     )
 
 
@@ -44,7 +45,8 @@ def message_id(job_id: str, step_id: str, attempt_no: int) -> str:
 
 
 def encode(directive: Directive) -> bytes:
-    return directive.model_dump_json().encode("utf-8")
+    off = {"callback_urls"} if directive.callback_urls is None else None
+    return directive.model_dump_json(exclude=off).encode("utf-8")
 
 
 def _reference(ref: Any) -> Reference:

@@ -85,6 +85,11 @@ def dead_letter_view(record: Record) -> dict[str, Any]:
     }
 
 
+def callback_view(record: Record, *, applied: bool, why: str | None) -> dict[str, Any]:
+    """What a service hears of its callback: what came of it, and whether its job goes on."""
+    return {"outcome": "APPLIED" if applied else "IGNORED", "why": why, "job_status": record.job.status.value}
+
+
 def rejected_view(message: Any, *, body: bool) -> dict[str, Any]:
     """A rejected message (`shared.ports.RejectedMessage`); lists leave its body out."""
     return {

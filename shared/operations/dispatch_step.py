@@ -10,6 +10,7 @@ from shared.core.occurrences import Occurrence, PublishFailed, RecordAttempt, Re
 from shared.core.states import StepStatus
 from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import LedgerUnavailable, PublishUnavailable
+from shared.operations.callbacks import callback_urls
 from shared.operations.context import Context
 from shared.operations.move import Moved, move
 from shared.ports import Stored
@@ -48,7 +49,7 @@ async def dispatch_step(context: Context, *, job_id: str, instance_id: str, step
 
 
 async def _publish(context: Context, stored: Stored, step: Step, instance_id: str) -> Verdict:
-    directive = directive_of(stored.record, step)
+    directive = directive_of(stored.record, step, callback_urls(context.settings, stored.record, step))
     # the last instant at which anyone would still take a RESULT of this attempt
     time_to_live_s = step.timings.ack_timeout_s + step.timings.lease_s
     try:

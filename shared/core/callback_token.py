@@ -1,0 +1,105 @@
+"""Tokens for HTTP callbacks: each bound to one attempt and its lease, signed and short-lived (FEATURES D14).
+
+`lc1.{key id}.{claims}.{signature}`: claims are base64url JSON, the signature HMAC-SHA256 over all before it. Of the
+configured keys the first signs and all verify, so that keys can be changed without a pause.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from shared.core.job import Record, Step
+
+_VERSION = "lc1"
+#: far above any token of ours; what is longer is not looked at
+_MAX_LENGTH = 4096
+
+#: (key id, secret)
+Keys = Sequence[tuple[str, bytes]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grant:
+    """What a token allows: replies to one attempt, until it expires."""
+
+    job_id: str
+    step_id: str
+    tenant_id: str
+    attempt_no: int
+    lease_id: str
+    expires_at: datetime
+
+
+def grant_of(record: Record, step: Step) -> Grant:
+    """The current attempt's; it outlives the lease by a result timeout, since a late RESULT is worth recording."""
+    until = step.lease_expires_at or step.updated_at
+    return Grant(
+        job_id=record.job.job_id,
+        step_id=step.step_id,
+        tenant_id=record.job.tenant_id,
+        attempt_no=step.attempt_no,
+        lease_id=step.lease_id or "",
+        expires_at=until + timedelta(seconds=step.timings.lease_s),
+    )
+
+
+def sign(grant: Grant, keys: Keys) -> str:
+    """The token; the same grant gives the same."""
+    kid, secret = keys[0]
+    claims = {
+        "job": grant.job_id,
+        "step": grant.step_id,
+        "tenant": grant.tenant_id,
+        "attempt": grant.attempt_no,
+        "lease": grant.lease_id,
+        "exp": grant.expires_at.timestamp(),
+    }
+    text = json.dumps(claims, separators=(",", ":"), sort_keys=True).encode()
+    head = f"{_VERSION}.{kid}.{_encode(text)}"
+    return f"{head}.{_encode(_mac(secret, head))}"
+
+
+def read(token: str, keys: Keys, now: datetime) -> Grant:
+    """What the token grants. Raises ValueError: why it is worth nothing, which tells nothing of the keys."""
+    parts = token.split(".") if len(token) <= _MAX_LENGTH and token.isascii() else []
+    if len(parts) != 4 or parts[0] != _VERSION:
+        raise ValueError("the token is none of ours")
+    head, _, signature = token.rpartition(".")
+    # every key is tried, a known key id or not, so that the time taken tells nothing
+    good = [hmac.compare_digest(_encode(_mac(secret, head)), signature) and kid == parts[1] for kid, secret in keys]
+    if not any(good):
+        raise ValueError("the token's signature is wrong")
+    try:
+        claims = json.loads(_decode(parts[2]))
+    except (binascii.Error, ValueError):
+        raise ValueError("the token is none of ours") from None
+    grant = Grant(
+        job_id=claims["job"],
+        step_id=claims["step"],
+        tenant_id=claims["tenant"],
+        attempt_no=claims["attempt"],
+        lease_id=claims["lease"],
+        expires_at=datetime.fromtimestamp(claims["exp"], UTC),
+    )
+    if grant.expires_at <= now:
+        raise ValueError("the token has expired")
+    return grant
+
+
+def _mac(secret: bytes, text: str) -> bytes:
+    return hmac.new(secret, text.encode("ascii"), hashlib.sha256).digest()
+
+
+def _encode(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _decode(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

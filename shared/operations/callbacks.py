@@ -1,0 +1,109 @@
+"""Replies over HTTP, for services off the bus: the grant in the directive, and the callback itself (FEATURES D14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from shared.contracts.messages import Callbacks
+from shared.core.callback_token import Grant, grant_of, read, sign
+from shared.core.canonical import digest
+from shared.core.job import Record, Step
+from shared.core.routing import normalise
+from shared.core.strict_json import parse
+from shared.errors import Refusal, ReplyUnfit
+from shared.operations.context import Context
+from shared.operations.hand_in_reply import HandedIn, as_reply, hand_in_reply
+from shared.ports import Orchestrations
+from shared.settings import Settings
+
+Kind = Literal["ACK", "RESULT", "HEARTBEAT"]
+
+#: as much as the bus would carry
+MAX_CALLBACK_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True)
+class Called:
+    """What came of a callback; `grant` goes on as long as the attempt does."""
+
+    handed_in: HandedIn
+    grant: Grant | None
+    token: str | None
+
+
+def callback_urls(settings: Settings, record: Record, step: Step) -> Callbacks | None:
+    """What the directive of the step's current attempt carries; None where callbacks are off."""
+    if not settings.callback_keys or settings.public_url is None:
+        return None
+    base = f"{settings.public_url}/v1/callbacks"
+    token = sign(grant_of(record, step), settings.callback_keys)
+    return Callbacks(ack=f"{base}/ack", result=f"{base}/result", heartbeat=f"{base}/heartbeat", token=token)
+
+
+async def take_callback(
+    context: Context, orchestrations: Orchestrations, kind: Kind, *, token: str | None, body: bytes, key: str | None
+) -> Called:
+    """The same path as a reply from the bus; `key` is the caller's name for this callback.
+
+    What the body leaves out of the attempt's identity, the token says. Raises Refusal (400, 401, 403, 404, 413)
+    and Transient.
+    """
+    keys = context.settings.callback_keys
+    try:
+        grant = read(token or "", keys, context.clock.now())
+    except ValueError as why:
+        detail = f"send Authorization: Bearer with the token of the directive ({why})"
+        raise Refusal(401, "TOKEN_INVALID", detail, headers={"WWW-Authenticate": "Bearer"}) from None
+    if len(body) > MAX_CALLBACK_BYTES:
+        raise Refusal(413, "BODY_TOO_LARGE", f"a callback has at most {MAX_CALLBACK_BYTES} bytes")
+    attempt = f"{grant.job_id}:{grant.step_id}:{grant.attempt_no}"
+    named = f"key:{key}" if key is not None else f"body:{digest(body.decode('utf-8', errors='backslashreplace'))}"
+    try:
+        handed_in = await hand_in_reply(
+            context,
+            orchestrations,
+            as_reply(_reply(kind, grant, body)),
+            cause_id=f"callback:{attempt}:{kind}:{digest(named)[:32]}",
+            source="callback",
+            # without a key two heartbeats may well have the same body
+            again=key is not None,
+        )
+    except ReplyUnfit as unfit:
+        status = 404 if unfit.reason == "UNKNOWN_JOB" else 400
+        raise Refusal(status, unfit.reason, unfit.detail) from None
+    step = handed_in.record.step(grant.step_id)
+    if step is None or not step.status.in_flight or step.lease_id != grant.lease_id:
+        return Called(handed_in, None, None)
+    fresh = grant_of(handed_in.record, step)
+    return Called(handed_in, fresh, sign(fresh, keys))
+
+
+def _reply(kind: Kind, grant: Grant, body: bytes) -> dict[str, Any]:
+    try:
+        given = parse(body) if body.strip() else {}
+    except ValueError as wrong:
+        raise ReplyUnfit("NOT_JSON", str(wrong)) from None
+    if not isinstance(given, Mapping):
+        raise ReplyUnfit("REPLY_INVALID", "the body must be a JSON object")
+    if given.get("type") not in (None, kind):
+        raise ReplyUnfit("REPLY_INVALID", f"type: this address takes {kind}")
+    own = {
+        "jobId": grant.job_id,
+        "stepId": grant.step_id,
+        "tenant_id": grant.tenant_id,
+        "attempt_no": grant.attempt_no,
+        "lease_id": grant.lease_id,
+    }
+    for name, value in own.items():
+        said = given.get(name)
+        if said is not None and not _same(name, said, value):
+            raise Refusal(403, "NOT_YOUR_ATTEMPT", f"the body's {name} is not that of the token")
+    return {**given, **own, "type": kind}
+
+
+def _same(name: str, said: Any, value: Any) -> bool:
+    if name == "tenant_id" and isinstance(said, str):
+        return normalise(said) == normalise(str(value))
+    return bool(said == value and type(said) is type(value))

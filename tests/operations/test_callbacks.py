@@ -1,0 +1,181 @@
+import json
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from shared.contracts.messages import Callbacks
+from shared.core.directive import encode
+from shared.core.states import JobStatus, StepStatus
+from shared.errors import Refusal
+from shared.operations.callbacks import MAX_CALLBACK_BYTES, Called, Kind, take_callback
+from tests.operations.conftest import World
+from tests.operations.test_running import dispatch, settle, submitted
+
+KEYS = (("k1", b"1" * 32),)
+
+
+@pytest.fixture
+def calling(world: World) -> World:
+    """A world with callbacks on."""
+    settings = replace(world.context.settings, callback_keys=KEYS, public_url="https://lucius.example/api")
+    return replace(world, context=replace(world.context, settings=settings))
+
+
+async def granted(world: World, **changes: Any) -> tuple[str, Callbacks]:
+    """A job of one step whose directive is out, and what the directive grants."""
+    job_id = await submitted(world, **({"request_type": "OCR", "payload": {}} | changes))
+    await dispatch(world, job_id)
+    callbacks = world.publisher.sent[-1].callback_urls
+    assert callbacks is not None
+    return job_id, callbacks
+
+
+async def call(world: World, kind: Kind, token: str | None, body: Any = None, key: str | None = None) -> Called:
+    raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+    return await take_callback(world.context, world.orchestrations, kind, token=token, body=raw, key=key)
+
+
+async def refused(world: World, *args: Any) -> tuple[int, str]:
+    with pytest.raises(Refusal) as refusal:
+        await call(world, *args)
+    return refusal.value.status, refusal.value.code
+
+
+RESULT = {"status": "SUCCEEDED", "result_ref": {"uri": "https://account.blob.core.windows.net/x.json"}}
+
+
+async def test_a_job_runs_by_callbacks_alone(calling: World) -> None:
+    """ACK, heartbeat and RESULT with nothing but the token: the same moves and the same events to the orchestration."""
+    job_id, callbacks = await granted(calling)
+    assert callbacks.result == "https://lucius.example/api/v1/callbacks/result"
+    assert (await call(calling, "ACK", callbacks.token)).handed_in.outcome == "APPLIED"
+    calling.clock.advance(400)
+    assert (await call(calling, "HEARTBEAT", callbacks.token, {"progress": {"page": 1}})).handed_in.applied
+    done = await call(calling, "RESULT", callbacks.token, RESULT)
+    assert (done.handed_in.record.job.status, done.token) == (JobStatus.SUCCEEDED, None)
+    assert [name for name, _ in calling.orchestrations.raised] == ["ack:ocr:1", "result:ocr:1"]
+    events = await calling.ledger.events(job_id)
+    assert {(event.source, event.actor) for event in events[2:]} == {("callback", "service:ocr")}
+
+
+async def test_directives_carry_no_grant_where_callbacks_are_off(world: World, calling: World) -> None:
+    """Without keys or without an address of our own, the message is what it always was."""
+    only_keys = replace(calling.context.settings, public_url=None)
+    for one in (world, replace(calling, context=replace(calling.context, settings=only_keys))):
+        job_id = await submitted(one, request_type="OCR", payload={}, idempotency_key=str(id(one)))
+        await dispatch(one, job_id)
+        assert b"callback" not in encode(one.publisher.sent[-1])
+    job_id, _ = await granted(calling)
+    assert json.loads(encode(calling.publisher.sent[-1]))["callback_urls"]["token"].startswith("lc1.k1.")
+
+
+async def test_a_token_goes_on_as_long_as_the_attempt(calling: World) -> None:
+    """Each answer brings a token for the lease as it is then: work longer than the first token's life ends well."""
+    _, callbacks = await granted(calling)
+    token = (await call(calling, "ACK", callbacks.token)).token
+    for _ in range(10):
+        calling.clock.advance(800)
+        token = (await call(calling, "HEARTBEAT", token)).token
+    assert await refused(calling, "HEARTBEAT", callbacks.token) == (401, "TOKEN_INVALID")
+    assert (await call(calling, "RESULT", token, RESULT)).handed_in.applied
+
+
+@pytest.mark.parametrize("token", [None, "", "x", "lc1.k1.e30.AAAA"])
+async def test_without_a_good_token_nothing_happens(calling: World, token: str | None) -> None:
+    """401, and the challenge in the header."""
+    job_id, _ = await granted(calling)
+    before = await calling.job(job_id)
+    with pytest.raises(Refusal) as refusal:
+        await call(calling, "ACK", token)
+    assert (refusal.value.status, refusal.value.headers) == (401, {"WWW-Authenticate": "Bearer"})
+    assert await calling.job(job_id) == before
+
+
+async def test_no_keys_no_callbacks(world: World, calling: World) -> None:
+    """A token is worth nothing to an app without keys."""
+    _, callbacks = await granted(calling)
+    assert await refused(world, "ACK", callbacks.token) == (401, "TOKEN_INVALID")
+
+
+@pytest.mark.parametrize(
+    "said", [{"jobId": "job_9"}, {"stepId": "sis"}, {"tenant_id": "b"}, {"attempt_no": 2}, {"attempt_no": True}]
+)
+async def test_a_token_speaks_for_its_attempt_only(calling: World, said: dict[str, Any]) -> None:
+    """A body that names another attempt is 403; one that names its own, in the words of the bus, is taken."""
+    job_id, callbacks = await granted(calling)
+    assert await refused(calling, "ACK", callbacks.token, said) == (403, "NOT_YOUR_ATTEMPT")
+    own = {"type": "ACK", "jobId": job_id, "stepId": "ocr", "tenant_id": " TENANT_A", "attempt_no": 1}
+    assert (await call(calling, "ACK", callbacks.token, own)).handed_in.applied
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "answer"),
+    [
+        ("ACK", b"{", (400, "NOT_JSON")),
+        ("ACK", [], (400, "REPLY_INVALID")),
+        ("ACK", {"type": "RESULT"}, (400, "REPLY_INVALID")),
+        ("RESULT", {}, (400, "REPLY_INVALID")),
+        ("RESULT", {"status": "PERFECT"}, (400, "REPLY_INVALID")),
+        ("ACK", b" " * MAX_CALLBACK_BYTES + b"{}", (413, "BODY_TOO_LARGE")),
+    ],
+)
+async def test_bad_bodies_are_said_to_be(calling: World, kind: Kind, body: Any, answer: tuple[int, str]) -> None:
+    """A problem with its reason; nothing is parked and nothing moves."""
+    job_id, callbacks = await granted(calling)
+    before = await calling.job(job_id)
+    assert await refused(calling, kind, callbacks.token, body) == answer
+    assert (await calling.job(job_id), calling.rejected.parked) == (before, {})
+
+
+async def test_the_same_callback_again_changes_nothing(calling: World) -> None:
+    """By its body or by its key: APPLIED still, the orchestration told again, no row more."""
+    for key in (None, "call-1"):
+        job_id, callbacks = await granted(calling, idempotency_key=f"job of {key}")
+        await call(calling, "RESULT", callbacks.token, RESULT, key)
+        before = await calling.job(job_id)
+        told = len(calling.orchestrations.raised)
+        again = await call(calling, "RESULT", callbacks.token, RESULT, key)
+        assert again.handed_in.outcome == "APPLIED"
+        assert (await calling.job(job_id), len(calling.orchestrations.raised)) == (before, told + 1)
+
+
+async def test_another_result_for_the_same_attempt_is_recorded_only(calling: World) -> None:
+    """The first RESULT stands; the second, from bus or callback, is an EVENT row."""
+    job_id, callbacks = await granted(calling)
+    await call(calling, "RESULT", callbacks.token, RESULT)
+    failed = {"status": "FAILED_FINAL", "error": {"code": "X", "message": "y"}}
+    assert (await call(calling, "RESULT", callbacks.token, failed)).handed_in.outcome == "IGNORED:JOB_TERMINAL"
+    assert (await calling.job(job_id)).job.status is JobStatus.SUCCEEDED
+
+
+async def test_heartbeats_with_the_same_body_all_count(calling: World) -> None:
+    """An empty heartbeat restarts the lease each time it is due."""
+    job_id, callbacks = await granted(calling)
+    await call(calling, "ACK", callbacks.token)
+    leases: list[datetime | None] = []
+    for _ in range(3):
+        calling.clock.advance(300)
+        await call(calling, "HEARTBEAT", callbacks.token)
+        leases.append((await calling.job(job_id)).steps[0].lease_expires_at)
+    assert len(set(leases)) == 3
+
+
+async def test_a_late_callback_is_recorded(calling: World) -> None:
+    """The attempt ended and the next one is out: the old token's word is an EVENT row, and gets no new token."""
+    job_id, callbacks = await granted(calling)
+    calling.clock.advance(30)
+    await settle(calling, job_id)
+    calling.clock.advance(70)
+    await dispatch(calling, job_id)
+    late = await call(calling, "ACK", callbacks.token)
+    assert (late.handed_in.outcome, late.token) == ("IGNORED:STALE_ATTEMPT", None)
+    assert (await calling.job(job_id)).steps[0].status is StepStatus.INITIATED
+
+
+async def test_a_job_that_is_gone_is_not_found(calling: World) -> None:
+    """404: the token is good, its job was archived."""
+    job_id, callbacks = await granted(calling)
+    calling.ledger._jobs.pop(job_id)
+    assert await refused(calling, "ACK", callbacks.token) == (404, "UNKNOWN_JOB")
