@@ -16,7 +16,10 @@ from typing import Any
 ROOT = Path(__file__).parents[3]
 #: Enough for a machine under load; a bus starts in well under a second.
 START_TIMEOUT_S = 30
-_READY = re.compile(r"ready sb://127\.0\.0\.1:(\d+) admin=http://127\.0\.0\.1:(\d+)\n")
+_READY = re.compile(
+    r"ready sb://127\.0\.0\.1:(\d+) admin=http://127\.0\.0\.1:(\d+)"
+    r"(?: ws=ws://127\.0\.0\.1:(\d+)/\$servicebus/websocket)?\n"
+)
 
 
 @dataclass
@@ -24,6 +27,8 @@ class Bus:
     process: subprocess.Popen[str]
     port: int
     admin_port: int
+    ws_port: int = 0
+    """Of `--ws-port`, if it was given."""
 
     @property
     def connection_string(self) -> str:
@@ -76,4 +81,4 @@ def start_bus(*arguments: str | Path, port: int = 0) -> Bus:
     if match is None:
         process.kill()
         raise AssertionError(f"the bus did not become ready: {line!r}, exit code {process.wait()}")
-    return Bus(process, int(match[1]), int(match[2]))
+    return Bus(process, int(match[1]), int(match[2]), int(match[3] or 0))

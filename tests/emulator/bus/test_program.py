@@ -28,7 +28,7 @@ WAIT_S = 15
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bus, Path]]:
     """A bus with TLS and a key of its own."""
     data = tmp_path_factory.mktemp("secured")
-    bus = start_bus("--queue", "q", "--tls", "--data", data, "--sas-key", "Owner=c2VjcmV0==")
+    bus = start_bus("--queue", "q", "--tls", "--data", data, "--ws-port", "0", "--sas-key", "Owner=c2VjcmV0==")
     yield bus, data / "bus-certificate.pem"
     assert bus.stop() == 0
 
@@ -60,7 +60,7 @@ async def test_websockets(secured: tuple[Bus, Path]) -> None:
     async with AioClient.from_connection_string(
         secured_string(bus),
         transport_type=TransportType.AmqpOverWebsocket,
-        custom_endpoint_address=f"ws://127.0.0.1:{bus.admin_port}",
+        custom_endpoint_address=f"ws://127.0.0.1:{bus.ws_port}",
     ) as client:
         async with client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:
             await sender.send_messages(ServiceBusMessage(bytes(100_000)))
