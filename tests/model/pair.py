@@ -22,6 +22,7 @@ from shared.core.occurrences import (
     OrchestrationEnded,
     PublishFailed,
     RecordAttempt,
+    Redriven,
     RenewLease,
     Repaired,
     ReplyArrived,
@@ -149,6 +150,8 @@ class Pair:
                 return model.resume(now)
             case OrchestrationEnded(instance_id):
                 return model.orchestration_ended(restarts(instance_id))
+            case Redriven(by):
+                return model.redriven(by)
             case Repaired():
                 return model.told_again()
             case ReplyArrived(told):
@@ -178,7 +181,7 @@ class Pair:
         assert job.attempts_total == sum(step.attempt for step in model.steps)
         assert (job.paused_at is None, job.drained_at is None) == (model.paused_since is None,) * 2
         assert restarts(job.instance_id) == model.restarts
-        assert (job.completed_at is not None) == model.over
+        assert (job.completed_at is not None, job.redriven_by) == (model.over, model.redriven_by)
         if job.status == "FAILED_FINAL":
             assert job.error_code == model.error
         assert dict(job.suppressed) == {f"{step}:{attempt}": count for (step, attempt), count in model.ignored.items()}

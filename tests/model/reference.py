@@ -85,6 +85,7 @@ class Model:
     paused_since: float | None = None
     restarts: int = 0
     error: str | None = None
+    redriven_by: str | None = None
     ignored: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -373,6 +374,15 @@ class Model:
             self.error = "ORCHESTRATION_FAILED"
             self._abandoned()
             self._ended("FAILED_FINAL")
+        return MOVED
+
+    def redriven(self, by: str) -> str:
+        """An ended job learns once which job took its place; one that succeeded needs none."""
+        if not self.over or self.status == "SUCCEEDED" or self.redriven_by not in (None, by):
+            return REFUSED
+        if self.redriven_by == by:
+            return UNHEARD
+        self.redriven_by = by
         return MOVED
 
     def told_again(self) -> str:

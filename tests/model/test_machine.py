@@ -17,6 +17,7 @@ from shared.core.occurrences import (
     OrchestrationEnded,
     PublishFailed,
     RecordAttempt,
+    Redriven,
     RenewLease,
     Repaired,
     ReplyArrived,
@@ -152,6 +153,10 @@ class JobMachine(RuleBasedStateMachine):
     def orchestration_ended(self, stale: bool) -> None:
         job = self.pair.record.job
         self.pair.occurs(OrchestrationEnded(f"{job.job_id}.r9" if stale else job.instance_id))
+
+    @rule(by=st.sampled_from(["job_2", "job_3"]))
+    def redriven(self, by: str) -> None:
+        self.pair.occurs(Redriven(by))
 
     @rule()
     def told_again(self) -> None:

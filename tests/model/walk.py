@@ -20,6 +20,7 @@ from shared.core.occurrences import (
     OrchestrationEnded,
     PublishFailed,
     RecordAttempt,
+    Redriven,
     RenewLease,
     Repaired,
     ReplyArrived,
@@ -147,6 +148,8 @@ def occurrences(pair: Pair) -> Iterator[Occurrence]:
         yield Control(kind)
     yield OrchestrationEnded(record.job.instance_id)
     yield OrchestrationEnded(f"{record.job.job_id}.r9")
+    yield Redriven("job_2")
+    yield Redriven("job_3")
     yield Repaired("result:s0:1")
 
 
@@ -159,7 +162,7 @@ def _concerns_one_step(occurrence: Occurrence) -> bool:
 def key(pair: Pair, shape: Shape) -> Hashable:
     model, now = pair.model, pair.now
     steps = tuple(_step_key(model, index, now, plain=shape.plain) for index in range(len(model.steps)))
-    return (model.status, model.acked, steps)
+    return (model.status, model.acked, model.redriven_by, steps)
 
 
 def _step_key(model: Model, index: int, now: float, *, plain: bool) -> Hashable:

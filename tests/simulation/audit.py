@@ -46,6 +46,8 @@ class AuditedLedger(MemoryLedger):
     def _check(self, before: Record, after: Record, events: Sequence[Event]) -> None:
         job_id = after.job.job_id
         check_move(before, after)
+        if after.job.redriven_by != before.job.redriven_by:
+            assert before.job.redriven_by is None, "redriven by two"
         assert len(events) <= 1, "one occurrence made two events"
         for event in events:
             check_link(self._heads[job_id], event)

@@ -31,6 +31,7 @@ from shared.operations.context import Context
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.redrive_job import redrive_job
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep import sweep
 from shared.operations.take_reply import Arrived, take_reply
@@ -53,14 +54,12 @@ _MAX_RETRYING_S, _FIRST_WAIT_S, _LONGEST_WAIT_S = 240.0, 0.5, 15.0
 PATIENCE = timedelta(hours=24)
 
 _REGISTRY = protocols.registry()
-_SETTINGS = load(
-    {
-        "LUCIUS_STORAGE_BACKEND": "memory",
-        "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
-        # each sweep looks at every lane
-        "LUCIUS_SERVICEBUS_LANES": "2",
-    }
-)
+_ENVIRONMENT = {
+    "LUCIUS_STORAGE_BACKEND": "memory",
+    "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
+    # each sweep looks at every lane
+    "LUCIUS_SERVICEBUS_LANES": "2",
+}
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,10 @@ class Plan:
     odds: Odds = field(default_factory=Odds)
     crash_at: CrashAt | None = None
     request_types: tuple[str, ...] = ("OCR_EMBEDDING_SIS",)
+    #: jobs are redriven, amid the faults too
+    redrives: bool = False
+    #: the tenant's limit of active jobs; None: no limit
+    tenant_limit: int | None = None
     #: how often a delivery fails before the bus dead-letters the message
     max_deliveries: int = 10
 
@@ -121,7 +124,7 @@ class World:
         self._job_numbers = itertools.count(1)
         self._requests = itertools.count(1)
         self.context = Context(
-            settings=_SETTINGS,
+            settings=replace(load(_ENVIRONMENT), max_inflight_per_tenant=plan.tenant_limit),
             registry=_REGISTRY,
             ledger=self._port(self.ledger, LedgerUnavailable),
             index=self._port(self.index, LedgerUnavailable),
@@ -291,6 +294,8 @@ class World:
                 self._does(
                     at_s + self.random.choice((5, 60, 900)) * self.random.random(), partial(self._asks, number, kind)
                 )
+        for _ in range(2 if self.plan.redrives else 0):
+            self.scheduler.later(self.random.uniform(0, span_s), self._perhaps_redrives)
         if self.plan.odds.service_misbehaves and self.random.random() < 0.3:
             away_s = self.random.uniform(10, 300)
             self.scheduler.later(self.random.uniform(0, 600), lambda: self._services_away(away_s))
@@ -321,6 +326,10 @@ class World:
                 if self.chaos.strikes(0.1):
                     return
                 await self.scheduler.pause(self.random.uniform(0.2, 60))
+            except Refusal as refusal:
+                if refusal.status != 429:
+                    raise
+                await self.scheduler.pause(float(refusal.headers["Retry-After"]))
             else:
                 self.promised[number].add(created.stored.record.job.job_id)
                 return
@@ -346,11 +355,14 @@ class World:
             await self.scheduler.pause(self.random.uniform(0.2, 30))
 
     def _operator_tick(self) -> None:
-        """In the calm somebody resumes what was left paused: then it must end."""
+        """In the calm somebody resumes what was left paused and redrives what failed: all of it must end."""
         self.scheduler.later(OPERATOR_EVERY_S, self._operator_tick)
         for job_id, record in self.ledger.records.items():
-            if record.job.status in (JobStatus.PAUSED, JobStatus.PAUSING):
+            job = record.job
+            if job.status in (JobStatus.PAUSED, JobStatus.PAUSING):
                 self._does(0, partial(self._resumes, job_id))
+            if self.plan.redrives and job.status is JobStatus.FAILED_FINAL and job.redriven_by is None:
+                self._does(0, partial(self._redrives, job_id))
 
     async def _resumes(self, job_id: str) -> None:
         origin = Origin(cause_id=f"request-{next(self._requests)}", actor="operator", source="http")
@@ -358,6 +370,22 @@ class World:
             await self.host.serve(control_job(self.context, self.orchestrations, job_id, ControlKind.RESUME, origin))
         except (HostDown, Refusal):
             return
+
+    async def _redrives(self, job_id: str) -> None:
+        origin = Origin(cause_id=f"request-{next(self._requests)}", actor="operator", source="http")
+        try:
+            await self.host.serve(redrive_job(self.context, self.orchestrations, job_id, origin))
+        except (HostDown, Transient):
+            return
+        except Refusal as refusal:
+            if refusal.status not in (409, 429):
+                raise
+
+    def _perhaps_redrives(self) -> None:
+        """Amid the faults as well, whatever the job is, now and then twice at once."""
+        for job_id in self.ledger.records:
+            for _ in range(self.random.choice((0, 0, 1, 2))):
+                self._does(self.random.uniform(0, 5), partial(self._redrives, job_id))
 
     # --- the end
 
@@ -368,6 +396,8 @@ class World:
         told.lives.update(self.services.lives)
         if told.violations:
             return
+        if self.busy_people:
+            self.report(f"{self.busy_people} callers were never answered")
         for left in self.owed():
             self.report(f"still owed after {PATIENCE}: {left}")
         for hung in self.durable.hung():
@@ -375,6 +405,9 @@ class World:
         for number, job_ids in self.promised.items():
             if len(job_ids) > 1:
                 self.report(f"request {number} became {len(job_ids)} jobs: {sorted(job_ids)}")
+        for tenant, count in self.index._gates.items():
+            if count:
+                self.report(f"GATE of {tenant} counts {count} and nothing is active")
         for job_id, record in self.ledger.records.items():
             await self._audit(job_id, record)
         if told.violations:
@@ -395,8 +428,9 @@ class World:
             if any(job_id in promised for promised in self.promised.values()):
                 self.report(f"{job_id} was promised by a 202 and withdrawn")
             return
+        self._audit_redrive(job)
         for step in record.steps:
-            if step.status == "SUCCEEDED":
+            if step.status == "SUCCEEDED" and not step.carried:
                 said = self.services.results.get((step.result_ref or {}).get("uri", ""))
                 if said != (job_id, step.step_id, step.attempt_no, step.lease_id):
                     self.report(f"{job_id}: {step.step_id} succeeded with a result that its attempt never sent")
@@ -408,3 +442,14 @@ class World:
         claim = await self.index.read_claim(job.tenant, job.idempotency_hash)
         if claim is None or claim.job_id != job_id or claim.expires_at is None:
             self.report(f"{job_id} ended and its claim lives on: {claim}")
+
+    def _audit_redrive(self, job: Any) -> None:
+        """A job and the one that took its place know each other, and there is one such at the most."""
+        heirs = [
+            other.job.job_id
+            for other in self.ledger.records.values()
+            if other.job.redrive_of == job.job_id and other.job.error_code != WITHDRAWN
+        ]
+        if heirs != [one for one in (job.redriven_by,) if one is not None]:
+            self.report(f"{job.job_id} was redriven by {job.redriven_by}, and as its redrive there are {heirs}")
+        self.told.jobs.update(["redriven"] * len(heirs))
