@@ -19,7 +19,7 @@ def page(req: func.HttpRequest) -> tuple[int, str]:
     if not given.isdecimal() or not 1 <= int(given) <= MAX_PAGE:
         raise Refusal(400, "LIMIT_INVALID", f"limit must be a whole number from 1 to {MAX_PAGE}")
     try:
-        position = base64.urlsafe_b64decode(req.params.get("cursor", "").encode()).decode()
+        position = base64.b64decode(req.params.get("cursor", ""), altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
         raise bad_cursor() from None
     return int(given), position
