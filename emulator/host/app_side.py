@@ -137,13 +137,14 @@ class AppSide:
         stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
         return f"{name}; use an async call there or a plain `def` function\n{stack}"
 
-    async def stop(self, timeout: float) -> None:
-        """Waits for what runs, then ends the loop."""
+    async def settle(self, timeout: float) -> None:
+        """Waits until no function runs."""
         deadline = monotonic() + timeout
         while self._running and monotonic() < deadline:  # noqa: ASYNC110  # the count changes in other threads
             await asyncio.sleep(0.02)
-        if self._running:
-            _LOG.warning("stopped while running: %s", ", ".join(sorted(set(self._running.values()))))
+
+    async def stop(self) -> None:
+        """Ends the loop, and leaves alone what hangs in a thread."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self._thread.is_alive():
             closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)

@@ -66,18 +66,25 @@ async def _serve(args: argparse.Namespace) -> int:
         if server is not None:
             await server.stop()
             args.port = server.port
+        if stopped.is_set() and server is not None and server.still_running:
+            _remove(scratch)
+            os._exit(0)  # a function that hangs in a thread would keep the interpreter from ending
         if stopped.is_set():
             return 0
     except BaseException:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
+        _remove(scratch)
         raise
     finally:
-        if scratch is not None and stopped.is_set():
-            shutil.rmtree(scratch, ignore_errors=True)
+        if stopped.is_set():
+            _remove(scratch)
     _LOG.info("%s has changed, starting again", path)
     _begin_again(args, scratch)
     return 0  # not reached
+
+
+def _remove(scratch: Path | None) -> None:
+    if scratch is not None:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 async def _start(args: argparse.Namespace) -> tuple[Any, str]:

@@ -75,6 +75,8 @@ class Server:
         self._clock: Clock = SystemClock()
         self._timers: list[TimerTrigger] = []
         self._lock: IO[str] | None = None
+        #: After `stop`: some function did not end in time.
+        self.still_running = False
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -258,15 +260,23 @@ class Server:
         """Takes nothing new, lets what runs end, and closes."""
         for trigger, _ in self._receivers:
             trigger.stop()
-        waits: list[Awaitable[Any]] = [self._site.drain(DRAIN_S), self._runner.drain(DRAIN_S)]
+        waits: list[Awaitable[Any]] = [
+            self._site.drain(DRAIN_S),
+            self._runner.drain(DRAIN_S),
+            self._app_side.settle(DRAIN_S),
+        ]
         if self._receivers:
             waits.append(asyncio.wait([task for _, task in self._receivers], timeout=DRAIN_S))
         await asyncio.gather(*waits)
         await self._site.stop()
+        hanging = self._app_side.running
+        self.still_running = bool(hanging)
+        if hanging:
+            _LOG.warning("stopped while running: %s", ", ".join(sorted(set(hanging.values()))))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._app_side.stop(DRAIN_S)
+        await self._app_side.stop()
         for writer in self._writers.values():
             await writer.close()
         self._store.close()

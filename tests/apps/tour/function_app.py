@@ -54,6 +54,12 @@ async def sleep_async(req: func.HttpRequest) -> str:
     return "slept"
 
 
+@app.route("sleep-sync")
+def sleep_sync(req: func.HttpRequest) -> str:
+    time.sleep(float(req.params["s"]))
+    return "slept"
+
+
 @app.route("block-loop")
 async def block_loop(req: func.HttpRequest) -> str:
     time.sleep(float(req.params["s"]))  # noqa: ASYNC251  # what the host must notice

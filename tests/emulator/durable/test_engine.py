@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import azure.durable_functions as df
 import pytest
 
 from emulator.durable.errors import FunctionNotFoundError, InstanceExistsError, InstanceGoneError
+from emulator.durable.events import Event, Kind
+from emulator.durable.recent import RecentHistories
 from tests.emulator.durable.hub import Hub
 
 Context = df.DurableOrchestrationContext
@@ -437,3 +440,36 @@ def test_purge_leaves_nothing() -> None:
     assert hub.store.instance(instance_id) is None
     tables = ("instances", "history", "messages", "activities")
     assert {name: hub.store.count(name) for name in tables} == dict.fromkeys(tables, 0)
+
+
+def test_a_crash_does_not_count_an_operation_twice(tmp_path: Path) -> None:
+    """A batch whose answer was lost runs again from the state before it."""
+
+    def counter(context: df.DurableEntityContext) -> None:
+        context.set_state(context.get_state(lambda: 0) + 1)
+
+    def fresh() -> Hub:
+        return Hub({}, entities={"counter": counter}, path=tmp_path / "hub.sqlite3")
+
+    hub = fresh()
+    hub.entities.signal("counter", "k", "add", None)
+    assert hub.entities.next_batch() is not None
+    hub.store.close()
+    hub = fresh()
+    hub.entities.signal("counter", "k", "add", None)
+    hub.run()
+    assert hub.entities.state("counter", "k") == "2"
+    hub.store.close()
+
+
+def test_histories_in_memory_are_bounded() -> None:
+    """The least recently used go first, and what was taken out is not found again."""
+    recent = RecentHistories(max_events=3)
+    event = Event(Kind.GENERIC, -1, "", {})
+    recent.put("a", "1", [event, event])
+    recent.put("b", "1", [event])
+    recent.put("c", "1", [event])
+    assert recent.take("a", "1") is None
+    assert recent.take("b", "2") is None
+    assert recent.take("b", "1") == [event]
+    assert recent.take("b", "1") is None

@@ -16,7 +16,7 @@ import httpx
 
 ROOT = Path(__file__).parents[3]
 APPS = ROOT / "tests" / "apps"
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 #: For things that happen at once on an idle machine.
 SOON_S = 30.0
 

@@ -108,6 +108,17 @@ def test_a_stop_lets_running_functions_end(tmp_path: Path) -> None:
     assert host.stop() == 0
 
 
+def test_a_function_that_hangs_does_not_keep_the_host(tmp_path: Path) -> None:
+    """After the time to drain the host ends, and says what was still running."""
+    host = start_host("tour", tmp_path)
+    caller = threading.Thread(target=lambda: _ignore_failure(host.get, "/sleep-sync?s=300"))
+    caller.start()
+    eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_sync"] or None)
+    assert host.stop() == 0
+    caller.join()
+    assert "stopped while running: sleep_sync" in host.log
+
+
 def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
     """Ctrl-C twice does not wait for a function that hangs."""
     host = start_host("tour", tmp_path)
