@@ -1,0 +1,34 @@
+"""The `appconfig` subcommand: options, and nothing heavy until it runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "an App Configuration for the Microsoft SDKs: the keys of a JSON file, read only"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument("--port", type=_port, default=8483, metavar="N", help="0 for a free one (default: %(default)s)")
+    parser.add_argument(
+        "--file",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="a JSON object of key and value; a value that is no text is served as JSON; read again when it changes",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until SIGTERM or Ctrl-C: 0. What cannot start is one line on stderr: 1."""
+    from emulator.appconfig.program import run as run_program
+
+    return run_program(args)
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65_535:
+        raise ValueError(port)
+    return port

@@ -1,0 +1,115 @@
+"""A running App Configuration: `GET /kv` and `GET /kv/{key}` (REST API 1.0), answered from a file."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from typing import Any
+from urllib.parse import quote
+
+from aiohttp import web
+
+from emulator.appconfig.settings_file import KeyValue, SettingsFile, SettingsFileError, matches
+
+_LOOPBACK = "127.0.0.1"
+_KV = "application/vnd.microsoft.appconfig.kv+json"
+_KVSET = "application/vnd.microsoft.appconfig.kvset+json"
+_PROBLEM = "application/problem+json"
+#: as many as Azure gives at once
+PAGE = 100
+#: filters that a setting without a label meets
+_NO_LABEL = frozenset({"*", "\0", "%00", ""})
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until told to stop; the exit code."""
+    try:
+        return asyncio.run(_serve(args.port, SettingsFile(args.file)))
+    except SettingsFileError as error:
+        print(f"appconfig: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"appconfig: port {args.port} cannot be listened on: {error.strerror}", file=sys.stderr)
+    return 1
+
+
+async def _serve(port: int, file: SettingsFile) -> int:
+    runner = web.AppRunner(application(file), access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, _LOOPBACK, port)
+        await site.start()
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        print(f"ready http://{_LOOPBACK}:{runner.addresses[0][1]}", flush=True)
+        await stop.wait()
+        return 0
+    finally:
+        await runner.cleanup()
+
+
+def application(file: SettingsFile) -> web.Application:
+    async def listed(request: web.Request) -> web.Response:
+        pattern, after = request.query.get("key", "*"), request.query.get("after", "")
+        found = [one for one in file.read() if matches(pattern, one.key) and one.key > after]
+        if request.query.get("label", "*") not in _NO_LABEL:
+            found = []
+        body: dict[str, Any] = {"items": [_item(one) for one in found[:PAGE]]}
+        if len(found) > PAGE:
+            query = {**request.query, "after": found[PAGE - 1].key}
+            body["@nextLink"] = "/kv?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+        return web.json_response(body, content_type=_KVSET)
+
+    async def read(request: web.Request) -> web.Response:
+        key = request.match_info["key"]
+        found = next((one for one in file.read() if one.key == key), None)
+        if found is None or request.query.get("label", "") not in _NO_LABEL:
+            return web.Response(status=404)
+        headers = {
+            "ETag": f'"{found.etag}"',
+            "Last-Modified": found.last_modified.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+        }
+        if request.headers.get("If-None-Match", "").strip('"') == found.etag:
+            return web.Response(status=304, headers=headers)
+        return web.json_response(_item(found), content_type=_KV, headers=headers)
+
+    app = web.Application(middlewares=[_guarded])
+    app.router.add_get("/kv", listed)
+    app.router.add_get("/kv/{key:.+}", read)
+    return app
+
+
+@web.middleware
+async def _guarded(request: web.Request, handler: Any) -> web.StreamResponse:
+    """Any key is right here, but there must be one: a client that forgets to sign is told now and not in Azure."""
+    scheme, _, rest = request.headers.get("Authorization", "").partition(" ")
+    if not (scheme == "HMAC-SHA256" and "Credential=" in rest and "Signature=" in rest) and scheme != "Bearer":
+        return _problem(401, "The request is not signed: Authorization must be HMAC-SHA256 or Bearer.")
+    if "api-version" not in request.query:
+        return _problem(400, "api-version is missing.")
+    try:
+        response: web.StreamResponse = await handler(request)
+    except web.HTTPMethodNotAllowed:
+        return _problem(405, "This App Configuration is read only: edit its file.")
+    except web.HTTPNotFound:
+        return _problem(404, "Only /kv and /kv/{key} are here.")
+    return response
+
+
+def _problem(status: int, title: str) -> web.Response:
+    return web.json_response({"title": title, "status": status}, status=status, content_type=_PROBLEM)
+
+
+def _item(one: KeyValue) -> dict[str, Any]:
+    return {
+        "etag": one.etag,
+        "key": one.key,
+        "label": None,
+        "content_type": None,
+        "value": one.value,
+        "last_modified": one.last_modified.isoformat(),
+        "locked": False,
+        "tags": {},
+    }

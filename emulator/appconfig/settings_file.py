@@ -1,0 +1,97 @@
+"""The key-values of a file, and which of them a request asks for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+class SettingsFileError(Exception):
+    """The file cannot be served; the message says why."""
+
+
+@dataclass(frozen=True)
+class KeyValue:
+    """One setting; here none has a label."""
+
+    key: str
+    value: str
+    last_modified: datetime
+
+    @property
+    def etag(self) -> str:
+        return hashlib.sha256(f"{self.key}\0{self.value}".encode()).hexdigest()[:32]
+
+
+class SettingsFile:
+    """`read()` gives what stands there now; a file that was broken by an edit leaves what was there before."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp: tuple[int, int] | None = None
+        self._known: list[KeyValue] = []
+        self._read()
+
+    def read(self) -> list[KeyValue]:
+        """In the order of the keys."""
+        try:
+            self._read()
+        except SettingsFileError:
+            return self._known
+        return self._known
+
+    def _read(self) -> None:
+        try:
+            state = self._path.stat()
+            stamp = (state.st_mtime_ns, state.st_size)
+            if stamp == self._stamp:
+                return
+            document = json.loads(self._path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise SettingsFileError(f"{self._path}: {error.strerror}") from None
+        except ValueError as error:
+            raise SettingsFileError(f"{self._path}: not JSON: {error}") from None
+        if not isinstance(document, dict):
+            raise SettingsFileError(f"{self._path}: must be a JSON object of key and value")
+        at = datetime.fromtimestamp(state.st_mtime, UTC)
+        self._known = [
+            KeyValue(key, value if isinstance(value, str) else json.dumps(value), at)
+            for key, value in sorted(document.items())
+        ]
+        self._stamp = stamp
+
+
+def matches(pattern: str, key: str) -> bool:
+    r"""App Configuration's filter: names with commas between, each may end in `*`; a backslash takes the meaning away
+    (https://learn.microsoft.com/azure/azure-app-configuration/rest-api-key-value#supported-filters)."""
+    return any(_matches(one, key) for one in _split(pattern))
+
+
+def _matches(pattern: str, key: str) -> bool:
+    if pattern.endswith("*") and not pattern.endswith(r"\*"):
+        return key.startswith(_plain(pattern[:-1]))
+    return key == _plain(pattern)
+
+
+def _split(pattern: str) -> list[str]:
+    parts, escaped = [""], False
+    for char in pattern:
+        if char == "," and not escaped:
+            parts.append("")
+            continue
+        parts[-1] += char
+        escaped = char == "\\" and not escaped
+    return parts
+
+
+def _plain(pattern: str) -> str:
+    plain, escaped = "", False
+    for char in pattern:
+        if char == "\\" and not escaped:
+            escaped = True
+            continue
+        plain, escaped = plain + char, False
+    return plain

@@ -1,0 +1,105 @@
+import json
+from typing import Any
+
+import pytest
+
+from shared.adapters.protocol_files import load_schemas, load_services
+from shared.core.configured import Configured, configure
+from shared.core.routing import Modes, route
+from tests.jobs import ROOT, envelope, registry
+
+SCHEMAS = load_schemas(ROOT / "protocols")
+SERVICES = load_services(ROOT / "infra" / "bicep" / "topology.json")
+
+
+def ocr(version: int = 2, **changes: Any) -> dict[str, str]:
+    definition = {
+        "protocol_id": "ocr",
+        "version": version,
+        "request_type": "OCR",
+        "steps": [{"step_id": "ocr", "step_type": "OCR", "service": "ocr", "payload_schema": "steps/ocr.schema.json"}],
+    }
+    return {"lucius:protocols:ocr": json.dumps(definition | changes)}
+
+
+def configured(values: dict[str, str], before: Configured | None = None) -> Configured:
+    return configure(values, before or Configured(registry()), SCHEMAS, SERVICES)
+
+
+def version_of(known: Configured, request_type: str = "OCR") -> int | None:
+    found = known.registry.find(request_type)
+    return found.definition.version if found is not None else None
+
+
+def test_the_store_is_the_source_of_truth() -> None:
+    """Its protocols replace the packaged ones, and what is taken out there is gone."""
+    known = configured(ocr())
+    assert (known.registry.request_types, version_of(known), known.problems) == (["OCR"], 2, ())
+
+
+def test_a_schema_of_the_store_comes_before_the_packaged_one() -> None:
+    """`lucius:schemas:{path}` replaces a payload schema by its path."""
+    known = configured(ocr() | {"lucius:schemas:steps/ocr.schema.json": '{"required": ["dpi"]}'})
+    found = known.registry.find("OCR")
+    assert found is not None
+    assert found.payload_errors({}) == [("payload", "'dpi' is a required property")]
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ({"lucius:protocols:ocr": "{"}, "not JSON"),
+        (ocr(protocol_id="other"), "not its key's"),
+        (ocr(steps=[]), "steps"),
+        (ocr(steps=[{"step_id": "a", "step_type": "A", "service": "nobody"}]), "no subscription"),
+        (ocr() | {"lucius:schemas:steps/ocr.schema.json": "{"}, "not JSON"),
+        (ocr() | {"lucius:tenants:a:mode": "FAST"}, "'FAST' is not one of"),
+        (ocr() | {"lucius:defaults:mode": "FAST"}, "'FAST' is not one of"),
+    ],
+)
+def test_what_cannot_be_meant_is_named_and_changes_nothing(bad: dict[str, str], words: str) -> None:
+    """The last good definition stays in its place, and others change all the same."""
+    before = configured(ocr(version=7) | {"lucius:tenants:a:mode": "BURST", "lucius:defaults:mode": "BURST"})
+    good = {"lucius:tenants:a:mode": "BURST", "lucius:defaults:mode": "BURST", "lucius:tenants:b:mode": "DEFAULT"}
+    after = configured(good | bad, before)
+    assert len(after.problems) == 1
+    assert words in after.problems[0]
+    assert (after.modes.tenants["a"], after.modes.default) == ("BURST", "BURST")
+    assert after.modes.tenants["b"] == "DEFAULT"
+
+
+def test_a_bad_definition_leaves_the_good_one() -> None:
+    """A broken edit keeps the version before it."""
+    before = configured(ocr(version=7))
+    assert version_of(configured({"lucius:protocols:ocr": "{"}, before)) == 7
+
+
+def test_two_protocols_for_one_request_type_change_nothing() -> None:
+    """What cannot stand together is refused together."""
+    before = configured(ocr(version=7))
+    both = ocr() | {"lucius:protocols:ocr_too": ocr(protocol_id="ocr_too")["lucius:protocols:ocr"]}
+    after = configured(both, before)
+    assert (version_of(after), len(after.problems)) == (7, 1)
+
+
+def test_an_empty_store_leaves_the_protocols() -> None:
+    """Modes may be configured alone."""
+    after = configured({"lucius:tenants: Tenant_A :mode": "BURST"})
+    assert after.registry.request_types == registry().request_types
+    assert after.modes.tenants == {"tenant_a": "BURST"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "modes", "wanted"),
+    [
+        (None, Modes({"tenant_a": "BURST"}, "DEFAULT"), ("BURST", "TENANT_CONFIG")),
+        (None, Modes({"another": "BURST"}, None), ("DEFAULT", "GLOBAL_CONFIG")),
+        (None, Modes({}, "BURST"), ("BURST", "GLOBAL_CONFIG")),
+        ("DEFAULT", Modes({"tenant_a": "BURST"}, "BURST"), ("DEFAULT", "REQUEST")),
+    ],
+)
+def test_request_before_tenant_before_default(mode: str | None, modes: Modes, wanted: tuple[str, str]) -> None:
+    """Whose word rules, and that it is recorded (FEATURES C3)."""
+    asked = envelope(tenant_id=" Tenant_A", doc_id="doc-1", **({"mode": mode} if mode else {}))
+    way = route(asked, default_mode="DEFAULT", lanes=16, modes=modes)
+    assert (way.resolved_mode, way.decision_source) == wanted

@@ -1,0 +1,90 @@
+import asyncio
+from dataclasses import dataclass, field
+
+from shared.adapters.protocol_files import load_schemas, load_services
+from shared.core.configured import Configured
+from shared.errors import ConfigurationUnavailable
+from shared.operations.catalogue import Catalogue
+from tests.core.test_configured import ocr, version_of
+from tests.jobs import ROOT, registry
+from tests.operations.conftest import StillClock
+
+EVERY_S = 30
+
+
+@dataclass
+class Store:
+    values: dict[str, str] = field(default_factory=ocr)
+    sentinel: str | None = None
+    away: bool = False
+    reads: int = 0
+
+    async def version(self) -> str | None:
+        if self.away:
+            raise ConfigurationUnavailable("the store is away")
+        await asyncio.sleep(0)
+        return self.sentinel
+
+    async def read(self) -> dict[str, str]:
+        self.reads += 1
+        return self.values
+
+
+def catalogue(store: Store | None, clock: StillClock) -> Catalogue:
+    return Catalogue(
+        store,
+        Configured(registry()),
+        schemas=load_schemas(ROOT / "protocols"),
+        services=load_services(ROOT / "infra" / "bicep" / "topology.json"),
+        clock=clock,
+        refresh_s=EVERY_S,
+    )
+
+
+async def test_it_looks_once_an_interval() -> None:
+    """Tens at once make one read; the next comes when the interval is over."""
+    store, clock = Store(), StillClock()
+    known = catalogue(store, clock)
+    assert {version_of(one) for one in await asyncio.gather(*(known.refresh() for _ in range(30)))} == {2}
+    assert store.reads == 1
+    store.values = ocr(version=3)
+    clock.advance(EVERY_S - 1)
+    assert version_of(await known.refresh()) == 2
+    clock.advance(1)
+    assert version_of(await known.refresh()) == 3
+
+
+async def test_a_sentinel_that_stands_spares_the_reading() -> None:
+    """With the sentinel key, the others are read again only when it changes."""
+    store, clock = Store(sentinel="1"), StillClock()
+    known = catalogue(store, clock)
+    await known.refresh()
+    store.values = ocr(version=3)
+    clock.advance(EVERY_S)
+    assert (version_of(await known.refresh()), store.reads) == (2, 1)
+    store.sentinel = "2"
+    clock.advance(EVERY_S)
+    assert (version_of(await known.refresh()), store.reads) == (3, 2)
+
+
+async def test_an_outage_leaves_what_was_good() -> None:
+    """Away at the start: the packaged files; away later: what was read; health says so, and not when it is over."""
+    store, clock = Store(away=True), StillClock()
+    known = catalogue(store, clock)
+    assert (await known.refresh()).registry.request_types == registry().request_types
+    assert known.state() == {"source": "app-configuration", "read_at": None, "problems": ["the store is away"]}
+    store.away = False
+    clock.advance(EVERY_S)
+    assert version_of(await known.refresh()) == 2
+    assert known.state()["problems"] == []
+    store.away = True
+    clock.advance(EVERY_S)
+    assert version_of(await known.refresh()) == 2
+    assert known.state()["problems"] == ["the store is away"]
+
+
+async def test_without_a_store_the_files_rule() -> None:
+    """Nothing is looked for where nothing is configured."""
+    known = catalogue(None, StillClock())
+    assert (await known.refresh()).registry.request_types == registry().request_types
+    assert known.state() == {"source": "files"}
