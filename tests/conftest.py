@@ -11,7 +11,7 @@ from tests.running_stack import RunningStack
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seed", type=int, help="simulate this one seed only, and print its histories (tests/simulation)")
+    parser.addoption("--seed", type=int, help="this one seed of the simulation, with its histories, or of the chaos")
     parser.addoption("--seeds", type=int, default=20_000, help="how many seeds the long simulation runs")
 
 

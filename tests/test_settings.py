@@ -88,3 +88,10 @@ def test_wrong_callback_settings_are_named_and_not_shown(name: str, value: str) 
 def test_workspace_follows_the_blob_account(connection: str, uri: str) -> None:
     """Attempts get their folders in the configured account."""
     assert load(MINIMAL | {"LUCIUS_BLOB_CONNECTION": connection}).workspace_uri == uri
+
+
+def test_a_store_that_cannot_be_reached_by_its_connection_stops_the_start() -> None:
+    """A connection string of App Configuration that lacks a part is named, without its secret."""
+    with pytest.raises(SettingsError, match=r"LUCIUS_APPCONFIG_CONNECTION must have the form Endpoint=") as wrong:
+        load(MINIMAL | {"LUCIUS_APPCONFIG_CONNECTION": "Endpoint=https://store.azconfig.io;Secret=hidden"})
+    assert "hidden" not in str(wrong.value)
