@@ -21,7 +21,9 @@ from shared.core.states import JobStatus, StepStatus
 #: what no event's `changes` tell: the head and the clock of each row, and the count of ignored replies
 NOT_FOLDED = frozenset({"updated_at", "event_seq", "event_hash", "suppressed"})
 
-_Row = TypeVar("_Row", Job, Step, Event, Timings)
+_Row = TypeVar("_Row", Job, Step, Event)
+
+_HINTS: dict[type[Any], dict[str, Any]] = {row: get_type_hints(row) for row in (Job, Step, Event)}
 
 
 def born(record: Record) -> dict[str, Json]:
@@ -118,7 +120,7 @@ def plain(row: Any) -> Any:
 
 def value(row: type[Any], name: str, given: Json) -> Any:
     """A column's value from its JSON (`plain` undone). Raises ValueError."""
-    wanted = get_type_hints(row)[name]
+    wanted = _HINTS[row][name]
     if given is None:
         return None
     for kind in get_args(wanted) if isinstance(wanted, UnionType) else (wanted,):

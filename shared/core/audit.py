@@ -43,20 +43,26 @@ def verify(given: Any, *, head: str | None = None) -> list[str]:
     if not isinstance(given, Mapping) or given.get("format") != FORMAT:
         return [f"this is no audit bundle of format {FORMAT}"]
     wrong = []
-    if given.get("digest") != _digest({name: given[name] for name in given if name != "digest"}):
-        wrong.append("the digest is not that of the content")
     try:
+        if given.get("digest") != _digest({name: given[name] for name in given if name != "digest"}):
+            wrong.append("the digest is not that of the content")
         record = Record(_row(Job, given["job"]), tuple(_row(Step, step) for step in given["steps"]))
         events = [_row(Event, event) for event in given["events"]]
-    except (KeyError, TypeError, ValueError, AttributeError) as unreadable:
-        return [*wrong, f"the rows cannot be read: {unreadable}"]
+        return wrong + _broken(record, events, head)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as unreadable:
+        return [*wrong, f"the content cannot be read: {unreadable}"]
+
+
+def _broken(record: Record, events: Sequence[Event], head: str | None) -> list[str]:
+    """What is wrong with rows that have the right form."""
+    wrong = []
     try:
-        history.verify(events)
+        history.verify(list(events))
     except ValueError as broken:
-        return [*wrong, str(broken)]
+        return [str(broken)]
     job = record.job
     if not events or (events[-1].seq, events[-1].hash) != (job.event_seq, job.event_hash):
-        return [*wrong, "the last event is not the one that JOB names as its head"]
+        return ["the last event is not the one that JOB names as its head"]
     if head is not None and head != job.event_hash:
         wrong.append("the head is not the one that was noted")
     if {event.job_id for event in events} != {job.job_id}:
@@ -93,14 +99,10 @@ def _unproved(record: Record, events: Sequence[Event]) -> list[str]:
     born = (events[0].data or {}).get("rows")
     if born is None:
         return [] if not record.steps else ["the first event holds no digest of the rows"]
-    try:
-        created, folded = as_created(record, events), as_of(record, events, len(events))
-    except (KeyError, TypeError, ValueError) as unreadable:
-        return [f"the changes cannot be read: {unreadable}"]
     wrong = []
-    if rows_digest(created) != born:
+    if rows_digest(as_created(record, events)) != born:
         wrong.append("the rows as created are not those of the first event")
-    if rows_digest(folded) != rows_digest(record):
+    if rows_digest(as_of(record, events, len(events))) != rows_digest(record):
         wrong.append("the rows are not what the events made of them")
     return wrong
 

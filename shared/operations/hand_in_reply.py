@@ -86,9 +86,11 @@ async def hand_in_reply(
         raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
     if moved.event is not None and (moved.outcome.moved or moved.repeated):
         await _tell(orchestrations, moved.stored.record, reply, moved.event)
-    known = moved.event is not None and moved.event.type != "REPLY_IGNORED"
-    applied = moved.outcome.moved or (moved.repeated and known)
-    return HandedIn(moved.stored.record, applied, None if applied else moved.outcome.why)
+    if moved.repeated and moved.event is not None:
+        # what came of it the first time
+        ignored = moved.event.type == "REPLY_IGNORED"
+        return HandedIn(moved.stored.record, not ignored, moved.event.reason if ignored else None)
+    return HandedIn(moved.stored.record, moved.outcome.moved, moved.outcome.why)
 
 
 async def _tell(orchestrations: Orchestrations, record: Record, reply: Reply, event: Event) -> None:

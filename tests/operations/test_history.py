@@ -1,5 +1,6 @@
+import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -158,6 +159,35 @@ async def test_every_tampering_is_found(world: World, tampering: str) -> None:
     found = verify(given)
     assert found
     assert "the digest is not that of the content" not in found
+
+
+def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict | list) and value:
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(each, (*path, key))
+    else:
+        yield path
+
+
+@TALES
+async def test_every_value_of_a_bundle_counts(world: World, tale: Told) -> None:
+    """Any one value changed, anywhere, and the digest made anew: found, whatever it is changed to, and no exception."""
+    record, events = await history(world, await tale(world))
+    text = json.dumps(bundle(record, events, world.clock.now()))
+    free = {"taken_at", "digest", "updated_at", "suppressed"}
+    paths = [path for path in _leaves(json.loads(text)) if not free & set(path)]
+    assert len(paths) > 100
+    for number, path in enumerate(paths):
+        given = json.loads(text)
+        place = given
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = ["tampered", 1e300, {"x": [None]}, float("nan")][number % 4]
+        with contextlib.suppress(ValueError):
+            given["digest"] = "sha256:" + digest(
+                canonical_json({name: given[name] for name in given if name != "digest"})
+            )
+        assert verify(given), path
 
 
 @pytest.mark.parametrize("given", [None, [], {}, {"format": "lucius-audit/2"}, {"format": "lucius-audit/1"}])

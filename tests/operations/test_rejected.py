@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -86,13 +87,17 @@ async def test_killed_before_the_mark_the_move_is_not_made_twice(world: World, m
 
 
 async def test_a_late_message_is_recorded_with_its_job(world: World) -> None:
-    """Known by now but stale: an EVENT row of the job, and the mark says so."""
+    """Known by now but stale: an EVENT row of the job, and the mark says so, also where it was made before."""
     job_id, _ = await early(world)
     hidden = world.ledger._jobs.pop(job_id)
     id_ = await parked(world, ack(job_id, "another-lease"), 2)
     world.ledger._jobs[job_id] = hidden
     assert (await redrive(world, id_)).redriven_outcome == "IGNORED:STALE_ATTEMPT"
     assert (await world.ledger.events(job_id))[-1].type == "REPLY_IGNORED"
+    before = await world.job(job_id)
+    world.rejected.parked[id_] = replace(world.rejected.parked[id_], redriven_at=None, redriven_outcome=None)
+    assert (await redrive(world, id_)).redriven_outcome == "IGNORED:STALE_ATTEMPT"
+    assert await world.job(job_id) == before
 
 
 @pytest.mark.parametrize(
