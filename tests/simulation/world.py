@@ -77,6 +77,8 @@ class Plan:
     odds: Odds = field(default_factory=Odds)
     crash_at: CrashAt | None = None
     request_types: tuple[str, ...] = ("OCR_EMBEDDING_SIS",)
+    #: every job is redriven, so many seconds after its POST
+    redriven_after_s: float | None = None
     #: jobs are redriven, amid the faults too
     redrives: bool = False
     #: the tenant's limit of active jobs; None: no limit
@@ -287,6 +289,8 @@ class World:
             for poster in range(self.plan.posters):
                 later_s = self.random.choice((0.0, 0.0, 0.01, 30.0, 400.0)) * self.random.random() if poster else 0.0
                 self._does(at_s + later_s, partial(self._posts, number, wanted))
+            if self.plan.redriven_after_s is not None:
+                self._does(at_s + self.plan.redriven_after_s, partial(self._redrives_until_answered, number))
             for script_s, kind in self.plan.script:
                 self._does(at_s + script_s, partial(self._asks, number, kind))
             for _ in range(self.plan.controls):
@@ -303,11 +307,11 @@ class World:
     def _services_away(self, seconds: float) -> None:
         self.bus.services_away_until = self.scheduler.now + timedelta(seconds=seconds)
 
-    def _does(self, after_s: float, work: Callable[[], Awaitable[None]]) -> None:
+    def _does(self, after_s: float, work: Callable[[], Awaitable[object]]) -> None:
         self.busy_people += 1
         self.scheduler.spawn(self._person(after_s, work))
 
-    async def _person(self, after_s: float, work: Callable[[], Awaitable[None]]) -> None:
+    async def _person(self, after_s: float, work: Callable[[], Awaitable[object]]) -> None:
         await self.scheduler.pause(after_s)
         try:
             await work()
@@ -371,15 +375,22 @@ class World:
         except (HostDown, Refusal):
             return
 
-    async def _redrives(self, job_id: str) -> None:
+    async def _redrives(self, job_id: str) -> bool:
+        """Whether there was an answer."""
         origin = Origin(cause_id=f"request-{next(self._requests)}", actor="operator", source="http")
         try:
             await self.host.serve(redrive_job(self.context, self.orchestrations, job_id, origin))
         except (HostDown, Transient):
-            return
+            return False
         except Refusal as refusal:
             if refusal.status not in (409, 429):
                 raise
+        return True
+
+    async def _redrives_until_answered(self, number: int) -> None:
+        for job_id in self.promised[number]:
+            while not await self._redrives(job_id):
+                await self.scheduler.pause(20)
 
     def _perhaps_redrives(self) -> None:
         """Amid the faults as well, whatever the job is, now and then twice at once."""
