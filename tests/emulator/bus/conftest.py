@@ -27,14 +27,14 @@ def _rule(name: str, **correlation: Any) -> dict[str, Any]:
 def configuration() -> dict[str, Any]:
     """A pool of plain queues and some of each special kind."""
     queues = [_queue(f"plain-{i}") for i in range(_POOL)]
-    queues += [_queue(f"short-lock-{i}", LockDuration="PT1S", MaxDeliveryCount=2) for i in range(_POOL)]
+    queues += [_queue(f"short-lock-{i}", LockDuration="PT2S", MaxDeliveryCount=2) for i in range(_POOL)]
     queues += [_queue(f"deduplicating-{i}", RequiresDuplicateDetection=True) for i in range(_POOL)]
     queues += [
         _queue(f"expiring-{i}", DefaultMessageTimeToLive="PT1S", DeadLetteringOnMessageExpiration=True)
         for i in range(_POOL)
     ]
     queues += [_queue(f"sessions-{i}", RequiresSession=True) for i in range(_POOL)]
-    queues += [_queue(f"short-sessions-{i}", RequiresSession=True, LockDuration="PT1S") for i in range(_POOL)]
+    queues += [_queue(f"short-sessions-{i}", RequiresSession=True, LockDuration="PT2S") for i in range(_POOL)]
     topics = [
         {
             "Name": "steps",
@@ -79,7 +79,7 @@ def queue() -> str:
 
 @pytest.fixture
 def short_lock_queue() -> str:
-    """A queue with a lock of one second and two deliveries at most."""
+    """A queue with a lock of two seconds and two deliveries at most."""
     return _fresh("short-lock")
 
 
@@ -102,5 +102,5 @@ def session_queue() -> str:
 
 @pytest.fixture
 def short_session_queue() -> str:
-    """A queue that requires sessions, locked for a second."""
+    """A queue that requires sessions, locked for two seconds."""
     return _fresh("short-sessions")

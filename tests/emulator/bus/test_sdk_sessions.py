@@ -72,7 +72,7 @@ async def test_a_session_lock_is_renewed_and_lost(client: ServiceBusClient, shor
     async with client.get_queue_receiver(session_queue, session_id="s") as receiver:
         [message] = await receiver.receive_messages(max_wait_time=WAIT_S)
         for _ in range(3):
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.8)
             end = await receiver.session.renew_lock()
         assert end == receiver.session.locked_until_utc
         async with client.get_queue_receiver(session_queue, session_id=NEXT_AVAILABLE_SESSION) as other:
