@@ -44,7 +44,7 @@ LIVES = {
     "paused and resumed": Life(protocols.SEQUENCE, ((4, PAUSE), (90, RESUME)), "SUCCEEDED"),
     "paused and cancelled": Life(protocols.SEQUENCE, ((4, PAUSE), (90, CANCEL)), "CANCELLED"),
     "cancelled": Life(protocols.SEQUENCE, ((4, CANCEL),), "CANCELLED"),
-    "cancelled and redriven": Life(protocols.GROUP, ((30, CANCEL),), "SUCCEEDED", redriven_after_s=400),
+    "cancelled and redriven": Life(protocols.SEQUENCE, ((4, CANCEL),), "SUCCEEDED", redriven_after_s=400),
     "a group paused": Life(protocols.GROUP, ((61, PAUSE), (200, RESUME)), "SUCCEEDED"),
 }
 
