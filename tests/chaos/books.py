@@ -19,6 +19,9 @@ from tests.model.invariants import check_move
 
 Row = Mapping[str, Any]
 
+#: how a job may fail in a storm: by its service's word, or with every attempt or every publish used up
+FAILURES = frozenset({"PDF_ENCRYPTED", "CHANGED_MIND", "ATTEMPTS_EXHAUSTED", "DISPATCH_FAILED"})
+
 
 @dataclass(frozen=True)
 class Books:
@@ -99,6 +102,8 @@ def _check_job(record: Record, events: list[Event]) -> None:
         assert len(successes) == (step.status is StepStatus.SUCCEEDED), f"{step.step_id} has {len(successes)} successes"
         assert step.attempt_no <= step.timings.max_attempts, f"{step.step_id} went over its attempts"
         assert not step.status.in_flight, f"{step.step_id} is in flight and its job has ended"
+    if job.status is JobStatus.FAILED_FINAL:
+        assert job.error_code in FAILURES, f"it failed with {job.error_code}"
     if job.status is JobStatus.SUCCEEDED:
         assert {step.status for step in record.steps} == {StepStatus.SUCCEEDED}
         assert job.final_output == record.steps[-1].result_ref

@@ -169,7 +169,8 @@ class Storm:
             for job_id in sorted(open_jobs):
                 job = (await http.get(f"/v1/jobs/{job_id}")).raise_for_status().json()
                 if job["status"] in ENDED:
-                    self._told.ends[job["status"]] += 1
+                    why = f"/{job['error_code']}" if job["status"] == "FAILED_FINAL" else ""
+                    self._told.ends[job["status"] + why] += 1
                     open_jobs.discard(job_id)
                 elif job["status"] in ("PAUSED", "PAUSING"):
                     await self._insist(http, f"/v1/jobs/{job_id}:resume", {}, {200, 409})

@@ -78,6 +78,7 @@ def test_right_books_pass() -> None:
     [
         (job(status=JobStatus.IN_PROGRESS), "still IN_PROGRESS"),
         (job(error_code="LIE"), "a lie was believed"),
+        (job(status=JobStatus.FAILED_FINAL), "folding the events"),
         (job(final_output={"uri": "https://elsewhere"}), "folding the events"),
         (job(event_seq=99), "the head is not the last event"),
         (step(status=StepStatus.PROCESSING), "folding the events"),
