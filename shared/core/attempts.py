@@ -40,8 +40,6 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
     if step.deadline_at is None and step.timings.total_timeout_s is not None:
         step = replace(step, deadline_at=cause.at + timedelta(seconds=step.timings.total_timeout_s))
     try:
-        if _over(record, step, cause.at):
-            return _time_exceeded(record, step, cause, "TIME_EXCEEDED")
         initiated = move_step(
             step,
             StepEvent.RECORD,
@@ -67,6 +65,8 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
             current_step_index=first.step_index,
             attempts_total=job.attempts_total + 1,
         )
+        if _over(record, step, cause.at):
+            return _time_exceeded(record, step, cause, "TIME_EXCEEDED")
     except NoSuchMove as no:
         return refused(record, f"{no.event}_IN_{no.state}")
     return moved(record, after, "ATTEMPT_RECORDED", cause, step=initiated)
@@ -197,14 +197,16 @@ def fail_retry(
 
     Where the total time is over by then, it is FAILED_FINAL now.
     """
-    if _over(record, step, cause.at + timedelta(seconds=wait_s)):
+    # while the job is PAUSED its own clock stands still, and resume moves what is set here on
+    due_at = (record.job.paused_at or cause.at) + timedelta(seconds=wait_s)
+    if _over(record, step, due_at):
         return _time_exceeded(record, step, cause, type_, before=before, step_code=code, **columns)
     told = columns.pop("data", {})
     failed = move_step(
         step,
         StepEvent.FAIL_RETRY,
         cause,
-        due_at=cause.at + timedelta(seconds=wait_s),
+        due_at=due_at,
         retry_cause=why,
         last_error_code=code,
         last_error_message=message,

@@ -107,7 +107,7 @@ def _heartbeat(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcom
         return _picked_up(record, step, reply, StepEvent.HEARTBEAT, cause)
     if record.job.status is JobStatus.CANCELLING:
         return _record_ignored(record, reply, "CANCELLING", cause)
-    if not _heartbeat_due(step, cause):
+    if not _heartbeat_due(step, cause) or lease_until(record, step, cause.at) == step.lease_expires_at:
         return ignored(record, "HEARTBEAT_NOT_DUE")
     columns: dict[str, Any] = {"lease_expires_at": lease_until(record, step, cause.at), "backlog_since": None}
     if reply.progress is not None:

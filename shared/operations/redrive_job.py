@@ -60,6 +60,18 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
     raise LedgerUnavailable("the claim of this redrive changes hands too often; try again")
 
 
+async def mark_redriven(context: Context, record: Record) -> None:
+    """The sweeper's part: a redrive died before the old job said which one took its place. Raises LedgerUnavailable."""
+    old = await context.ledger.read(record.job.redrive_of) if record.job.redrive_of is not None else None
+    if old is not None:
+        await _mark(context, old, record.job.job_id, Origin(cause_id="", actor="system", source="sweeper"))
+
+
+async def _mark(context: Context, old: Stored, new_id: str, origin: Origin) -> None:
+    mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
+    await move(context, old, Redriven(new_id), mark)
+
+
 def _refuse(record: Record) -> None:
     job = record.job
     if job.error_code == WITHDRAWN:
@@ -88,9 +100,7 @@ async def _linked(
 ) -> Stored:
     """The old job says which one took its place, then that one starts."""
     refuse_withdrawn(stored)
-    new_id = stored.record.job.job_id
-    mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
-    await move(context, old, Redriven(new_id), mark)
+    await _mark(context, old, stored.record.job.job_id, origin)
     return await _started(orchestrations, stored)
 
 

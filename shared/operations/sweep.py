@@ -22,6 +22,7 @@ from shared.operations.context import Context
 from shared.operations.create_job import orchestration_input
 from shared.operations.drain_replies import drain_replies
 from shared.operations.move import close, move
+from shared.operations.redrive_job import mark_redriven
 from shared.operations.settle_step import settle_step
 from shared.operations.wake import wake_parked
 from shared.ports import Active, InstanceState, Orchestrations, Stored
@@ -108,6 +109,10 @@ async def _look(context: Context, orchestrations: Orchestrations, active: Active
         await _withdraw(context, active, swept, now)
         return
     job = stored.record.job
+    if job.error_code == WITHDRAWN:
+        # the sweep that wrote the tombstone died before it freed the claim
+        await _withdraw(context, active, swept, now)
+        return
     if job.status.terminal:
         swept.did(job.job_id, "close")
         if not swept.dry_run:
@@ -119,6 +124,7 @@ async def _look(context: Context, orchestrations: Orchestrations, active: Active
     if state is InstanceState.NOT_FOUND:
         swept.did(job.job_id, "start")
         if not swept.dry_run:
+            await mark_redriven(context, stored.record)
             await orchestrations.start(job.instance_id, orchestration_input(stored.record))
     elif state is InstanceState.ENDED:
         swept.did(job.job_id, "restart")
@@ -209,7 +215,7 @@ def _unheard(record: Record, step: Step) -> list[tuple[str, dict[str, str]]]:
     """The events that would bring an orchestration that missed one to where the ledger stands."""
     events: list[tuple[str, dict[str, str]]] = []
     if not step.status.in_flight and record.job.park_no:
-        events.append((event_names.resume(record.job.park_no), {}))
+        events += [(event_names.resume(park_no), {}) for park_no in range(1, record.job.park_no + 1)]
     if step.status is not StepStatus.PENDING:
         events.append((event_names.result(step.step_id, step.attempt_no), {"next": "DISPATCH"}))
     elif step.group is None and step.step_index:

@@ -11,8 +11,9 @@ from shared.ports import Orchestrations
 
 
 async def wake_parked(orchestrations: Orchestrations, record: Record) -> None:
-    """Raises the resume of the last parking, also for a job that ended; early and repeated ones are harmless.
+    """Raises the resume of every parking, also for a job that ended; early and repeated ones are harmless.
 
+    Of every one, since an orchestration may still wait at an older one whose resume was lost.
     Raises OrchestrationUnavailable.
     """
     job = record.job
@@ -20,6 +21,7 @@ async def wake_parked(orchestrations: Orchestrations, record: Record) -> None:
         return
     for instance_id in sorted({record.instance_of(step) for step in record.steps}):
         try:
-            await orchestrations.raise_event(instance_id, event_names.resume(job.park_no), {"status": job.status})
+            for park_no in range(1, job.park_no + 1):
+                await orchestrations.raise_event(instance_id, event_names.resume(park_no), {"status": job.status})
         except (InstanceEnded, InstanceNotFound) as gone:
             telemetry.info("ORCHESTRATION_GONE", jobId=job.job_id, reason=type(gone).__name__)

@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from shared.core.history import Origin
+from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import LedgerUnavailable
+from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.sweep import sweep
 from shared.ports import InstanceState
@@ -176,3 +179,32 @@ async def test_histories_are_purged_once_an_hour(world: World) -> None:
     world.clock.advance(60)
     await swept(world)
     assert world.orchestrations.purged_before is None
+
+
+async def test_a_tombstone_whose_sweep_died_is_withdrawn_by_the_next(world: World) -> None:
+    """Killed between the tombstone and the index: the claim is freed all the same."""
+    await died_after_the_claim(world)
+    world.clock.advance(301)
+    withdraw = world.index.withdraw
+
+    async def dies(*_: Any) -> None:
+        raise LedgerUnavailable
+
+    world.index.withdraw = dies  # type: ignore[method-assign]
+    assert await swept(world) == ["withdraw", "failed, the next sweep tries again"]
+    world.index.withdraw = withdraw  # type: ignore[method-assign]
+    assert await swept(world) == ["withdraw"]
+    assert not (await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)).replayed
+
+
+async def test_every_parking_is_told_again(world: World) -> None:
+    """An orchestration that still waits at an older parking is woken too."""
+    job_id = await submitted(world)
+    for number in range(2):
+        for kind in (ControlKind.PAUSE, ControlKind.RESUME):
+            origin = Origin(cause_id=f"{kind}{number}", actor="a", source="http")
+            await control_job(world.context, world.orchestrations, job_id, kind, origin)
+    world.orchestrations.raised.clear()
+    world.clock.advance(61)
+    assert await swept(world) == ["raise resume:1", "raise resume:2"]
+    assert [name for name, _ in world.orchestrations.raised] == ["resume:1", "resume:2"]

@@ -34,8 +34,8 @@ HOSTILE = Plan(
     request_types=protocols.REQUEST_TYPES,
     max_deliveries=3,
     # findings F10 to F12: True and 1 when they are repaired
-    redrives=False,
-    tenant_limit=None,
+    redrives=True,
+    tenant_limit=1,
     calm_after=timedelta(hours=3),
     odds=Odds(unavailable=0.1, answer_lost=0.06, crash=0.01, slow=0.1, very_slow=0.02, service_misbehaves=0.7),
 )
