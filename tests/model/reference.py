@@ -113,9 +113,7 @@ class Model:
         step = self.steps[at]
         ready = step.status == "PENDING" or (step.status == "FAILED_RETRY" and (step.wait_ends or 0) <= now)
         earlier_done = all(one.status == "SUCCEEDED" for one in self.steps[: self.beside(at)[0]])
-        # finding F7: with its time over, an attempt that could not be recorded anyway ends the job
-        f7 = earlier_done and not self.over and step.status not in SETTLED and (step.wait_ends or 0) <= now
-        if (self.status not in RUNS or not ready or not earlier_done) and not (f7 and self.time_over(at, now)):
+        if self.status not in RUNS or not ready or not earlier_done:
             return REFUSED
         total = self.rules[at].total
         if step.deadline is None and total is not None:
@@ -229,7 +227,8 @@ class Model:
             if kind == "ACK" or self.status == "CANCELLING":
                 return self._late(key)
             begun = (step.lease_ends or 0) - self.rules[at].running_lease
-            if _micro(now - begun) < self.rules[at].heartbeat_every:
+            no_longer = self._capped(at, now + self.rules[at].running_lease) == step.lease_ends
+            if no_longer or _micro(now - begun) < self.rules[at].heartbeat_every:
                 return UNHEARD
         else:
             self._picked_up()
@@ -281,10 +280,13 @@ class Model:
             self._parked(now)
 
     def _failed_for_now(self, at: int, now: float, wait_s: float) -> str:
-        wait_s *= self.stretch(at, self.steps[at].attempt)
-        if self.time_over(at, now + wait_s):
+        # while the job is paused its own clock stands still
+        wait_ends = (now if self.paused_since is None else self.paused_since) + wait_s * self.stretch(
+            at, self.steps[at].attempt
+        )
+        if self.time_over(at, wait_ends):
             return self._failed_for_good(at, now, "TIME_EXCEEDED")
-        self.steps[at] = replace(self.steps[at], status="FAILED_RETRY", wait_ends=_micro(now + wait_s), lease_ends=None)
+        self.steps[at] = replace(self.steps[at], status="FAILED_RETRY", wait_ends=_micro(wait_ends), lease_ends=None)
         self._attempt_is_over(now)
         return MOVED
 
