@@ -49,6 +49,9 @@ class Api:
     def events(self, job_id: str) -> list[Json]:
         return self._pages(f"/v1/jobs/{_segment(job_id)}/events", "events", None)
 
+    def explain(self, job_id: str) -> Json:
+        return self._get(f"/v1/jobs/{_segment(job_id)}/explain")
+
     def protocols(self) -> list[Json]:
         return self._pages("/v1/protocols", "protocols", None)
 

@@ -30,7 +30,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-job_app = typer.Typer(help="One job: show, events, cancel, pause, resume.", no_args_is_help=True)
+job_app = typer.Typer(help="One job: show, events, explain, cancel, pause, resume.", no_args_is_help=True)
 app.add_typer(job_app, name="job")
 
 ApiOption = Annotated[str, typer.Option("--api", envvar="LUCIUS_API", metavar="URL", help="The HTTP API.")]
@@ -121,6 +121,16 @@ def events(job_id: JobId, api: ApiOption = DEFAULT_URL, output: FormOption = For
     """All that happened to a job, in order."""
     found = Api(api).events(job_id)
     rendering.show(output, found, rendering.EVENTS, lambda event: str(event["eventId"]), found)
+
+
+@job_app.command()
+def explain(job_id: JobId, api: ApiOption = DEFAULT_URL, output: FormOption = Form.TABLE) -> None:
+    """Why a job is where it is: what it waits for, until when, and what happens then."""
+    told = Api(api).explain(job_id)
+    if output is Form.TABLE:
+        print(told["text"])
+    else:
+        rendering.show(output, [told], [], lambda each: str(each["jobId"]), told)
 
 
 @job_app.command()

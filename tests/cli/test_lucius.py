@@ -47,6 +47,8 @@ def test_ids_go_from_one_command_to_the_next(stack: RunningStack) -> None:
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert job_id in done(stack, "jobs", "--tenant", tenant)
     assert "ocr" in done(stack, "job", "show", job_id)
+    assert done(stack, "job", "explain", job_id).startswith(f"Job {job_id} ")
+    assert json.loads(done(stack, "job", "explain", job_id, "-o", "json"))["jobId"] == job_id
 
 
 def test_the_same_request_is_one_job(stack: RunningStack) -> None:
