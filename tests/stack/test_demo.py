@@ -117,7 +117,13 @@ def test_a_document_that_fails_is_exit_code_1(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "stage",
-    ["starting Azurite", "bus is ready", "azurite is ready", "host is ready", "ocr is ready", "PROCESSING", "stopping"],
+    [
+        "starting Azurite",
+        "host is ready",
+        "PROCESSING",
+        *(pytest.param(stage, marks=pytest.mark.long) for stage in ("bus is ready", "azurite is ready")),
+        *(pytest.param(stage, marks=pytest.mark.long) for stage in ("ocr is ready", "stopping")),
+    ],
 )
 def test_ctrl_c_leaves_nothing(demo: Demo, stage: str) -> None:
     """Ctrl-C at any stage ends it without a stack trace, and nothing stays behind."""
