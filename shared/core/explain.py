@@ -20,7 +20,7 @@ from shared.core.states import JobStatus, StepStatus
 def explain(record: Record, now: datetime) -> dict[str, Any]:
     """`{"text", "waits_for", "since", "until", "then", "what_if"}`; instants as ISO text, None where there is none."""
     job = record.job
-    step = _current(record)
+    step = next(iter(record.open_steps), None)
     if job.status.terminal or step is None:
         since, waits_for, until, then = job.completed_at, None, None, "Nothing: an ended job never moves again."
         told = f"{_ended(record)}"
@@ -46,10 +46,6 @@ def _ended(record: Record) -> str:
     if job.error_code:
         text += f" with {job.error_code}: {job.error_message or 'no message'}"
     return f"{text}, after {job.attempts_total} attempt{'' if job.attempts_total == 1 else 's'}."
-
-
-def _current(record: Record) -> Step | None:
-    return next((step for step in record.steps if step.status is not StepStatus.SUCCEEDED), None)
 
 
 def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, datetime | None, str]:
