@@ -124,9 +124,12 @@ class MessageQueue(Shelf):
         return message
 
     def restore(self, message: Message) -> None:
-        """Takes over a stored message after a restart, unlocked."""
+        """Takes over a stored message after a restart, unlocked; what was handed out before counts as delivered."""
         if message.state is MessageState.SCHEDULED:
             self.schedule.restore(message)
+        elif self._is_used_up(message):
+            self._keep(message)
+            self._bury_used_up(message)
         else:
             self._admit(message)
 
@@ -211,6 +214,7 @@ class MessageQueue(Shelf):
         message.lock_token = uuid.uuid4()
         self._locked[message.lock_token] = message
         self._start_lock(message)
+        self._env.store.note_deliveries(self.path, message, message.delivery_count + 1)
 
     def _start_lock(self, message: Message) -> None:
         if message.lock_timer is not None:
@@ -253,6 +257,7 @@ class MessageQueue(Shelf):
         if message.state is not MessageState.DEFERRED:
             message.state = MessageState.DEFERRED
             self._env.store.update(self.path, message)
+        self._env.store.note_deliveries(self.path, message, message.delivery_count)
         if self._is_expired(message):
             self._expire(message)
 
@@ -289,15 +294,21 @@ class MessageQueue(Shelf):
     def _fail_delivery(self, message: Message, changes: Mapping[str, Any] | None) -> None:
         message.delivery_count += 1
         self._change(message, changes)
-        limit = self.description.max_delivery_count
-        if message.delivery_count >= limit and self.dead_letters is not None:
-            text = f"Message could not be consumed after {limit} delivery attempts."
-            self._bury(message, {REASON: MAX_DELIVERY, DESCRIPTION: text})
+        if self._is_used_up(message):
+            self._bury_used_up(message)
             return
         self._env.store.update(self.path, message)
         self._back(message)
 
+    def _is_used_up(self, message: Message) -> bool:
+        return self.dead_letters is not None and message.delivery_count >= self.description.max_delivery_count
+
+    def _bury_used_up(self, message: Message) -> None:
+        text = f"Message could not be consumed after {self.description.max_delivery_count} delivery attempts."
+        self._bury(message, {REASON: MAX_DELIVERY, DESCRIPTION: text})
+
     def _back(self, message: Message) -> None:
+        self._env.store.note_deliveries(self.path, message, message.delivery_count)
         if self._is_expired(message):
             self._expire(message)
         elif message.state is MessageState.ACTIVE:

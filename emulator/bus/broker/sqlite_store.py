@@ -2,7 +2,8 @@
 
 Changes wait in memory until `commit` writes them in one transaction, so that a burst of messages costs one commit, and
 a message that came and went in between costs nothing. `synchronous=NORMAL` keeps what is committed when the process
-dies; a power cut may lose the last moments. Entities are kept by lower-case path, since their names have no case.
+dies; a power cut may lose the last moments. Deliveries under way are in a file beside it, see `delivery_log`. Entities
+are kept by lower-case path, since their names have no case.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from emulator.bus.broker.delivery_log import DeliveryLog
 from emulator.bus.broker.message import Message
 from emulator.bus.broker.store import StoredMessage, StoreError
 
@@ -41,6 +43,7 @@ _UPDATE = (
     "UPDATE messages SET expires_at_ms = ?, state = ?, delivery_count = ?, scheduled_at_ms = ? "
     "WHERE entity = ? AND sequence_number = ?"
 )
+_RECOUNT = "UPDATE messages SET delivery_count = ? WHERE entity = ? AND sequence_number = ?"
 _DELETE = "DELETE FROM messages WHERE entity = ? AND sequence_number = ?"
 
 
@@ -57,7 +60,7 @@ class SqliteStore:
         self._other: list[tuple[str, tuple[Any, ...]]] = []
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=2)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=0.5)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             # One broker a file: a second one would hand out the same messages.
@@ -72,12 +75,19 @@ class SqliteStore:
                 raise StoreError(
                     f"{path} was written by another version of the emulator: remove it or use another --data"
                 )
+            self._log = DeliveryLog(path.with_name(f"{path.stem}-deliveries.log"))
+            self._recount()
             self._db.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
+            self._log.clear()
+        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
             raise StoreError(f"cannot use {path}: {error} (is another bus running on it?)") from error
 
     @property
     def is_dirty(self) -> bool:
+        return self._is_changed or self._log.is_dirty
+
+    @property
+    def _is_changed(self) -> bool:
         return bool(self._put or self._update or self._delete or self._counters or self._other)
 
     def put(self, entity: str, message: Message) -> None:
@@ -94,6 +104,10 @@ class SqliteStore:
         self._put.pop(key, None)
         # Also if it was put in this batch: it may have been a change to a row stored before.
         self._delete.add(key)
+        self._log.forget(*key)
+
+    def note_deliveries(self, entity: str, message: Message, count: int) -> None:
+        self._log.note(entity.lower(), message.sequence_number, count)
 
     def put_counter(self, entity: str, last_sequence_number: int) -> None:
         self._counters[entity.lower()] = last_sequence_number
@@ -125,14 +139,21 @@ class SqliteStore:
                 del changes[key]
         self._delete = {key for key in self._delete if key[0] != entity}
         self._counters.pop(entity, None)
+        self._log.drop(entity)
         for table in ("messages", "counters", "history", "session_states"):
             self._other.append((f"DELETE FROM {table} WHERE entity = ?", (entity,)))
 
     def commit(self) -> None:
         try:
-            self._write()
-        except (sqlite3.Error, OverflowError) as error:
+            if self._is_changed or self._log.is_long:
+                self._write()
+            # After the rows: a message in the log and not in the database would count for the next of its number.
+            self._log.write()
+        except (sqlite3.Error, OSError, OverflowError) as error:
             raise StoreError(f"{error}") from error
+
+    def _recount(self) -> None:
+        self._db.executemany(_RECOUNT, [(count, *key) for key, count in self._log.counts.items()])
 
     def _write(self) -> None:
         db = self._db
@@ -147,7 +168,11 @@ class SqliteStore:
             db.executemany(_UPDATE, [_changed(entity, message) for (entity, _), message in self._update.items()])
         if self._counters:
             db.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?)", self._counters.items())
+        if self._log.is_long:
+            self._recount()
         db.execute("COMMIT")
+        if self._log.is_long:
+            self._log.clear()
         for changes in (self._put, self._update, self._delete, self._counters, self._other):
             changes.clear()
 
@@ -174,6 +199,7 @@ class SqliteStore:
 
     def close(self) -> None:
         self._db.close()
+        self._log.close()
 
 
 def _row(entity: str, message: Message) -> tuple[Any, ...]:
