@@ -60,6 +60,8 @@ def show_history(history: Sequence[Event], *, with_output: bool) -> list[dict[st
             line["FunctionName"] = event.data.get("Name")
         elif event.kind is Kind.EXECUTION_COMPLETED:
             line["OrchestrationStatus"] = event.data["OrchestrationStatus"]
+        elif event.kind is Kind.TIMER_CREATED:
+            line["FireAt"] = event.data.get("FireAt")
         elif "Name" in event.data:
             line["Name"] = event.data["Name"]
         if with_output:

@@ -24,10 +24,12 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .35rem .6rem;
   border-bottom: 1px solid var(--line); vertical-align: top; } th { color: var(--soft); font-weight: 500; }
+h1, li { overflow-wrap: anywhere; } @media (max-width: 48rem) { table { display: block; overflow-x: auto; } }
 code, pre { font: 13px/1.45 ui-monospace, monospace; } pre { background: var(--card); padding: .6rem; overflow: auto;
   white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; }
 .Failed, .stall { color: var(--bad); } .Completed { color: var(--good); } .soft { color: var(--soft); }
-form { display: inline-flex; gap: .4rem; margin: .2rem .8rem .2rem 0; } input, button, select { font: inherit; }
+form { display: inline-flex; flex-wrap: wrap; gap: .4rem; margin: .2rem .8rem .2rem 0; }
+input, button { font: inherit; max-width: 100%; }
 ol.timeline { list-style: none; border-left: 2px solid var(--line); padding-left: 1rem; }
 ol.timeline li { margin: .4rem 0; } nav a { margin-right: .8rem; } .stall { border: 1px solid; padding: .6rem; }
 """
@@ -128,7 +130,8 @@ class Page:
 def _document(title: str, body: str) -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>{body}</body></html>'
+        '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
+        f"<style>{_STYLE}</style></head><body>{body}</body></html>"
     )
 
 
@@ -140,8 +143,12 @@ def _filter_link(status: str, prefix: str, text: str) -> str:
 def _function(one: Function) -> str:
     fields = one.trigger.fields
     names = ("route", "schedule", "topicName", "subscriptionName", "queueName", "path", "methods")
-    shown = ", ".join(f"{name} {fields[name]}" for name in names if fields.get(name))
+    shown = ", ".join(f"{name} {_words(fields[name])}" for name in names if fields.get(name))
     return f"<tr><td><code>{escape(one.name)}</code><td>{escape(one.trigger.type)}<td>{escape(shown)}</tr>"
+
+
+def _words(value: Any) -> str:
+    return " ".join(value) if isinstance(value, list) else str(value)
 
 
 def _version(one: Instance) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.emulator.host.process import Host, eventually, start_host
 
-_VOID = {"meta", "input", "br"}
+_VOID = {"meta", "input", "br", "link"}
 _OPTIONAL_END = {"th", "td", "tr", "li", "p"}
 
 

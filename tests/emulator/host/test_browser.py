@@ -1,0 +1,138 @@
+"""The page at /emulator as a person sees and uses it: in Debian's Chromium, with scripts switched off."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Literal
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.emulator.host.process import Host, start_host
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    running = start_host("tour", tmp_path_factory.mktemp("host"))
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.fail("Chromium is missing; on Debian and Ubuntu: apt-get install -y chromium")
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: Browser, host: Host) -> Iterator[Page]:
+    context = browser.new_context(base_url=host.url, java_script_enabled=False)
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    yield page
+    context.close()
+    assert problems == []
+
+
+def status(page: Page) -> str:
+    return page.locator("tr", has=page.locator("th", has_text="status").first).locator("td").first.inner_text()
+
+
+def test_an_instance_is_found_suspended_resumed_and_given_its_event(page: Page, host: Host) -> None:
+    """From the overview by a link and the page's own buttons to the end, and the timeline tells it."""
+    host.start("approval", 600, "seen-in-browser")
+    host.wait_for("seen-in-browser", "Running")
+    page.goto("/emulator")
+    page.get_by_label("id begins with").fill("seen-in")
+    page.get_by_role("button", name="find").click()
+    row = page.locator("tbody tr", has_text="seen-in-browser")
+    expect(row).to_contain_text("event approve")
+    expect(row).to_contain_text("timer 0 at")
+    row.get_by_role("link").click()
+    expect(page.locator("ol.timeline > li").last).to_contain_text("FireAt")
+    expect(page.get_by_role("heading", level=1)).to_have_text("seen-in-browser")
+
+    page.get_by_role("button", name="suspend").click()
+    host.wait_for("seen-in-browser", "Suspended")
+    page.reload()
+    assert status(page) == "Suspended"
+    page.get_by_role("button", name="resume").click()
+    host.wait_for("seen-in-browser", "Running")
+
+    page.reload()
+    page.get_by_label("event name").fill("approve")
+    page.get_by_label("JSON").fill('{"by": "a person"}')
+    page.get_by_role("button", name="raise event").click()
+    assert host.wait_for("seen-in-browser")["output"] == {"by": "a person"}
+    page.reload()
+    assert status(page) == "Completed"
+    timeline = page.locator("ol.timeline > li")
+    expect(timeline.first).to_contain_text("ExecutionStarted")
+    expect(timeline.last).to_contain_text("ExecutionCompleted")
+    expect(page.locator("ol.timeline")).to_contain_text("a person")
+    expect(page.get_by_role("button")).to_have_count(0)
+
+
+def test_an_instance_is_terminated_with_a_reason(page: Page, host: Host) -> None:
+    """The reason typed in becomes the output."""
+    host.start("approval", 600, "stopped-in-browser")
+    host.wait_for("stopped-in-browser", "Running")
+    page.goto("/emulator/instances/stopped-in-browser")
+    page.get_by_label("reason").fill("no longer wanted")
+    page.get_by_role("button", name="terminate").click()
+    assert host.wait_for("stopped-in-browser")["output"] == "no longer wanted"
+    page.reload()
+    assert status(page) == "Terminated"
+
+
+@pytest.mark.parametrize(("scheme", "is_dark"), [("light", False), ("dark", True)])
+def test_light_and_dark_as_the_reader_prefers(
+    browser: Browser, host: Host, scheme: Literal["light", "dark"], is_dark: bool
+) -> None:
+    """The background follows prefers-color-scheme, and every text stands out from it (WCAG AA, 4.5 to 1)."""
+    host.wait_for(host.start("chain", "x", f"shown-{scheme}"))
+    page = browser.new_page(base_url=host.url, color_scheme=scheme)
+    try:
+        page.goto(f"/emulator/instances/shown-{scheme}")
+        back = _luminance(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"), is_dark)
+        assert (back < 0.5) == is_dark
+        for selector in ("h1", "th", "td", "a", "pre", ".soft", ".Completed"):
+            colour = page.locator(selector).first.evaluate("one => getComputedStyle(one).color")
+            text = _luminance(colour, is_dark)
+            light, dark = max(text, back), min(text, back)
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, f"{selector}: {colour}"
+    finally:
+        page.close()
+
+
+def test_nothing_runs_off_a_phones_screen(browser: Browser, host: Host) -> None:
+    """At 375 pixels the page's parts scroll, not the page."""
+    host.wait_for(host.start("chain", "x" * 300, "narrow"))
+    page = browser.new_page(base_url=host.url, viewport={"width": 375, "height": 700})
+    try:
+        for path in ("/emulator", "/emulator/instances/narrow"):
+            page.goto(path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 375, path
+    finally:
+        page.close()
+
+
+def _luminance(colour: str, is_dark: bool) -> float:
+    """Of `rgb(r, g, b)` by WCAG 2.2; a page without a background of its own has the scheme's, black or white."""
+    red, green, blue, *alpha = (float(part) for part in re.findall(r"[\d.]+", colour))
+    if alpha == [0.0]:
+        return 0.006 if is_dark else 1.0  # Chromium's dark canvas is #121212
+    parts = [part / 255 for part in (red, green, blue)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
