@@ -9,7 +9,8 @@ import azure.functions as func
 
 from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
-from shared.contracts.envelope import Accepted, Envelope
+from shared.contracts.answers.job import Accepted, JobLinks
+from shared.contracts.envelope import Envelope
 from shared.core.strict_json import parse
 from shared.core.view import links
 from shared.errors import Refusal
@@ -69,7 +70,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 def _accepted(created: Created) -> dict[str, Any]:
     job = created.stored.record.job
-    accepted = Accepted(jobId=job.job_id, status=job.status.value, links=links(job.job_id), created_at=job.created_at)
+    found = JobLinks.model_validate(links(job.job_id))
+    accepted = Accepted(jobId=job.job_id, status=job.status.value, links=found, created_at=job.created_at)
     return accepted.model_dump(mode="json")
 
 

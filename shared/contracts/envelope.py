@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from shared.contracts.reference import LooseReference
+from shared.contracts.instant import GivenInstant
+from shared.contracts.reference import LooseReference, uri_pattern
 
 #: the major version of the envelope that this code understands; any minor of it is taken (FEATURES A3)
 SCHEMA_MAJOR = "1"
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def _one_line(value: str) -> str:
+    if _CONTROL.search(value):
+        raise ValueError("must not contain control characters")
+    return value
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
+#: the patterns tell in the schema what the validators tell in words
+_Line = Annotated[str, AfterValidator(_one_line), Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"})]
+_Word = Annotated[
+    str,
+    AfterValidator(_one_line),
+    AfterValidator(_not_blank),
+    Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"}),
+]
 
 
 def _mode_from_older_name(value: Any) -> Any:
@@ -23,9 +45,13 @@ def _mode_from_older_name(value: Any) -> Any:
 
 
 class CallbackUrls(BaseModel):
-    """Where the caller wants to be told; https only. Validated and stored, never called with credentials."""
+    """Where the caller wants to be told, by name; https only. Validated and stored, never called with credentials."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(
+        frozen=True,
+        extra="allow",
+        json_schema_extra={"additionalProperties": {"type": "string", "pattern": uri_pattern(["https"])}},
+    )
 
     @model_validator(mode="after")
     def _https_only(self) -> CallbackUrls:
@@ -39,51 +65,48 @@ class CallbackUrls(BaseModel):
 class Envelope(BaseModel):
     """One job as the caller asks for it. Unknown fields are kept out, not fatal: the envelope grows by addition."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
-    #: who the job belongs to; compared after trim and lower-casing
-    tenant_id: Annotated[str, Field(min_length=1, max_length=128)]
-    #: names the protocol, for example OCR_EMBEDDING_SIS
-    request_type: Annotated[str, Field(min_length=1, max_length=128)]
-    #: the document to start from
+    tenant_id: Annotated[_Word, Field(min_length=1, max_length=128, examples=["tenant_a"])]
+    """Who the job belongs to; compared after trim and lower-casing."""
+    request_type: Annotated[str, Field(min_length=1, max_length=128, examples=["OCR_EMBEDDING_SIS"])]
+    """Names the protocol."""
     input_ref: LooseReference
-    #: where the caller wants the last step's output
+    """The document to start from."""
     output_ref: LooseReference
-    #: parameters of the steps: one key a step, or flat for a protocol of one step
+    """Where the caller wants the last step's output."""
     payload: dict[str, Any]
-    #: "1.0"; any 1.x is taken
-    schema_version: Annotated[str, Field(pattern=r"^\d+\.\d+$")]
+    """Parameters of the steps: one key a step, or flat for a protocol of one step."""
+    schema_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$", max_length=16, examples=["1.0"])]
+    """`1.0`; any 1.x is taken."""
 
-    #: BURST spreads one tenant's documents over the lanes and needs `doc_id`; None: the configured default
-    mode: Annotated[Literal["DEFAULT", "BURST"] | None, BeforeValidator(_mode_from_older_name)] = None
-    #: two requests with the same key are one job; None: the body's own hash is the key
-    idempotency_key: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    doc_id: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    mode: Annotated[
+        Literal["DEFAULT", "BURST"] | None,
+        BeforeValidator(_mode_from_older_name, json_schema_input_type=Literal["DEFAULT", "BURST", "SAFE"] | None),
+    ] = None
+    """BURST spreads one tenant's documents over the lanes and needs `doc_id`; SAFE is an older name of DEFAULT; null:
+    the configured default."""
+    idempotency_key: Annotated[_Line, Field(min_length=1, max_length=512)] | None = None
+    """Two requests with the same key are one job; null: the body's own hash is the key."""
+    doc_id: Annotated[_Word, Field(min_length=1, max_length=512)] | None = None
+    """Which document of the tenant's it is."""
     callback_urls: CallbackUrls | None = None
-    correlation_id: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    #: W3C Trace Context, passed through to the services
+    correlation_id: Annotated[_Line, Field(min_length=1, max_length=128)] | None = None
+    """Stands in every log line, message and answer about the job; null: the request's `X-Correlation-Id`."""
     traceparent: Annotated[str, Field(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")] | None = None
+    """W3C Trace Context, passed through to the services."""
     priority: Literal["low", "normal", "high", "emergency"] = "normal"
-    #: ids of jobs that must have succeeded first
-    dependencies: Annotated[list[str], Field(max_length=100)] = Field(default_factory=list)
+    dependencies: Annotated[list[str], Field(max_length=100, json_schema_extra={"maxItems": 0})] = Field(
+        default_factory=list
+    )
+    """Ids of jobs that must have succeeded first; not supported by this version, so it must be empty."""
     labels: Annotated[dict[str, str], Field(max_length=32)] = Field(default_factory=dict)
-    requested_by: Annotated[str, Field(max_length=256)] | None = None
-    requested_at: AwareDatetime | None = None
-    source: Annotated[str, Field(max_length=256)] | None = None
-
-    @field_validator("tenant_id", "doc_id", "idempotency_key", "correlation_id", "requested_by", "source")
-    @classmethod
-    def _one_line(cls, value: str | None) -> str | None:
-        if value is not None and _CONTROL.search(value):
-            raise ValueError("must not contain control characters")
-        return value
-
-    @field_validator("tenant_id", "doc_id")
-    @classmethod
-    def _not_blank(cls, value: str | None) -> str | None:
-        if value is not None and not value.strip():
-            raise ValueError("must not be blank")
-        return value
+    """For filters of lists."""
+    requested_by: Annotated[_Line, Field(max_length=256)] | None = None
+    requested_at: GivenInstant | None = None
+    """When the caller was asked; null: when LUCIUS was."""
+    source: Annotated[_Line, Field(max_length=256)] | None = None
+    """Where the request came from, in the caller's words."""
 
     @field_validator("schema_version")
     @classmethod
@@ -91,12 +114,3 @@ class Envelope(BaseModel):
         if value.split(".")[0] != SCHEMA_MAJOR:
             raise ValueError(f'is not supported: this service takes "{SCHEMA_MAJOR}.x"')
         return value
-
-
-class Accepted(BaseModel):
-    """The 202 body."""
-
-    jobId: str
-    status: str
-    links: dict[str, str]
-    created_at: datetime

@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+MAX_URI = 2048
+
+_HOST = "[A-Za-z0-9._-]+"
+_PORT = "(?::(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?"
+#: no space, control character or backslash
+_REST = r"(?:[/?#][^\x00-\x20\x7f\\]*)?"
+
+
+def uri_pattern(schemes: Iterable[str], hosts: Iterable[str] = ()) -> str:
+    """A regular expression, in the grammar that ECMA 262 and Python share, of URIs that a policy takes.
+
+    `shared.core.references` decides; it also takes schemes and hosts in capitals, and IPv6 addresses.
+    """
+    host = "|".join(re.escape(host).replace(r"\-", "-") for host in sorted(hosts))
+    host = f"(?:{host})" if host else _HOST
+    plain = "|".join(sorted(set(schemes) - {"abfss"}))
+    ways = [f"(?:{plain})://"] if plain else []
+    ways += ["abfss://(?:[A-Za-z0-9-]+@)?"] if "abfss" in schemes else []
+    return f"^(?:{'|'.join(ways)}){host}{_PORT}{_REST}$"
 
 
 class Reference(BaseModel):
     """`{"uri": ...}`; what else a caller puts beside `uri` is passed on untouched."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
-    #: absolute URI; which schemes and hosts are allowed is policy, checked by `shared.core.references`
-    uri: Annotated[str, Field(min_length=1, max_length=2048)]
+    uri: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_URI,
+            examples=["https://account.blob.core.windows.net/documents/lease.pdf"],
+        ),
+    ]
+    """An absolute URI; which schemes and hosts are allowed is policy."""
 
 
 def _from_string(value: Any) -> Any:
@@ -21,4 +50,4 @@ def _from_string(value: Any) -> Any:
 
 
 #: CONTRACT "Envelope": a bare string is taken as a reference
-LooseReference = Annotated[Reference, BeforeValidator(_from_string)]
+LooseReference = Annotated[Reference, BeforeValidator(_from_string, json_schema_input_type=Reference | str)]

@@ -1,0 +1,40 @@
+"""What a request would become."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from shared.contracts.answers.answer import Answer
+
+
+class DryRoute(Answer):
+    """Where its directives would go."""
+
+    lane: int
+    topic: str
+    routing_key_used: str
+    resolved_mode: Literal["DEFAULT", "BURST"]
+    decision_source: str
+
+
+class DryIdempotency(Answer):
+    """Whether the request is a job already."""
+
+    claim: str
+    verdict: Literal["NEW", "DUPLICATE", "CONFLICT"]
+    jobId: str | None = None
+    """The job that it is, or that has its key."""
+
+
+class DryRun(Answer):
+    """All that a POST would decide; nothing was written."""
+
+    dryRun: Literal[True]
+    tenant: str
+    """As it is compared: trimmed and lower-cased."""
+    protocol_id: str
+    protocol_version: int
+    route: DryRoute
+    idempotency: DryIdempotency
+    directives: list[dict[str, Any]]
+    """The directive of each step, without what only an attempt has."""

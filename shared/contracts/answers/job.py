@@ -1,0 +1,154 @@
+"""A job, and a line of a list of jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from shared.contracts.answers.answer import Answer, Cursor, Instant, JobId
+from shared.contracts.answers.event import Event
+from shared.contracts.answers.step import Step
+from shared.contracts.reference import Reference
+
+JobStatusName = Literal[
+    "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
+]
+#: of a job that never came to be, the mode is empty
+ModeName = Literal["DEFAULT", "BURST", ""]
+
+
+class JobLinks(Answer):
+    """Paths of this API about the job."""
+
+    self: Annotated[str, Field(examples=["/v1/jobs/job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
+    steps: str
+    events: str
+    cancel: str
+    """For POST."""
+
+
+class Accepted(Answer):
+    """A job that is there now, or was there already."""
+
+    jobId: JobId
+    status: JobStatusName
+    links: JobLinks
+    created_at: Instant
+
+
+class Job(Answer):
+    """A job and its steps, as the ledger says."""
+
+    jobId: JobId
+    tenant_id: Annotated[str, Field(examples=["tenant_a"])]
+    protocol_id: Annotated[str, Field(examples=["ocr_embedding_sis"])]
+    protocol_version: int
+    """The version that the job began with and keeps."""
+    protocol_digest: str
+    """SHA-256 of that version."""
+    request_type: Annotated[str, Field(examples=["OCR_EMBEDDING_SIS"])]
+    schema_version: Annotated[str, Field(examples=["1.0"])]
+    mode: ModeName
+    """How its directives are spread over the lanes."""
+    status: JobStatusName
+    instance_id: str
+    """The orchestration that moves it."""
+    idempotency_key: str | None
+    idempotency_hash: str
+    """What makes a request the same: of the key, else of the body."""
+    payload_digest: str
+    input_ref: Reference
+    output_ref: Reference
+    doc_id: str | None
+    correlation_id: str
+    traceparent: str | None
+    priority: str
+    labels: dict[str, str]
+    callback_urls: dict[str, str]
+    requested_by: str | None
+    requested_at: Instant
+    source: str | None
+    current_step_id: str
+    current_step_index: int
+    attempts_total: int
+    """Attempts of all steps together."""
+    error_code: Annotated[str | None, Field(examples=["ATTEMPTS_EXHAUSTED"])]
+    error_message: str | None
+    final_output: Reference | None
+    """Where the result is, once it SUCCEEDED."""
+    deadline_at: Instant | None
+    """The job's total time limit; null: it has none."""
+    first_ack_at: Instant | None
+    paused_at: Instant | None
+    drained_at: Instant | None
+    """PAUSED only: since when nothing has been in flight."""
+    redrive_of: str | None
+    """The job that this one took up again."""
+    redriven_by: str | None
+    """The job that took this one up again."""
+    event_seq: int
+    """Number of its last event."""
+    created_at: Instant
+    updated_at: Instant
+    completed_at: Instant | None
+    steps: list[Step]
+    links: JobLinks
+    as_of: Event | None = None
+    """Only with `asOf`: the event after which the job was like this."""
+
+
+class JobLine(Answer):
+    """A job in a list."""
+
+    jobId: JobId
+    tenant_id: str
+    request_type: str
+    status: JobStatusName
+    current_step_id: str | None
+    """Null once the job has ended."""
+    labels: dict[str, str]
+    created_at: Instant
+    links: JobLinks
+
+
+class JobPage(Answer):
+    """Jobs, newest first. A page may be short, or empty, and still have a `next`."""
+
+    jobs: list[JobLine]
+    next: Cursor
+
+
+class DeadLetterLinks(JobLinks):
+    """Paths of this API about the job that failed."""
+
+    redrive: str
+    """For POST."""
+
+
+class DeadLetter(Answer):
+    """A job that failed for good: where, why, and what became of it."""
+
+    jobId: JobId
+    tenant_id: str
+    request_type: str
+    status: JobStatusName
+    error_code: str | None
+    error_message: str | None
+    failed_step_id: str
+    last_error_code: str | None
+    """What the service said last."""
+    attempts_total: int
+    redrive_of: str | None
+    redriven_by: str | None
+    labels: dict[str, str]
+    created_at: Instant
+    completed_at: Instant | None
+    links: DeadLetterLinks
+
+
+class DeadLetterPage(Answer):
+    """Jobs that are FAILED_FINAL, newest first."""
+
+    deadletters: list[DeadLetter]
+    next: Cursor

@@ -1,0 +1,54 @@
+"""What a caller can ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.contracts.answers.answer import Answer, Cursor
+
+
+class Backoffs(Answer):
+    """Seconds before the next try, per cause; the last entry repeats."""
+
+    dispatch: list[float] | None = None
+    ack: list[float] | None = None
+    execution: list[float] | None = None
+
+
+class ProtocolStep(Answer):
+    """A step of a protocol; a timing that is absent is the app's default."""
+
+    step_id: str
+    step_type: str
+    service: str
+    payload_schema: dict[str, Any] | None = None
+    """JSON Schema of the step's part of the payload; absent: any object."""
+    ack_timeout_s: float | None = None
+    lease_s: float | None = None
+    heartbeat_cadence_s: float | None = None
+    max_attempts: int | None = None
+    total_timeout_s: float | None = None
+    backoffs: Backoffs | None = None
+
+
+class Protocol(Answer):
+    """The ordered steps of a request type."""
+
+    protocol_id: str
+    version: int
+    request_type: str
+    """What an envelope names."""
+    description: str | None = None
+    total_timeout_s: float | None = None
+    steps: list[ProtocolStep]
+    parallel: list[list[str]] | None = None
+    """Groups of neighbouring steps that run at the same time."""
+    digest: str
+    """SHA-256 of the definition and its schemas."""
+
+
+class ProtocolPage(Answer):
+    """Every protocol there is."""
+
+    protocols: list[Protocol]
+    next: Cursor

@@ -1,0 +1,25 @@
+"""What a sweep did."""
+
+from __future__ import annotations
+
+from shared.contracts.answers.answer import Answer, JobId
+
+
+class SweepAction(Answer):
+    """One repair."""
+
+    jobId: JobId
+    action: str
+
+
+class Reconciled(Answer):
+    """What the sweeper did, or with `dryRun` would do."""
+
+    dryRun: bool
+    looked_at: int
+    """Jobs whose time to be looked at had come."""
+    dead_replies: int
+    """Replies taken from the dead-letter queues."""
+    actions: list[SweepAction]
+    more: bool
+    """A bound was reached: ask again for the rest."""

@@ -1,0 +1,51 @@
+"""A message that no job could take."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from shared.contracts.answers.answer import Answer, Cursor, Instant
+
+
+class RejectedLine(Answer):
+    """A rejected message in a list, without its body."""
+
+    id: Annotated[str, Field(examples=["rej_1769508120000_0123456789abcdef01234567"])]
+    """The same for every delivery of the message."""
+    received_at: Instant
+    reason: Annotated[str, Field(examples=["UNKNOWN_JOB"])]
+    detail: str
+    lane: int
+    message_id: str
+    sequence_number: int
+    delivery_count: int
+    redriven_at: Instant | None
+    """When a job took it after all."""
+    redriven_outcome: str | None
+    """What came of that: APPLIED, or IGNORED and why."""
+
+
+class RejectedPage(Answer):
+    """Rejected messages, newest first."""
+
+    rejected: list[RejectedLine]
+    next: Cursor
+
+
+class WhatIf(Answer):
+    """What a redrive would do now."""
+
+    outcome: str
+    """MOVED, IGNORED, REFUSED or REJECTED."""
+    why: str | None
+
+
+class RejectedMessage(RejectedLine):
+    """A rejected message, whole."""
+
+    body: str
+    """The message's text; bytes that are no UTF-8 stand as escapes."""
+    what_if: WhatIf | None = None
+    """Only where the message is read."""

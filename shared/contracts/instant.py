@@ -1,0 +1,27 @@
+"""An instant that a caller names."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BeforeValidator, Field
+
+#: the ledger's tables hold no instant before 1601, and nothing of ours happens before 2000
+PATTERN = r"^2[01][0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})$"
+
+_FORM = re.compile(PATTERN.removesuffix("$"))
+
+
+def _is_rfc3339(value: Any) -> Any:
+    if not isinstance(value, str) or _FORM.fullmatch(value) is None:
+        raise ValueError("must be an instant of RFC 3339 between 2000 and 2200, for example 2026-01-27T10:00:00Z")
+    return value
+
+
+#: RFC 3339 with its zone; no number, and none of the many other forms that parsers take
+GivenInstant = Annotated[
+    AwareDatetime,
+    BeforeValidator(_is_rfc3339),
+    Field(json_schema_extra={"pattern": PATTERN}, examples=["2026-01-27T10:00:00Z"]),
+]

@@ -1,0 +1,48 @@
+"""JSON Schemas (draft 2020-12) of the models, as documents of ours show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
+
+Json = dict[str, Any]
+
+#: as others read what we write, or write what we read
+Way = Literal["read", "write"]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _Plain(GenerateJsonSchema):
+    """Without titles that only repeat the names of fields, and without defaults that only say "may be left out"."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def default_schema(self, schema: Any) -> Json:
+        told = super().default_schema(schema)
+        if told.get("default", ...) is None:
+            del told["default"]
+        return told
+
+
+def schemas(
+    models: Sequence[tuple[type[BaseModel], Literal["read", "write"]]],
+    ref_template: str = "#/components/schemas/{model}",
+) -> Json:
+    """The schema of every model and of those that it names, by model name."""
+    modes: dict[str, JsonSchemaMode] = {"read": "serialization", "write": "validation"}
+    _, told = models_json_schema(
+        [(model, modes[way]) for model, way in models], ref_template=ref_template, schema_generator=_Plain
+    )
+    found: Json = told.get("$defs", {})
+    return found
+
+
+def schema(model: type[BaseModel], way: Way) -> Json:
+    """One model's schema, whole."""
+    mode: JsonSchemaMode = "serialization" if way == "read" else "validation"
+    return model.model_json_schema(mode=mode, schema_generator=_Plain)

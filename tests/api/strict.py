@@ -1,0 +1,29 @@
+"""Models held against the bodies that the app really makes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jsonschema import Draft202012Validator, FormatChecker
+from pydantic import BaseModel
+
+from shared.contracts.json_schema import schema
+
+
+def misfits(model: type[BaseModel], body: Any) -> list[str]:
+    """Where `body`, as it goes over the wire, is not what `model` says: also members that the model does not know."""
+    closed = _closed(schema(model, "read"))
+    validator = Draft202012Validator(closed, format_checker=FormatChecker())
+    errors = validator.iter_errors(json.loads(json.dumps(body)))
+    return [f"{'.'.join(map(str, error.absolute_path))}: {error.message}" for error in errors]
+
+
+def _closed(node: Any) -> Any:
+    """The schema with every object closed that is not open on purpose."""
+    if isinstance(node, dict):
+        told = {name: _closed(each) for name, each in node.items()}
+        if "properties" in node and node.get("type") == "object":
+            told.setdefault("additionalProperties", False)
+        return told
+    return [_closed(each) for each in node] if isinstance(node, list) else node
