@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from shared.core.citation import MOVELESS, Cited, cite
 from shared.core.history import event_hash
 from shared.core.job import Event, Job, Record, Step
 from shared.core.states import JobStatus, StepStatus
@@ -59,6 +60,20 @@ def check_link(previous: Event | None, event: Event) -> None:
     assert event.seq == seq + 1, f"event {seq + 1} is missing"
     assert event.prev_hash == link, f"event {event.seq} hangs on another"
     assert event.hash == event_hash(vars(event)), f"event {event.seq} was changed"
+
+
+def check_citation(event: Event, after: Record) -> tuple[Cited, ...]:
+    """The rows that a move cites lead from end to end. Raises AssertionError."""
+    rows = cite(event, after)
+    assert bool(rows) is (event.type not in MOVELESS), f"{event.type} cites {len(rows)} rows"
+    ends = {"job": (event.job_from, event.job_to), "step": (event.from_status, event.to_status)}
+    for machine, (before, to) in ends.items():
+        at = before
+        for row in (row for row in rows if row.machine == machine):
+            assert row.state == at, f"{event.type} cites a row of {row.state}, and the {machine} was {at}"
+            at = row.to
+        assert at == to, f"{event.type} led the {machine} to {to}, and its rows lead to {at}"
+    return rows
 
 
 def rows_of(record: Record) -> Rows:

@@ -35,7 +35,7 @@ from shared.core.routing import route
 from shared.core.states import StepStatus
 from tests.jobs import DEFAULTS, START, envelope, registry
 from tests.model import reference
-from tests.model.invariants import check_link, check_move, fold, rows_of
+from tests.model.invariants import check_citation, check_link, check_move, fold, rows_of
 from tests.model.reference import IN_FLIGHT, Model, ModelStep, Rules
 
 #: the EVENT rows that each answer of the model stands for
@@ -194,6 +194,7 @@ class Pair:
         for event in outcome.events:
             check_link(self.head, event)
             self.head = event
+            check_citation(event, after)
             if self.folded is not None and outcome.moved:
                 fold(self.folded, event)
         if outcome.moved and self.folded is not None:

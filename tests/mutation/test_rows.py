@@ -7,6 +7,7 @@ from collections import defaultdict
 import pytest
 
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
+from tests.model.invariants import check_citation
 from tests.model.walk import SHAPES, Edge, walk
 from tests.mutation.mutants import Mutant, Place, mutants, watched
 
@@ -23,7 +24,11 @@ def cases() -> Cases:
     for edge in (edge for shape in SHAPES for edge in walk(shape).edges):
         places: set[Place] = set()
         with watched(places.add):
-            edge.run()
+            after = edge.run()
+        if after.head is not edge.pair.head:
+            # what explain would cite of this move is among what decided it
+            cited = check_citation(after.head, after.record)
+            assert {(row.machine, row.state, row.event) for row in cited} <= places
         for place in places:
             found[place].append(edge)
     return found

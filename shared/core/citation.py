@@ -1,0 +1,109 @@
+"""Which rows of the transition tables a move used, told by its EVENT row (FEATURES N2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared.core.job import Event, Record
+from shared.core.states import JobStatus, StepStatus
+from shared.core.transitions import JOB_TABLE, STEP_TABLE, JobEvent, StepEvent
+
+#: EVENT rows that tell of something and move nothing
+MOVELESS = frozenset({"REPLY_IGNORED", "REPAIRED", "JOB_REDRIVEN", "JOB_CREATED", "JOB_WITHDRAWN"})
+
+#: of an attempt's end, by where its step stands then; one that was cancelled with its job had failed for now
+_ENDS = {
+    StepStatus.SUCCEEDED: StepEvent.SUCCEED,
+    StepStatus.FAILED_RETRY: StepEvent.FAIL_RETRY,
+    StepStatus.CANCELLED: StepEvent.FAIL_RETRY,
+    StepStatus.FAILED_FINAL: StepEvent.FAIL_FINAL,
+}
+_STEP_EVENTS = {
+    "ATTEMPT_RECORDED": StepEvent.RECORD,
+    "LEASE_RENEWED": StepEvent.RENEW,
+    "LANE_BACKLOG": StepEvent.LANE_BACKLOG,
+    "ACK": StepEvent.ACK,
+    "HEARTBEAT": StepEvent.HEARTBEAT,
+}
+#: of a control, by where the job stands then
+_CONTROLS = {
+    JobStatus.CANCELLING: JobEvent.CANCEL,
+    JobStatus.CANCELLED: JobEvent.CANCEL_IDLE,
+    JobStatus.PAUSING: JobEvent.PAUSE,
+    JobStatus.PAUSED: JobEvent.PAUSE_IDLE,
+    JobStatus.QUEUED: JobEvent.RESUME_UNACKED,
+    JobStatus.IN_PROGRESS: JobEvent.RESUME_ACKED,
+}
+_JOB_EVENTS = {
+    "ATTEMPT_RECORDED": JobEvent.ATTEMPT_RECORDED,
+    "ORCHESTRATION_RESTARTED": JobEvent.RESTART,
+    "ORCHESTRATION_FAILED": JobEvent.ORCHESTRATION_FAILED,
+}
+
+
+@dataclass(frozen=True)
+class Cited:
+    """One row of a table: in `state`, `event` leads to `to`, by the rule that `source` names."""
+
+    #: "job" or "step"
+    machine: str
+    state: str
+    event: str
+    to: str
+    source: str
+
+
+def cite(event: Event, after: Record) -> tuple[Cited, ...]:
+    """The rows that led from before `event` to `after`, the step's first; none where nothing moved.
+
+    `after` is the job as the event left it, or as it is while nothing has moved since.
+    """
+    if event.type in MOVELESS:
+        return ()
+    found: list[Cited] = []
+    if event.from_status is not None and event.to_status is not None:
+        found += _walk("step", STEP_TABLE, StepStatus(event.from_status), _step_events(event))
+    if event.job_from is not None:
+        found += _walk("job", JOB_TABLE, JobStatus(event.job_from), _job_events(event, after))
+    return tuple(found)
+
+
+def _walk(machine: str, table: Mapping[Any, Mapping[Any, Any]], state: Any, events: Iterator[Any]) -> Iterator[Cited]:
+    for event in events:
+        row = table[state][event]
+        yield Cited(machine, str(state), str(event), row.to, row.source)
+        state = type(state)(row.to)
+
+
+def _step_events(event: Event) -> Iterator[StepEvent]:
+    to = StepStatus(event.to_status or "")
+    if event.type == "PUBLISH_FAILED" and to is StepStatus.INITIATED:
+        yield StepEvent.RENEW
+    elif event.type in _STEP_EVENTS:
+        yield _STEP_EVENTS[event.type]
+    elif to in _ENDS:
+        yield _ENDS[to]
+        if to is StepStatus.CANCELLED:
+            yield StepEvent.CANCEL
+
+
+def _job_events(event: Event, after: Record) -> Iterator[JobEvent]:
+    if event.type in _JOB_EVENTS:
+        yield _JOB_EVENTS[event.type]
+    elif event.type.endswith("_REQUESTED"):
+        yield _CONTROLS[JobStatus(event.job_to)]
+    if event.type in ("ACK", "RESULT") or (event.type == "HEARTBEAT" and event.from_status != StepStatus.PROCESSING):
+        yield JobEvent.ACKED
+    if event.type in _STEP_EVENTS or event.to_status is None:
+        return
+    match StepStatus(event.to_status):
+        case StepStatus.SUCCEEDED if all(step.status is StepStatus.SUCCEEDED for step in after.steps):
+            yield JobEvent.LAST_STEP_SUCCEEDED
+        case StepStatus.SUCCEEDED:
+            yield JobEvent.SIBLINGS_IN_FLIGHT if after.in_flight else JobEvent.STEP_SUCCEEDED
+        case StepStatus.FAILED_RETRY | StepStatus.CANCELLED:
+            yield JobEvent.SIBLINGS_IN_FLIGHT if after.in_flight else JobEvent.STEP_FAILED_RETRY
+        case StepStatus.FAILED_FINAL:
+            yield JobEvent.SIBLINGS_IN_FLIGHT if after.in_flight else JobEvent.STEP_FAILED_FINAL
