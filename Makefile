@@ -22,8 +22,8 @@ demo: setup ## put real documents through OCR, EMBEDDING and SIS; DOCS="a.pdf b.
 up: setup ## serve until Ctrl-C: API 7071, bus 5672 (admin 5300), Azurite 10000-10002
 	@$(PY) -m emulator up
 
-test: setup ## set up and run every test
-	@$(PY) -m pytest -q -m "not long"
+test: setup ## set up and run every test, on every core
+	@$(PY) -m pytest -q -m "not long" -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 test-long: setup ## the tests of sizes and times that are too long for `make test`
 	@$(PY) -m pytest -q -m long --timeout 3600

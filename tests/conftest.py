@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests import running_stack
 from tests.running_stack import RunningStack
 
+_TESTS = Path(__file__).parent
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, help="this one seed of the simulation, with its histories, or of the chaos")
     parser.addoption("--seeds", type=int, default=20_000, help="how many seeds the long simulation runs")
+
+
+#: folders whose modules take longest: begun first, so that no core waits for the last of them
+_LONGEST_FIRST = ("simulation", "stack", "chaos", "model", "platform_service", "mutation")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def rank(item: pytest.Item) -> int:
+        folder = item.path.relative_to(_TESTS).parts[0]
+        return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
+
+    items.sort(key=rank)
 
 
 @pytest.fixture(scope="session")
