@@ -5,9 +5,9 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
-from shared.core.explain import explain
 from shared.core.view import event_view, job_view, step_view
 from shared.errors import Refusal
+from shared.operations.explain_job import explain_job
 from shared.operations.list_jobs import list_jobs
 from shared.ports import Stored
 from shared.wiring import Wiring
@@ -58,7 +58,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @answers_problems
     async def job_explain(req: func.HttpRequest) -> func.HttpResponse:
         stored = await _job(wiring, req)
-        return answer(req, explain(stored.record, wiring.context().clock.now()))
+        return answer(req, await explain_job(wiring.context(), stored.record))
 
     @bp.function_name("jobs_list")
     @bp.route(route="v1/jobs", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)

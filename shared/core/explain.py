@@ -1,24 +1,30 @@
 """Why a job is where it is, in one paragraph, and what would happen next (FEATURES E6, N2).
 
-Pure: the "what if" answers come from the same `apply` that decides for real, on the same rows.
+Pure: the "what if" answers come from the same `apply` that decides for real, on the same rows. Each names the rows
+of the transition tables that it would use, as the last move names those that it used.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from shared.contracts.messages import Reply
+from shared.core.citation import cite
 from shared.core.decide import apply
 from shared.core.history import Cause
-from shared.core.job import Record, Step
+from shared.core.job import Event, Record, Step
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed, Occurrence, RecordAttempt, ReplyArrived
-from shared.core.outcome import OutcomeKind
+from shared.core.outcome import Outcome, OutcomeKind
 from shared.core.states import JobStatus, StepStatus
 
 
-def explain(record: Record, now: datetime) -> dict[str, Any]:
-    """`{"text", "waits_for", "since", "until", "then", "what_if"}`; instants as ISO text, None where there is none."""
+def explain(record: Record, now: datetime, last: Event | None = None) -> dict[str, Any]:
+    """`{"text", "waits_for", "gate", "since", "until", "then", "brought_here", "what_if", "rows_if"}`.
+
+    `last` is the event of the job's last move. Instants are ISO text; None where there is none.
+    """
     job = record.job
     step = next(iter(record.open_steps), None)
     if job.status.terminal or step is None:
@@ -28,16 +34,51 @@ def explain(record: Record, now: datetime) -> dict[str, Any]:
         since, waits_for, until, then = _waiting(record, step, now)
         told = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}"
         told += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
+    came = _brought_here(record, last) if last is not None else None
+    if came is not None and came["rows"]:
+        rows = ", ".join(f"{row['machine']} {row['state']} on {row['event']}" for row in came["rows"])
+        told += f" Event {came['seq']} brought it here by {rows} ({came['rows'][0]['source']})."
+    outcomes = {} if job.status.terminal or step is None else _what_if(record, step, now)
     return {
         "jobId": job.job_id,
         "status": job.status.value,
         "text": f"{told} {then}",
         "waits_for": waits_for,
+        "gate": _gate(record, step),
         "since": _iso(since),
         "until": _iso(until),
         "then": then,
-        "what_if": {} if job.status.terminal or step is None else _what_if(record, step, now),
+        "brought_here": came,
+        "what_if": {name: _words(step, outcome) for name, outcome in outcomes.items() if step is not None},
+        "rows_if": {
+            name: _rows(outcome.events[0], outcome.record) for name, outcome in outcomes.items() if outcome.moved
+        },
     }
+
+
+def _brought_here(record: Record, last: Event) -> dict[str, Any]:
+    """The last move: its EVENT row, and the rows of the transition tables that decided it."""
+    return {
+        "seq": last.seq,
+        "type": last.type,
+        "at": _iso(last.at),
+        "stepId": last.step_id,
+        "actor": last.actor,
+        "source": last.source,
+        "reason": last.reason,
+        "rows": _rows(last, record),
+    }
+
+
+def _rows(event: Event, after: Record) -> list[dict[str, str]]:
+    return [asdict(row) for row in cite(event, after)]
+
+
+def _gate(record: Record, step: Step | None) -> str | None:
+    """What holds the job back though nothing has failed; None: nothing does."""
+    if record.job.status is JobStatus.PAUSED:
+        return "PAUSED"
+    return "LANE_BACKLOG" if step is not None and step.status.in_flight and step.backlog_since is not None else None
 
 
 def _ended(record: Record) -> str:
@@ -87,7 +128,7 @@ def _after_failure(record: Record, step: Step, what: str, backoffs: tuple[float,
     return f"If no {what} comes by then, attempt {step.attempt_no + 1} follows after about {wait_s:g} s."
 
 
-def _what_if(record: Record, step: Step, now: datetime) -> dict[str, str]:
+def _what_if(record: Record, step: Step, now: datetime) -> dict[str, Outcome]:
     """What each possible next occurrence would do, by a dry `apply`."""
     after = max(now, step.lease_expires_at or now, step.due_at or now)
     tried: dict[str, tuple[Occurrence, datetime]] = {"dispatch": (RecordAttempt(step.step_id), after)}
@@ -103,7 +144,10 @@ def _what_if(record: Record, step: Step, now: datetime) -> dict[str, str]:
         tried["deadline"] = (DeadlinePassed(step.step_id, step.attempt_no), after)
     for kind in ControlKind:
         tried[kind.value.lower()] = (Control(kind), now)
-    return {name: _outcome(record, step, occurrence, at) for name, (occurrence, at) in tried.items()}
+    return {
+        name: apply(record, occurrence, Cause(cause_id="what-if", actor="nobody", source="explain", at=at))
+        for name, (occurrence, at) in tried.items()
+    }
 
 
 def _reply(record: Record, step: Step, fields: dict[str, str]) -> Reply:
@@ -119,8 +163,7 @@ def _reply(record: Record, step: Step, fields: dict[str, str]) -> Reply:
     )
 
 
-def _outcome(record: Record, step: Step, occurrence: Occurrence, at: datetime) -> str:
-    outcome = apply(record, occurrence, Cause(cause_id="what-if", actor="nobody", source="explain", at=at))
+def _words(step: Step, outcome: Outcome) -> str:
     if outcome.kind is not OutcomeKind.MOVED:
         return f"{outcome.kind}: {outcome.why}"
     moved = outcome.record.step(step.step_id)

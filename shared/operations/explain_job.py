@@ -1,0 +1,30 @@
+"""Why a job is where it is, with the event that brought it there (FEATURES E6, N2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.core.citation import MOVELESS
+from shared.core.explain import explain
+from shared.core.job import Event, Record
+from shared.operations.context import Context
+
+#: events read at a time, from the newest back: of one attempt at most 20 are mere records of late replies
+_PAGE = 50
+
+
+async def explain_job(context: Context, record: Record) -> dict[str, Any]:
+    """Raises LedgerUnavailable."""
+    return explain(record, context.clock.now(), await _last_move(context, record))
+
+
+async def _last_move(context: Context, record: Record) -> Event | None:
+    """The newest event that moved the job; what came after `record` was read is left out."""
+    end = record.job.event_seq
+    while end > 0:
+        start = max(0, end - _PAGE)
+        for event in reversed(await context.ledger.events(record.job.job_id, after_seq=start, limit=end - start)):
+            if event.type == "JOB_CREATED" or event.type not in MOVELESS:
+                return event
+        end = start
+    return None

@@ -1,0 +1,52 @@
+from shared.core.states import JobStatus
+from shared.operations.explain_job import explain_job
+from tests.operations.conftest import World
+from tests.operations.test_running import dispatch, service_says, settle, submitted
+
+
+async def test_the_row_that_brought_it_here_is_cited_past_all_late_replies(world: World) -> None:
+    """Sixty late replies and more later, the last move is still the ACK, with its row and who sent it."""
+    job_id = await submitted(world)
+    created = await explain_job(world.context, await world.job(job_id))
+    assert (created["brought_here"]["type"], created["brought_here"]["rows"]) == ("JOB_CREATED", [])
+    await dispatch(world, job_id)
+    await service_says(world, job_id, "ACK", 1)
+    for number in range(60):
+        # twenty an attempt are recorded
+        await service_says(world, job_id, "RESULT", 2 + number, attempt_no=2 + number // 20, lease_id="another")
+    record = await world.job(job_id)
+    assert record.job.event_seq > 60
+    told = await explain_job(world.context, record)
+    came = told["brought_here"]
+    assert (came["seq"], came["type"], came["actor"], came["source"]) == (3, "ACK", "service:ocr", "bus")
+    assert came["rows"] == [
+        {"machine": "step", "state": "INITIATED", "event": "ACK", "to": "PROCESSING", "source": "S0 19.2: ACK"},
+        {"machine": "job", "state": "QUEUED", "event": "ACKED", "to": "IN_PROGRESS", "source": "S0 19.1: on first ACK"},
+    ]
+    assert "Event 3 brought it here by step INITIATED on ACK, job QUEUED on ACKED (S0 19.2: ACK)." in told["text"]
+
+
+async def test_each_possible_event_names_its_rows(world: World) -> None:
+    """What would move cites where it leads; what would not says why, and cites nothing."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    told = await explain_job(world.context, await world.job(job_id))
+    assert set(told["rows_if"]) < set(told["what_if"])
+    for name, rows in told["rows_if"].items():
+        step, job = (part.split(" ")[1] for part in told["what_if"][name].split(", "))
+        ends = {row["machine"]: row["to"] for row in rows}
+        assert (ends.get("step", step), ends.get("job", job)) == (step, job), name
+    assert told["what_if"]["dispatch"] == "REFUSED: RECORD_IN_INITIATED"
+    assert told["what_if"]["deadline"] == "step FAILED_RETRY, job QUEUED"
+    assert (await world.job(job_id)).job.status is JobStatus.QUEUED
+
+
+async def test_our_own_backlog_is_named_as_the_gate(world: World) -> None:
+    """While the lane is full the job waits for us, not for its service."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    assert (await explain_job(world.context, await world.job(job_id)))["gate"] is None
+    world.lanes.directives = True
+    world.clock.advance(30)
+    await settle(world, job_id)
+    assert (await explain_job(world.context, await world.job(job_id)))["gate"] == "LANE_BACKLOG"
