@@ -10,10 +10,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """`RetryOptions` of the SDK: the first interval repeats, there is no backoff."""
+    """The SDK's `RetryOptions` let the first interval repeat; those of an HTTP call may let it grow."""
 
     interval: timedelta
     max_attempts: int
+    backoff: float = 1.0
+    longest: timedelta = timedelta(days=6)
+
+    def delay(self, attempts: int) -> timedelta:
+        """Until the next attempt; nothing after the last one (DurableTask.Core RetryInterceptor)."""
+        if attempts >= self.max_attempts:
+            return timedelta()
+        return timedelta(
+            seconds=min(self.interval.total_seconds() * self.backoff ** (attempts - 1), self.longest.total_seconds())
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +74,11 @@ class SignalEntity:
 
 @dataclass(frozen=True, slots=True)
 class CallHttp:
+    """`polls`: an answer of 202 is followed to its `Location` until there is another answer."""
+
     request: Mapping[str, Any]
+    polls: bool = False
+    retry: Retry | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +19,8 @@ from .errors import (
     WrongStatusError,
 )
 from .events import Event, Instance, Kind, Status
+
+_LOG = logging.getLogger("emulator.durable")
 
 _FORBIDDEN_IN_IDS = frozenset("/\\#?")
 
@@ -75,6 +78,12 @@ class Client:
         with self._store.transaction():
             past = self._store.history(instance_id, old.execution_id)
             kept, children = _rewound(past)
+            if _went_on_after_failure(past):
+                _LOG.warning(
+                    "rewind of %s: its code went on after a call that failed (retries do), which a rewind does not "
+                    "take back: expect it to fail as non-deterministic, as on Azure",
+                    instance_id,
+                )
             self._store.delete_history(instance_id)
             self._store.append_history(instance_id, old.execution_id, 0, kept)
             self._store.put_instance(replace(old, status=Status.RUNNING, output=None, updated_at=now))
@@ -172,5 +181,11 @@ def _rewound(past: Sequence[Event]) -> tuple[list[Event], list[str]]:
     return kept, children
 
 
+def _went_on_after_failure(past: Sequence[Event]) -> bool:
+    first = next((index for index, one in enumerate(past) if one.kind in _FAILED), len(past))
+    return any(one.kind in _DECISIONS for one in past[first:])
+
+
+_DECISIONS = frozenset({Kind.TASK_SCHEDULED, Kind.TIMER_CREATED, Kind.SUB_ORCHESTRATION_CREATED, Kind.EVENT_SENT})
 _FAILED = frozenset({Kind.TASK_FAILED, Kind.SUB_ORCHESTRATION_FAILED})
 _ENDED = _FAILED | {Kind.EXECUTION_COMPLETED}

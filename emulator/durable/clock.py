@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -77,3 +78,16 @@ def parse_stamp(text: str) -> datetime:
     text = text.removesuffix("Z")
     parsed = datetime.fromisoformat(text)
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+
+
+_TIME_SPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,7}))?")
+
+
+def parse_time_span(text: str) -> timedelta:
+    """A .NET TimeSpan, `[d.]hh:mm:ss[.fffffff]`, not negative; `ValueError` if it is none."""
+    found = _TIME_SPAN.fullmatch(text)
+    if found is None:
+        raise ValueError(f"not a time span like 00:05:00: {text!r}")
+    days, hours, minutes, seconds, fraction = found.groups()
+    whole = timedelta(days=int(days or 0), hours=int(hours), minutes=int(minutes), seconds=int(seconds))
+    return whole + timedelta(seconds=float(f"0.{fraction or 0}"))

@@ -21,6 +21,7 @@ from .clock import Clock, parse_stamp, stamp
 from .creation import start_child
 from .decisions import Decision, ScheduleActivity, ScheduleSubOrchestration, ScheduleTimer, SendOperation
 from .events import ActivityTask, Event, Instance, Kind, Message, Status
+from .http_polls import DEFAULT_POLL_INTERVAL
 from .recent import RecentHistories
 from .replay import Outcome, Replay
 from .reports import Reports
@@ -48,8 +49,16 @@ class Episode:
 class Engine:
     """`work_arrived` is called whenever there may be something new to take."""
 
-    def __init__(self, store: Store, clock: Clock, catalog: Catalog, versions: Versions | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        catalog: Catalog,
+        versions: Versions | None = None,
+        poll_interval: timedelta = DEFAULT_POLL_INTERVAL,
+    ) -> None:
         self.store = store
+        self.poll_interval = poll_interval
         self._versions = versions or Versions()
         self.clock = clock
         self.catalog = catalog
@@ -188,7 +197,9 @@ class Engine:
             current = self.store.instance(instance.instance_id)
             if current is None or current.execution_id != instance.execution_id or current.status.is_terminal:
                 return  # purged or replaced meanwhile
-            outcome = Replay(reply, instance.execution_id, self.catalog.problem).run(episode.history)
+            outcome = Replay(reply, instance.execution_id, self.catalog.problem, self.poll_interval).run(
+                episode.history
+            )
             self._report(instance, outcome)
             with self.store.transaction():
                 history = self._commit(episode, reply, outcome)

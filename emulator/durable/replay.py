@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 from .actions import (
     Action,
@@ -31,6 +32,7 @@ from .actions import (
 from .clock import parse_stamp
 from .decisions import Decision, ScheduleActivity, ScheduleSubOrchestration, ScheduleTimer, SendOperation
 from .events import Event, Kind
+from .http_polls import DEFAULT_POLL_INTERVAL, next_poll
 from .stalls import Stall, describe_stall
 
 #: The activity that the extension runs for `call_http`.
@@ -47,6 +49,7 @@ class Await:
     children: list[Await] = field(default_factory=list)
     attempts: int = 0
     in_backoff: bool = False
+    poll: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,15 @@ class Outcome:
 class Replay:
     """Plays a history over an action list. `check` names what is wrong with a function call, or nothing."""
 
-    def __init__(self, reply: Reply, execution_id: str, check: Callable[[Action], str | None]) -> None:
+    def __init__(
+        self,
+        reply: Reply,
+        execution_id: str,
+        check: Callable[[Action], str | None],
+        poll_interval: timedelta = DEFAULT_POLL_INTERVAL,
+    ) -> None:
         self._reply = reply
+        self._poll_interval = poll_interval
         self._actions = reply.actions
         self._execution_id = execution_id
         self._check = check
@@ -143,7 +153,7 @@ class Replay:
             node = self._open.pop(task_id, None)
             if node is None:
                 return  # a cancelled timer, or a result that came twice
-            self._settle(node, failed=event.kind in _FAILURES)
+            self._settle(node, event)
         self._advance()
 
     def _raise(self, event: Event) -> None:
@@ -225,7 +235,7 @@ class Replay:
         if isinstance(action, CallActivity):
             self._unscheduled[task_id] = ScheduleActivity(task_id, action.name, action.input)
         elif isinstance(action, CallHttp):
-            self._unscheduled[task_id] = ScheduleActivity(task_id, HTTP_ACTIVITY, action.request)
+            self._unscheduled[task_id] = ScheduleActivity(task_id, HTTP_ACTIVITY, node.poll or action.request)
         elif isinstance(action, CallSubOrchestration):
             instance_id = action.instance_id or f"{self._execution_id}:{task_id}"
             self._unscheduled[task_id] = ScheduleSubOrchestration(
@@ -238,25 +248,35 @@ class Replay:
         self._unscheduled[task_id] = SendOperation(task_id, entity, operation, text, signal, request)
         return request
 
-    def _settle(self, node: Await, *, failed: bool) -> None:
-        """Answers an open call; a failed one with retry options first waits for its backoff, the last too."""
+    def _settle(self, node: Await, event: Event) -> None:
+        """Answers an open call. Retries and polls of HTTP are timers and calls of the extension's own: the code
+        sees nothing of them but the ids they take."""
         action = node.action
-        retry = action.retry if isinstance(action, CallActivity | CallSubOrchestration) else None
-        if retry is None:
-            self._complete(node)
-        elif node.in_backoff:
+        retry = action.retry if isinstance(action, CallActivity | CallSubOrchestration | CallHttp) else None
+        if node.in_backoff:
             node.in_backoff = False
-            if node.attempts >= retry.max_attempts:
+            if node.poll is not None or (retry is not None and node.attempts < retry.max_attempts):
+                self._call(node)
+            else:
+                self._complete(node)
+        elif event.kind in _FAILURES and retry is not None and node.poll is None:
+            # After the last attempt too: a timer that fires at once, there since a bug of old.
+            self._back_off(node, retry.delay(node.attempts))
+        elif isinstance(action, CallHttp) and action.polls and event.kind is Kind.TASK_COMPLETED:
+            found = next_poll(action.request, event.data["Result"], self._poll_interval)
+            if found is None:
                 self._complete(node)
             else:
-                self._call(node)
-        elif failed:
-            node.in_backoff = True
-            task_id = self._take_id()
-            self._unscheduled[task_id] = ScheduleTimer(task_id, self._current_time() + retry.interval)
-            self._open[task_id] = node
+                node.poll, wait = found
+                self._back_off(node, wait)
         else:
             self._complete(node)
+
+    def _back_off(self, node: Await, wait: timedelta) -> None:
+        node.in_backoff = True
+        task_id = self._take_id()
+        self._unscheduled[task_id] = ScheduleTimer(task_id, self._current_time() + wait)
+        self._open[task_id] = node
 
     def _complete(self, node: Await) -> None:
         node.done = True
@@ -282,7 +302,7 @@ class Replay:
 
 def _describe_open(task_id: int, node: Await) -> str:
     if node.in_backoff:
-        return f"retry timer {task_id}"
+        return f"{'retry' if node.poll is None else 'HTTP poll'} timer {task_id}"
     match node.action:
         case CallActivity(name):
             return f"activity {name} ({task_id})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -70,11 +70,20 @@ class Runner:
     """At most `max_episodes` orchestrator functions and `max_activities` activity functions run at once."""
 
     def __init__(
-        self, engine: Engine, entities: Entities, functions: Functions, *, max_episodes: int, max_activities: int
+        self,
+        engine: Engine,
+        entities: Entities,
+        functions: Functions,
+        *,
+        max_episodes: int,
+        max_activities: int,
+        token_of: Callable[[str], str | None] = lambda resource: None,
     ) -> None:
+        """`token_of` gives the bearer token of a managed identity for a resource."""
         self._engine = engine
         self._entities = entities
         self._functions = functions
+        self._token_of = token_of
         self._episodes = max_episodes
         self._activities = max_activities
         self._batches = 0
@@ -154,7 +163,7 @@ class Runner:
             OrchestratorCall(
                 one.instance.name,
                 one.instance.instance_id,
-                wire.encode_context(one.instance, one.history, one.new_from),
+                wire.encode_context(one.instance, one.history, one.new_from, self._engine.poll_interval),
             )
             for one in batch
         ]
@@ -198,13 +207,13 @@ class Runner:
     async def _run_activity(self, task: ActivityTask) -> None:
         try:
             if task.name == HTTP_ACTIVITY:
-                result = await call_http(task.input or "{}")
+                result = await call_http(task.input or "{}", self._token_of)
             else:
                 result = await self._functions.run_activity(task.name, task.instance_id, task.input)
         except ActivityFailedError as error:
             self._engine.fail_activity(task, error.reason, error.details)
         except HttpCallError as error:
-            self._engine.fail_activity(task, f"Activity function '{task.name}' failed: {error}", "")
+            self._engine.fail_activity(task, str(error), "")
         else:
             self._engine.finish_activity(task, result)
         finally:

@@ -25,8 +25,9 @@ from .actions import (
     WhenAll,
     WhenAny,
 )
-from .clock import parse_stamp
+from .clock import parse_stamp, parse_time_span
 from .events import Event, Instance, Kind
+from .http_polls import DEFAULT_POLL_INTERVAL
 
 #: What stands between the message of a raised orchestrator error and its state.
 OUT_OF_PROC_MARKER = "\n\n$OutOfProcData$:"
@@ -35,9 +36,6 @@ OUT_OF_PROC_MARKER = "\n\n$OutOfProcData$:"
 _MAX_SHORT_TIMER = "6.00:00:00"
 _LONG_TIMER_LEG = "3.00:00:00"
 
-#: Milliseconds between the polls of an asynchronous HTTP call.
-_HTTP_SLEEP_MS = 30_000
-
 _MEMO = "sdk-1.7"
 
 
@@ -45,7 +43,9 @@ class WireError(ValueError):
     """the orchestrator's answer is not what the SDK writes"""
 
 
-def encode_context(instance: Instance, history: Sequence[Event], new_from: int) -> str:
+def encode_context(
+    instance: Instance, history: Sequence[Event], new_from: int, poll_interval: timedelta = DEFAULT_POLL_INTERVAL
+) -> str:
     """The trigger input of one episode. Events from index `new_from` on have not been played before."""
     events = ",".join(
         [*map(_encode_played, history[:new_from]), *(_encode_event(event, False) for event in history[new_from:])]
@@ -60,7 +60,7 @@ def encode_context(instance: Instance, history: Sequence[Event], new_from: int) 
             "upperSchemaVersionNew": 3,
             "maximumShortTimerDuration": _MAX_SHORT_TIMER,
             "longRunningTimerIntervalDuration": _LONG_TIMER_LEG,
-            "defaultHttpAsyncRequestSleepTimeMillseconds": _HTTP_SLEEP_MS,
+            "defaultHttpAsyncRequestSleepTimeMillseconds": int(poll_interval.total_seconds() * 1000),
         }
     )
     return f'{head[:-1]}, "history": [{events}]}}'
@@ -160,6 +160,20 @@ def _sub_orchestration(raw: Mapping[str, Any], retry: Retry | None) -> CallSubOr
     return CallSubOrchestration(raw["functionName"], raw.get("input"), raw.get("instanceId"), raw.get("version"), retry)
 
 
+def _http(request: Mapping[str, Any]) -> CallHttp:
+    polls = request.get("asynchronousPatternEnabled") is True  # missing is false, as for the extension
+    options = {name.lower(): value for name, value in (request.get("retryOptions") or {}).items()}
+    if not options:
+        return CallHttp(request, polls)
+    retry = Retry(
+        interval=parse_time_span(options["firstretryinterval"]),
+        max_attempts=int(options["maxnumberofattempts"]),
+        backoff=float(options.get("backoffcoefficient", 1.0)),
+        longest=parse_time_span(options.get("maxretryinterval", "6.00:00:00")),
+    )
+    return CallHttp(request, polls, retry)
+
+
 def _children(raw: Mapping[str, Any]) -> tuple[Action, ...]:
     return tuple(_decode_action(child) for child in raw["compoundActions"])
 
@@ -173,7 +187,7 @@ _DECODERS: Mapping[int, Callable[[Mapping[str, Any]], Action]] = {
     5: lambda raw: CreateTimer(parse_stamp(raw["fireAt"]), bool(raw.get("isCanceled"))),
     6: lambda raw: WaitForEvent(raw["externalEventName"]),
     7: lambda raw: CallEntity(raw["instanceId"], raw["operation"], raw.get("input")),
-    8: lambda raw: CallHttp(raw["httpRequest"]),
+    8: lambda raw: _http(raw["httpRequest"]),
     9: lambda raw: SignalEntity(raw["instanceId"], raw["operation"], raw.get("input")),
     11: lambda raw: WhenAny(_children(raw)),
     12: lambda raw: WhenAll(_children(raw)),

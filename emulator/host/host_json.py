@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from emulator.durable.clock import parse_time_span
 
 from .errors import HostError
 
@@ -39,6 +40,7 @@ _HONOURED = {
     "extensions.durableTask.versionMatchStrategy",
     "extensions.durableTask.versionFailureStrategy",
     "extensions.durableTask.overridableExistingInstanceStates",
+    "extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds",
     "functionTimeout",
 }
 
@@ -112,16 +114,11 @@ def _flatten(prefix: str, value: Any) -> list[tuple[str, Any]]:
     return [(prefix, value)]
 
 
-_TIMESPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,7}))?")
-
-
 def parse_timespan(text: object, where: str) -> float:
     """Seconds of `[d.]hh:mm:ss[.fffffff]`."""
     if text == "-1":
         return float("inf")
-    found = _TIMESPAN.fullmatch(str(text))
-    if found is None:
-        raise HostError(f"{where} must be a time span like 00:05:00, not {text!r}")
-    days, hours, minutes, seconds, fraction = found.groups()
-    whole = int(days or 0) * 86400 + int(hours) * 3600 + int(minutes) * 60 + int(seconds)
-    return whole + float(f"0.{fraction or 0}")
+    try:
+        return parse_time_span(str(text)).total_seconds()
+    except ValueError:
+        raise HostError(f"{where} must be a time span like 00:05:00, not {text!r}") from None

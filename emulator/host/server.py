@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Coroutine, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
@@ -48,6 +48,7 @@ from .virtual_time import ShiftedClock, VirtualTime
 _LOG = logging.getLogger("emulator.host")
 
 _DEFAULT_VERSION = "extensions.durableTask.defaultVersion"
+_POLL_INTERVAL = "extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds"
 _OVERRIDABLE = "extensions.durableTask.overridableExistingInstanceStates"
 
 #: How long running functions may go on after a stop was asked for.
@@ -124,7 +125,13 @@ class Server:
     async def _assemble(self, app: App, settings: Settings, host_json: HostJson) -> str:
         directory = str(self._app_dir)
         durable = DurableFunctions(app.functions, self._app_side, directory)
-        engine = Engine(self._store, self._clock, durable.catalog, _versions(host_json))
+        engine = Engine(
+            self._store,
+            self._clock,
+            durable.catalog,
+            _versions(host_json),
+            timedelta(milliseconds=host_json.number(_POLL_INTERVAL, 30_000)),
+        )
         entities = Entities(engine)
         client = self._faults.client(
             engine,
@@ -157,6 +164,7 @@ class Server:
             self._faults.functions(durable),
             max_episodes=host_json.number("extensions.durableTask.maxConcurrentOrchestratorFunctions", 10 * cores),
             max_activities=host_json.number("extensions.durableTask.maxConcurrentActivityFunctions", 10 * cores),
+            token_of=lambda resource: settings.get("EMULATOR_IDENTITY_TOKEN"),
         )
         self._start(self._app_side.watch())
         self._start(self._runner.run())

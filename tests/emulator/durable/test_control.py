@@ -1,0 +1,219 @@
+"""What a client can do to instances: terminate, suspend, rewind, restart, purge, start again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import azure.durable_functions as df
+import pytest
+
+from emulator.durable.errors import InstanceExistsError, InstanceGoneError
+from tests.emulator.durable.hub import Hub
+
+Context = df.DurableOrchestrationContext
+
+
+def upper(value: str) -> str:
+    return value.upper()
+
+
+def broken(value: Any) -> Any:
+    raise ValueError(f"broken by {value}")
+
+
+def one_call(context: Context) -> Any:
+    return (yield context.call_activity("upper", context.get_input()))
+
+
+def event_or_timer(context: Context) -> Any:
+    timer = context.create_timer(context.current_utc_datetime + timedelta(minutes=10))
+    event = context.wait_for_external_event("go")
+    winner = yield context.task_any([event, timer])
+    if winner is event:
+        timer.cancel()
+        return event.result
+    return "timed out"
+
+
+def test_terminate_ends_at_once() -> None:
+    """A terminated instance has the reason as output, and takes no events any more."""
+    hub = Hub({"w": event_or_timer})
+    instance_id = hub.start("w")
+    hub.run()
+    hub.client.terminate(instance_id, "enough")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Terminated", "enough")
+    with pytest.raises(InstanceGoneError):
+        hub.raise_event(instance_id, "go")
+    hub.advance(minutes=20)
+    assert hub.outcome(instance_id) == ("Terminated", "enough")
+
+
+def test_suspended_instances_hold_events_back() -> None:
+    """Events that come while suspended take effect after resume."""
+    hub = Hub({"w": event_or_timer})
+    instance_id = hub.start("w")
+    hub.run()
+    hub.client.suspend(instance_id, "wait")
+    hub.run()
+    assert hub.outcome(instance_id)[0] == "Suspended"
+    hub.client.resume(instance_id, "go on")
+    hub.raise_event(instance_id, "go", 1)
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", 1)
+
+
+def test_a_suspended_instance_calls_no_activity() -> None:
+    """What the code asks for while suspended is scheduled after resume."""
+
+    def calls(context: Context) -> Any:
+        yield context.wait_for_external_event("go")
+        return (yield context.call_activity("upper", "x"))
+
+    hub = Hub({"calls": calls}, {"upper": upper})
+    instance_id = hub.start("calls")
+    hub.run()
+    hub.client.suspend(instance_id, "")
+    hub.raise_event(instance_id, "go")
+    hub.run()
+    assert hub.calls == []
+    assert hub.outcome(instance_id)[0] == "Suspended"
+    hub.client.resume(instance_id, "")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", "X")
+    assert hub.stalls == []
+
+
+def test_rewind_makes_the_failed_call_again() -> None:
+    """After rewind only what failed runs again, and the instance can complete."""
+    healed = False
+
+    def sick(value: Any) -> str:
+        if not healed:
+            raise ValueError("sick")
+        return "well"
+
+    def calls(context: Context) -> Any:
+        first = yield context.call_activity("upper", "a")
+        second = yield context.call_activity("sick", None)
+        return [first, second]
+
+    hub = Hub({"calls": calls}, {"upper": upper, "sick": sick})
+    instance_id = hub.start("calls")
+    hub.run()
+    assert hub.outcome(instance_id)[0] == "Failed"
+    healed = True
+    hub.client.rewind(instance_id, "healed")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", ["A", "well"])
+    assert [name for name, _ in hub.calls] == ["upper", "sick", "sick"]
+
+
+def test_rewind_runs_only_the_failed_of_parallel_calls() -> None:
+    """Two of four fail; the others keep their results, and the ids fit the history."""
+    healed = False
+
+    def sick(value: Any) -> Any:
+        if not healed and value % 2:
+            raise ValueError("sick")
+        return value
+
+    def calls(context: Context) -> Any:
+        return (yield context.task_all([context.call_activity("sick", number) for number in range(4)]))
+
+    hub = Hub({"calls": calls}, {"sick": sick})
+    instance_id = hub.start("calls")
+    hub.run()
+    assert hub.outcome(instance_id)[0] == "Failed"
+    healed = True
+    hub.client.rewind(instance_id, "healed")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", [0, 1, 2, 3])
+    assert [value for _, value in hub.calls] == [0, 1, 2, 3, 1, 3]
+
+
+def test_rewind_goes_down_into_failed_sub_orchestrations() -> None:
+    """The failed grandchild's call runs again and both answer upwards; the child that had completed does not."""
+    healed = False
+
+    def sick(value: Any) -> str:
+        if not healed:
+            raise ValueError("sick")
+        return "well"
+
+    def leaf(context: Context) -> Any:
+        return (yield context.call_activity("sick", None))
+
+    def middle(context: Context) -> Any:
+        return (yield context.call_sub_orchestrator("leaf", None, f"{context.instance_id}.leaf"))
+
+    def top(context: Context) -> Any:
+        fine = context.call_sub_orchestrator("one_call", "x", "fine")
+        bad = context.call_sub_orchestrator("middle", None, "bad")
+        return (yield context.task_all([fine, bad]))
+
+    hub = Hub({"top": top, "middle": middle, "leaf": leaf, "one_call": one_call}, {"sick": sick, "upper": upper})
+    instance_id = hub.start("top")
+    hub.run()
+    assert [hub.outcome(one)[0] for one in (instance_id, "bad", "bad.leaf")] == ["Failed"] * 3
+    healed = True
+    hub.client.rewind(instance_id, "healed")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", ["X", "well"])
+    assert hub.outcome("bad.leaf") == ("Completed", "well")
+    assert [name for name, _ in hub.calls] == ["upper", "sick", "sick"]
+
+
+def test_rewind_cannot_take_retries_back(caplog: pytest.LogCaptureFixture) -> None:
+    """The timers between attempts stay in the history, so the replay is non-deterministic: as on Azure
+    (durable-extension issue 617), and the log says so at once."""
+
+    def calls(context: Context) -> Any:
+        return (yield context.call_activity_with_retry("broken", df.RetryOptions(1000, 2), None))
+
+    hub = Hub({"calls": calls}, {"broken": broken})
+    instance_id = hub.start("calls")
+    hub.advance(seconds=5)
+    assert hub.outcome(instance_id)[0] == "Failed"
+    hub.client.rewind(instance_id, "in vain")
+    hub.run()
+    status, output = hub.outcome(instance_id)
+    assert status == "Failed"
+    assert "Non-Deterministic" in output
+    assert "went on after a call that failed" in caplog.text
+
+
+def test_restart_runs_the_same_input_again() -> None:
+    """With a new id both instances exist; with the same id the old one is replaced."""
+    hub = Hub({"one_call": one_call}, {"upper": upper})
+    instance_id = hub.start("one_call", "x")
+    hub.run()
+    again = hub.client.restart(instance_id, with_new_id=True)
+    assert hub.client.restart(instance_id, with_new_id=False) == instance_id
+    hub.run()
+    assert hub.outcome(again) == hub.outcome(instance_id) == ("Completed", "X")
+    assert again != instance_id
+
+
+def test_a_live_id_is_refused_and_a_finished_one_replaced() -> None:
+    """Starting an id again is an error while it lives, and silently replaces it afterwards (A6)."""
+    hub = Hub({"one_call": one_call}, {"upper": upper})
+    hub.start("one_call", "a", "same")
+    with pytest.raises(InstanceExistsError):
+        hub.start("one_call", "b", "same")
+    hub.run()
+    hub.start("one_call", "b", "same")
+    hub.run()
+    assert hub.outcome("same") == ("Completed", "B")
+
+
+def test_purge_leaves_nothing() -> None:
+    """A purged instance is unknown, and its rows are gone."""
+    hub = Hub({"one_call": one_call}, {"upper": upper})
+    instance_id = hub.start("one_call", "x")
+    hub.run()
+    hub.client.purge(instance_id)
+    assert hub.store.instance(instance_id) is None
+    tables = ("instances", "history", "messages", "activities")
+    assert {name: hub.store.count(name) for name in tables} == dict.fromkeys(tables, 0)
