@@ -1,4 +1,4 @@
-"""Writes what the docs take from the code: the state diagrams and the table of settings.
+"""Writes what the docs take from the code: the state diagrams, and the tables of settings, metrics, spans and lines.
 
 `python -m docs.generate` rewrites the files, `--check` exits 1 where one is out of date.
 """
@@ -17,6 +17,9 @@ from typing import Any
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
 from shared.settings_table import SETTINGS
+from shared.telemetry.line_table import LINES
+from shared.telemetry.metric_table import METRICS, RESERVED
+from shared.telemetry.span_table import SPANS
 
 DOCS = Path(__file__).resolve().parent
 
@@ -54,12 +57,40 @@ def settings() -> str:
     return "\n".join(lines)
 
 
+def metrics() -> str:
+    lines = ["| metric | kind | attributes | meaning | source |", "|---|---|---|---|---|"]
+    for each in METRICS:
+        attributes = ", ".join(f"`{name}`" for name in each.attributes)
+        lines.append(f"| `{each.name}` | {each.kind} | {attributes} | {each.meaning} | {each.source} |")
+    return "\n".join(lines)
+
+
+def reserved_metrics() -> str:
+    return "\n".join(f"- `{name}`: {subject}" for name, subject in RESERVED)
+
+
+def spans() -> str:
+    lines = ["| span | kind | parent | meaning |", "|---|---|---|---|"]
+    lines += [f"| `{each.name}` | {each.kind} | {each.parent} | {each.meaning} |" for each in SPANS]
+    return "\n".join(lines)
+
+
+def log_lines() -> str:
+    lines = ["| `event` | level | meaning |", "|---|---|---|"]
+    lines += [f"| `{each.event}` | {each.level} | {each.meaning} |" for each in LINES]
+    return "\n".join(lines)
+
+
 PARTS = {
     "job-diagram": lambda: diagram(JOB_TABLE, JobStatus.QUEUED),
     "step-diagram": lambda: diagram(STEP_TABLE, StepStatus.PENDING),
     "job-rules": lambda: rules(JOB_TABLE),
     "step-rules": lambda: rules(STEP_TABLE),
     "settings": settings,
+    "metrics": metrics,
+    "reserved-metrics": reserved_metrics,
+    "spans": spans,
+    "log-lines": log_lines,
 }
 
 

@@ -67,7 +67,6 @@ async def create_job(
         stored = await write_rows(context, record, event)
         refuse_withdrawn(stored)
         await orchestrations.start(stored.record.job.instance_id, orchestration_input(stored.record))
-        telemetry.info("JOB_CREATED", jobId=record.job.job_id, tenant_id=tenant, lane=request.route.lane)
         return Created(stored, replayed=False)
     raise LedgerUnavailable("the claim of this request changes hands too often; try again")
 
@@ -161,12 +160,14 @@ async def _finish(context: Context, orchestrations: Orchestrations, request: Che
 async def write_rows(context: Context, record: Record, event: Event) -> Stored:
     """The job's rows, whoever wrote them. Raises LedgerUnavailable."""
     try:
-        return await context.ledger.create(record, event)
+        written = await context.ledger.create(record, event)
     except AlreadyExists:
         stored = await context.ledger.read(record.job.job_id)
         if stored is None:
             raise LedgerUnavailable("the job's rows are there and not there; try again") from None
         return stored
+    telemetry.created(record, event)
+    return written
 
 
 def refuse_withdrawn(stored: Stored) -> None:

@@ -58,6 +58,7 @@ async def move(
             return Moved(stored, outcome)
         if outcome.kind is OutcomeKind.IGNORED and (known := await context.ledger.find_event(job_id, origin.cause_id)):
             return await _repeated(context, stored, outcome, known, orchestrations)
+        before = stored.record
         try:
             stored = await context.ledger.commit(stored, outcome.record, outcome.events)
         except Conflict:
@@ -66,7 +67,7 @@ async def move(
             if known := await context.ledger.find_event(job_id, origin.cause_id):
                 return await _repeated(context, stored, outcome, known, orchestrations)
             continue
-        telemetry.moved(outcome)
+        telemetry.moved(before, outcome)
         if outcome.moved and outcome.record.job.status.terminal:
             await _end(context, stored, orchestrations)
         return Moved(stored, outcome, outcome.events[0] if outcome.events else None)

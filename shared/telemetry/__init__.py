@@ -1,0 +1,13 @@
+"""What the app tells of itself: lines, counts and spans (FEATURES J1-J3; docs/observability.md).
+
+Ids, codes and durations only: no payload, no reference, no token ever comes here.
+"""
+
+from __future__ import annotations
+
+from shared.telemetry.committed import created, moved
+from shared.telemetry.lines import info, log, warn
+from shared.telemetry.meters import count, measure, show
+from shared.telemetry.span_table import SpanName
+
+__all__ = ["SpanName", "count", "created", "info", "log", "measure", "moved", "show", "warn"]

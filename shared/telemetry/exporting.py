@@ -1,0 +1,104 @@
+"""Where spans and metrics go, if anywhere: the only module that imports an OpenTelemetry SDK, and only when it must."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from opentelemetry import metrics, trace
+
+from shared.errors import SettingsError
+from shared.telemetry import tracing
+
+SERVICE_NAME = "lucius"
+
+_APPLICATION_INSIGHTS = "APPLICATIONINSIGHTS_CONNECTION_STRING"
+_OTLP = tuple(f"OTEL_EXPORTER_OTLP_{part}ENDPOINT" for part in ("", "TRACES_", "METRICS_"))
+#: its instrumentations would add a span for every call of ours to tables and bus; ours say what matters
+_INSTRUMENTATIONS = ("azure_sdk", "django", "fastapi", "flask", "httpx", "psycopg2", "requests", "urllib", "urllib3")
+
+
+def configure(environ: Mapping[str, str], *, version: str) -> str | None:
+    """Once a process, from the standard settings: Azure Monitor, else OTLP, else nothing at all (None).
+
+    Raises SettingsError naming a setting that no exporter can use.
+    """
+    if tracing.on() or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return None
+    kind = None
+    if environ.get(_APPLICATION_INSIGHTS, "").strip():
+        kind = "azure-monitor"
+    elif any(environ.get(name, "").strip() for name in _OTLP):
+        kind = "otlp"
+    if kind is None:
+        return None
+    if not _configured_by_others():
+        resource = _resource(environ, version)
+        if kind == "azure-monitor":
+            _azure_monitor(environ, resource)
+        else:
+            _otlp(resource)
+    name_spans(trace.get_tracer_provider())
+    return kind
+
+
+def name_spans(provider: Any) -> None:
+    """Lets the provider give a span the id that its job or attempt has; before any span of ours was made."""
+    from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+
+    class Ids(RandomIdGenerator):
+        def generate_span_id(self) -> int:
+            return tracing.forced_span_id.get() or super().generate_span_id()
+
+    provider.id_generator = Ids()
+    tracing.switch(True)
+
+
+def _configured_by_others() -> bool:
+    """The Functions worker and `opentelemetry-instrument` set a provider before the app is imported."""
+    from opentelemetry.sdk.trace import TracerProvider
+
+    return isinstance(trace.get_tracer_provider(), TracerProvider)
+
+
+def _resource(environ: Mapping[str, str], version: str) -> Any:
+    from opentelemetry.sdk.resources import Resource
+
+    # `create` lets OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME rule
+    named = {} if environ.get("OTEL_SERVICE_NAME") else {"service.name": SERVICE_NAME}
+    return Resource.create({**named, "service.version": version, "service.instance.id": str(uuid.uuid4())})
+
+
+def _azure_monitor(environ: Mapping[str, str], resource: Any) -> None:
+    from azure.monitor.opentelemetry import configure_azure_monitor
+
+    #: its default would keep five traces a second; a trace with holes explains nothing
+    sampled = {} if environ.get("OTEL_TRACES_SAMPLER") else {"sampling_ratio": 1.0}
+    try:
+        configure_azure_monitor(
+            resource=resource,
+            # log lines reach Application Insights through the host already
+            disable_logging=True,
+            enable_live_metrics=False,
+            enable_performance_counters=False,
+            instrumentation_options={name: {"enabled": False} for name in _INSTRUMENTATIONS},
+            **sampled,
+        )
+    except ValueError:
+        raise SettingsError(f"{_APPLICATION_INSIGHTS} is not a connection string of Application Insights") from None
+
+
+def _otlp(resource: Any) -> None:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    spans = TracerProvider(resource=resource)
+    spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(spans)
+    readers = [PeriodicExportingMetricReader(OTLPMetricExporter())]
+    metrics.set_meter_provider(MeterProvider(readers, resource=resource))

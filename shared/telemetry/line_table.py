@@ -1,0 +1,58 @@
+"""The `event` of every log line (FEATURES J1). The table in the docs is generated from here.
+
+What stands first are the types of EVENT rows: each committed one is a line of level INFO, with the same ids.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Line(NamedTuple):
+    """One value of `event`."""
+
+    event: str
+    level: str
+    meaning: str
+
+
+_I, _W = "INFO", "WARNING"
+
+LINES: tuple[Line, ...] = (
+    Line("JOB_CREATED", _I, "A job's rows were written"),
+    Line("ATTEMPT_RECORDED", _I, "A step is INITIATED with a new attempt and lease"),
+    Line("LEASE_RENEWED", _I, "The same attempt is published again"),
+    Line("PUBLISH_FAILED", _I, "The bus did not take the directive; also a WARNING with the fault"),
+    Line("ACK", _I, "A service took the attempt up"),
+    Line("HEARTBEAT", _I, "A heartbeat moved the lease"),
+    Line("RESULT", _I, "A RESULT was taken"),
+    Line("REPLY_IGNORED", _I, "A late, stale, repeated or foreign reply; `reason` says which"),
+    Line("ACK_TIMEOUT", _I, "No ACK in time"),
+    Line("LEASE_EXPIRED", _I, "No RESULT and no heartbeat in time"),
+    Line("TIME_EXCEEDED", _I, "The total time of the step or the job is over"),
+    Line("LANE_BACKLOG", _I, "A time-out was put off: the lane still holds replies or directives"),
+    Line("CANCEL_REQUESTED", _I, "An operator asked"),
+    Line("PAUSE_REQUESTED", _I, "An operator asked"),
+    Line("RESUME_REQUESTED", _I, "An operator asked"),
+    Line("ORCHESTRATION_RESTARTED", _I, "The sweeper found the job alive and its orchestration ended"),
+    Line("ORCHESTRATION_FAILED", _I, "The fifth restart did not help: the job is FAILED_FINAL"),
+    Line("REPAIRED", _I, "The sweeper told the orchestration again what it had not heard"),
+    Line("JOB_REDRIVEN", _I, "Another job takes this one up again"),
+    Line("SWEPT", _I, "A pass of the sweeper ended, with its counts"),
+    Line("SWEEP_FAILED", _W, "One job could not be repaired; the next pass tries again"),
+    Line("DEAD_REPLIES", _W, "Replies were taken from dead-letter queues"),
+    Line("DEAD_REPLIES_UNFINISHED", _W, "A lane's dead-letter queue could not be emptied"),
+    Line("PURGE_FAILED", _W, "Old orchestration histories were not removed"),
+    Line("MESSAGE_REJECTED", _W, "A message that no job can take went to the rejected inbox"),
+    Line("REJECTED_REDRIVEN", _I, "A rejected message was handed in again"),
+    Line("REPLY_RETRIED", _W, "A reply waits inside its function for a dependency"),
+    Line("ORCHESTRATION_NOT_FOUND", _W, "A reply had nobody to tell; the sweeper starts the orchestration"),
+    Line("ORCHESTRATION_GONE", _I, "A parked orchestration had ended already"),
+    Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),
+    Line("LEDGER_REFUSED", _W, "The tables refuse a row for good"),
+    Line("DEPENDENCY_UNAVAILABLE", _W, "A request was answered 503"),
+    Line("DEPENDENCY_DOWN", _W, "Readiness: a dependency stopped answering"),
+    Line("DEPENDENCY_BACK", _I, "Readiness: it answers again"),
+    Line("CONFIGURATION_READ", _W, "App Configuration holds something that cannot be used"),
+    Line("CONFIGURATION_UNAVAILABLE", _W, "App Configuration does not answer; the last known good rules"),
+)

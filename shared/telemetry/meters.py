@@ -1,0 +1,81 @@
+"""The instruments of the table, with their attributes checked and bounded.
+
+Made from the API alone: as long as nobody configured an exporter they do nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from opentelemetry import metrics
+
+from shared.telemetry.metric_table import METRICS, Kind, Metric
+
+#: of one attribute, in one process; what comes later is counted under `_other`
+MAX_VALUES = 100
+OTHER = "_other"
+
+#: from milliseconds of a lookup to the hours of a long job
+_BOUNDARIES_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600, 14400)
+
+#: what stands in code or configuration; services choose their error codes, so prose among these is not repeated
+_CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+_CODES = frozenset({"reason", "cause", "outcome"})
+
+_TABLE = {metric.name: metric for metric in METRICS}
+_meter = metrics.get_meter("lucius")
+_seen: dict[str, set[str]] = {}
+
+
+def _make(metric: Metric) -> Any:
+    match metric.kind:
+        case Kind.COUNTER:
+            return _meter.create_counter(metric.name, metric.unit, metric.meaning)
+        case Kind.HISTOGRAM:
+            return _meter.create_histogram(
+                metric.name, metric.unit, metric.meaning, explicit_bucket_boundaries_advisory=_BOUNDARIES_S
+            )
+        case Kind.GAUGE:
+            return _meter.create_gauge(metric.name, metric.unit, metric.meaning)
+
+
+_instruments = {name: _make(metric) for name, metric in _TABLE.items()}
+
+
+def count(name: str, by: int = 1, /, **attributes: object) -> None:
+    """Adds to a counter."""
+    _instruments[name].add(by, bounded(name, attributes))
+
+
+def measure(name: str, seconds: float, /, **attributes: object) -> None:
+    """Records into a histogram; the clocks of two machines may differ, so that less than 0 is 0."""
+    _instruments[name].record(max(seconds, 0.0), bounded(name, attributes))
+
+
+def show(name: str, value: float, /, **attributes: object) -> None:
+    """Sets a gauge."""
+    _instruments[name].set(value, bounded(name, attributes))
+
+
+def bounded(name: str, attributes: dict[str, object]) -> dict[str, str | int]:
+    """The attributes as they are told. Raises ValueError for one that the table does not name."""
+    told: dict[str, str | int] = {}
+    for key, value in attributes.items():
+        # a keyword cannot have the dots of a semantic convention
+        key = key.replace("__", ".")
+        if key not in _TABLE[name].attributes:
+            raise ValueError(f"the metric {name} has no attribute {key}")
+        told[key] = value if isinstance(value, int) else _known(key, str(value))
+    return told
+
+
+def _known(key: str, value: str) -> str:
+    if key in _CODES and not _CODE.fullmatch(value):
+        return OTHER
+    seen = _seen.setdefault(key, set())
+    if value not in seen:
+        if len(seen) >= MAX_VALUES:
+            return OTHER
+        seen.add(value)
+    return value

@@ -1,0 +1,180 @@
+"""Spans, and the contexts that tie a job's spans into one trace (FEATURES J2).
+
+JOB keeps the context of its `submit` span in `traceparent`. The spans of the job and of each attempt have ids that
+derive from the job, the step and the attempt number, so every process knows them without asking: the directive carries
+its attempt's context, and a reply finds its attempt whether or not the service passes anything back. Both spans are
+told once, by whoever commits their end (`shared.telemetry.committed`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Any
+
+from opentelemetry import context, trace
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from shared.core.job import Job, Step
+from shared.errors import Refusal
+from shared.telemetry.span_table import SpanName
+
+#: W3C Trace Context 3.2
+_TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+
+_tracer = trace.get_tracer("lucius")
+_on = False
+
+#: the id of the very next span that this context starts; None: any
+forced_span_id: ContextVar[int | None] = ContextVar("forced_span_id", default=None)
+
+
+def on() -> bool:
+    """Whether spans go anywhere; if not, contexts of callers are passed through as they came."""
+    return _on
+
+
+def switch(state: bool) -> None:
+    """Said by whoever configured a provider whose ids come from `forced_span_id` where that is set."""
+    global _on
+    _on = state
+
+
+def parsed(traceparent: str | None) -> SpanContext | None:
+    """None for what is no valid context; never raises."""
+    found = _TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
+    if found is None or found[1] == "ff":
+        return None
+    told = SpanContext(int(found[2], 16), int(found[3], 16), is_remote=True, trace_flags=TraceFlags(int(found[4], 16)))
+    return told if told.is_valid else None
+
+
+def written(span: SpanContext) -> str:
+    """As `traceparent`."""
+    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags & TraceFlags.SAMPLED:02x}"
+
+
+def under(parent: SpanContext | None) -> context.Context:
+    """A context whose current span is `parent`; None: no span, so that a new trace begins."""
+    return trace.set_span_in_context(NonRecordingSpan(parent) if parent else trace.INVALID_SPAN, context.Context())
+
+
+def here() -> SpanContext | None:
+    """The current span's context, if there is one."""
+    found = trace.get_current_span().get_span_context()
+    return found if found.is_valid else None
+
+
+def submit_context(job: Job) -> SpanContext:
+    """What JOB keeps; of a job that was made while nothing was traced, one that derives from its id."""
+    known = parsed(job.traceparent)
+    if known is not None:
+        return known
+    return SpanContext(_id(16, "trace", job.job_id), _id(8, "submit", job.job_id), True, TraceFlags(TraceFlags.SAMPLED))
+
+
+def job_context(job: Job) -> SpanContext:
+    """Of the span that stands for the whole job."""
+    return _beside(submit_context(job), "job", job.job_id)
+
+
+def attempt_context(job: Job, step_id: str, attempt_no: int) -> SpanContext:
+    """Of the span that stands for one attempt."""
+    return _beside(submit_context(job), "attempt", job.job_id, step_id, str(attempt_no))
+
+
+def _beside(known: SpanContext, *names: str) -> SpanContext:
+    return SpanContext(known.trace_id, _id(8, *names), True, known.trace_flags)
+
+
+def _id(size: int, *names: str) -> int:
+    return int.from_bytes(hashlib.sha256("\x00".join(names).encode()).digest()[:size]) or 1
+
+
+def ids(job: Job, step: Step | None = None) -> dict[str, Any]:
+    """The attributes by which a job's spans are found."""
+    told: dict[str, Any] = {
+        "lucius.job_id": job.job_id,
+        "lucius.tenant": job.tenant,
+        "lucius.job_type": job.request_type,
+        "lucius.correlation_id": job.correlation_id,
+    }
+    if step is not None:
+        told |= {"lucius.step_id": step.step_id, "lucius.step_type": step.step_type}
+        if step.attempt_no:
+            told |= {"lucius.attempt_no": step.attempt_no, "lucius.lease_id": step.lease_id or ""}
+    return told
+
+
+@contextmanager
+def span(
+    name: SpanName,
+    *,
+    parent: context.Context | None = None,
+    kind: SpanKind = SpanKind.INTERNAL,
+    links: Sequence[SpanContext] = (),
+    began_ns: int | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    **filled: str,
+) -> Iterator[Span]:
+    """A span around a block; `parent` None: the current one. A fault is told by its type alone, never by its text."""
+    with _tracer.start_as_current_span(
+        name.value.format(**filled),
+        context=parent,
+        kind=kind,
+        links=[Link(each) for each in links],
+        start_time=began_ns,
+        attributes=dict(attributes or {}),
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as started:
+        try:
+            yield started
+        except BaseException as error:
+            started.set_attribute("error.type", error.code if isinstance(error, Refusal) else type(error).__name__)
+            if not (isinstance(error, Refusal) and error.status < 500):
+                started.set_status(Status(StatusCode.ERROR))
+            raise
+
+
+def tell(
+    name: SpanName,
+    *,
+    itself: SpanContext,
+    parent: SpanContext,
+    began: datetime,
+    ended: datetime,
+    links: Sequence[SpanContext] = (),
+    failed: bool = False,
+    attributes: Mapping[str, Any],
+    **filled: str,
+) -> None:
+    """A span that is over already, under an id of its own."""
+    token = forced_span_id.set(itself.span_id)
+    try:
+        told = _tracer.start_span(
+            name.value.format(**filled),
+            context=under(parent),
+            links=[Link(each) for each in links],
+            start_time=_ns(began),
+            attributes=dict(attributes),
+        )
+    finally:
+        forced_span_id.reset(token)
+    if failed:
+        told.set_status(Status(StatusCode.ERROR))
+    told.end(_ns(max(began, ended)))
+
+
+def now_ns() -> int:
+    """For a span whose parent is known only later."""
+    return time.time_ns()
+
+
+def _ns(instant: datetime) -> int:
+    return int(instant.timestamp() * 1_000_000) * 1_000
