@@ -25,3 +25,15 @@ GivenInstant = Annotated[
     BeforeValidator(_is_rfc3339),
     Field(json_schema_extra={"pattern": PATTERN}, examples=["2026-01-27T10:00:00Z"]),
 ]
+
+_SENT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
+
+
+def _is_text(value: Any) -> Any:
+    if (isinstance(value, str) and _SENT.match(value) is None) or isinstance(value, int | float):
+        raise ValueError("must be an instant with its zone, for example 2026-01-27T10:02:00Z")
+    return value
+
+
+#: an instant with its zone in any of ISO 8601's forms that name date and time, from a service; no number
+SentAt = Annotated[AwareDatetime, BeforeValidator(_is_text), Field(examples=["2026-01-27T10:02:00Z"])]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+from shared.contracts.instant import SentAt
 from shared.contracts.reference import LooseReference, Reference
 
 ReplyType = Literal["ACK", "HEARTBEAT", "RESULT"]
@@ -19,21 +20,23 @@ _Id = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class Callbacks(BaseModel):
-    """Where a service off the bus replies, and with what (FEATURES D14)."""
+    """Where a service off the bus replies, and with what."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     ack: str
     result: str
     heartbeat: str
-    #: for `Authorization: Bearer`; bound to this attempt, and a secret of the service's
     token: str = Field(repr=False)
+    """For `Authorization: Bearer`; bound to this attempt, and a secret of the service's."""
 
 
 class Directive(BaseModel):
-    """One attempt of one step, sent to the platform service that owns the step (S0 11.1)."""
+    """One attempt of one step, sent to the platform service that owns the step."""
 
-    model_config = ConfigDict(frozen=True)
+    # fields: S0 11.1, S3 5.1
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     type: Literal["DIRECTIVE"] = "DIRECTIVE"
     jobId: str
@@ -42,18 +45,25 @@ class Directive(BaseModel):
     protocol_id: str
     step_type: str
     attempt_no: int
+    """From 1."""
     lease_id: str
+    """The right to this attempt; every reply names it."""
     input_ref: Reference
+    """What to work on: the job's document, or what the step before made."""
     workspace_ref: Reference
+    """This attempt's own folder."""
     output_ref: Reference
+    """Where the caller wants the job's output."""
     payload: Any
+    """The step's part of the job's payload."""
     mode: str
     lane: int
+    """Replies go to the reply topic of the same lane."""
     routing_key_used: str
     correlation_id: str | None = None
     traceparent: str | None = None
-    #: only where callbacks are on
     callback_urls: Callbacks | None = None
+    """Only where callbacks are on."""
 
 
 class ReplyError(BaseModel):
@@ -66,9 +76,11 @@ class ReplyError(BaseModel):
 
 
 class Reply(BaseModel):
-    """ACK, HEARTBEAT or RESULT. Only the JSON body counts (CONTRACT)."""
+    """ACK, HEARTBEAT or RESULT. Only the JSON body counts."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    # fields: S0 11.2 and 11.3, S3 5.2 and 5.3
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     type: ReplyType
     jobId: _Id
@@ -76,18 +88,22 @@ class Reply(BaseModel):
     tenant_id: _Id
     attempt_no: Annotated[int, Field(ge=1)]
     lease_id: _Id
-    timestamp: AwareDatetime | None = None
+    timestamp: SentAt | None = None
     correlation_id: str | None = None
 
-    #: RESULT only
     status: ResultStatus | None = None
+    """RESULT only."""
     error: ReplyError | None = None
+    """RESULT only: why it failed."""
     result_ref: LooseReference | None = Field(default=None, validation_alias=AliasChoices("result_ref", "output_ref"))
+    """RESULT only: what the step made; the next step's `input_ref`."""
     metrics: dict[str, Any] | None = None
+    """RESULT only."""
 
-    #: HEARTBEAT and ACK only
     progress: Any = None
+    """ACK and HEARTBEAT only."""
     note: str | None = None
+    """ACK and HEARTBEAT only."""
 
     @model_validator(mode="before")
     @classmethod

@@ -50,4 +50,10 @@ def _from_string(value: Any) -> Any:
 
 
 #: CONTRACT "Envelope": a bare string is taken as a reference
-LooseReference = Annotated[Reference, BeforeValidator(_from_string, json_schema_input_type=Reference | str)]
+LooseReference = Annotated[
+    Reference,
+    BeforeValidator(
+        _from_string,
+        json_schema_input_type=Reference | Annotated[str, Field(min_length=1, max_length=MAX_URI)],
+    ),
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.contracts.answers.answer import Answer, Instant, JobId
+from shared.contracts.answers.answer import Answer, Cursor, Instant, JobId
 from shared.contracts.answers.job import JobStatusName
 
 
@@ -18,7 +18,30 @@ class Spent(Answer):
     backoff_s: float
     """LUCIUS waited on purpose, before another try."""
     paused_s: float
-    """An operator had the job stand still."""
+    """A gate: an operator had the job stand still."""
+    backlog_s: float
+    """A gate: a lease was over while replies or directives still waited on the lane."""
+
+
+class Operation(Answer):
+    """How often, as far as the rows tell."""
+
+    count: int
+    bound: int
+    """Of jobs of as many steps without faults, limits or heartbeats."""
+
+
+class Operations(Answer):
+    """What the work cost."""
+
+    directives: Operation
+    """Sent to the bus."""
+    replies: Operation
+    """Taken from the bus, or called back."""
+    table_writes: Operation
+    """Transactions committed, each one request."""
+    beyond: dict[str, int]
+    """Events that a job without faults has not, by type: why a count is past its bound."""
 
 
 class StepReceipt(Spent):
@@ -42,4 +65,22 @@ class Receipt(Answer):
     events: int
     replies_ignored: int
     """Late, stale and repeated replies."""
+    operations: Operations
     steps: list[StepReceipt]
+
+
+class ReceiptSums(Answer):
+    """What a tenant's jobs spent and cost, over one page of them."""
+
+    tenant_id: str
+    since: Instant | None
+    until: Instant | None
+    jobs: int
+    """Jobs of this page, which all numbers are sums over."""
+    by_status: dict[JobStatusName, int]
+    elapsed_s: float
+    total: Spent
+    attempts_total: int
+    replies_ignored: int
+    operations: Operations
+    next: Cursor
