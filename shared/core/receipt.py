@@ -1,13 +1,15 @@
-"""Where a job's time went, from its EVENT rows alone (FEATURES N9); seconds."""
+"""Where a job's time went and what it cost, from its rows alone (FEATURES N9); seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from shared.core.as_of import as_created, fold
 from shared.core.job import Event, Job, Record, Step
+from shared.core.replies import MAX_IGNORED_EVENTS
 from shared.core.states import JobStatus, StepStatus
 
 #: nothing stood in its way but our own dispatch
@@ -20,8 +22,17 @@ SERVICE = "service_s"
 BACKOFF = "backoff_s"
 #: an operator had it stand still
 PAUSED = "paused_s"
+#: a lease was over, and what would have renewed it may still have lain on our lane
+BACKLOG = "backlog_s"
 
-PARTS = (QUEUE, ACK, SERVICE, BACKOFF, PAUSED)
+#: the last two are gates: nothing had failed, and the job was held back
+PARTS = (QUEUE, ACK, SERVICE, BACKOFF, PAUSED, BACKLOG)
+
+#: operations that the rows tell of, each with DESIGN 7's bound for a job of N steps without faults or heartbeats
+OPERATIONS = ("directives", "replies", "table_writes")
+_REPLIES = frozenset({"ACK", "HEARTBEAT", "RESULT", "REPLY_IGNORED"})
+#: the events of a job without faults, by how many of them a step has
+_PLAIN = ("ATTEMPT_RECORDED", "ACK", "RESULT")
 
 
 def receipt(record: Record, events: Sequence[Event], now: datetime) -> dict[str, Any]:
@@ -47,6 +58,7 @@ def receipt(record: Record, events: Sequence[Event], now: datetime) -> dict[str,
         "attempts_total": record.job.attempts_total,
         "events": record.job.event_seq,
         "replies_ignored": sum(record.job.suppressed.values()),
+        "operations": operations(record, events),
         "steps": [
             {
                 "stepId": step.step_id,
@@ -59,12 +71,66 @@ def receipt(record: Record, events: Sequence[Event], now: datetime) -> dict[str,
     }
 
 
+def operations(record: Record, events: Iterable[Event]) -> dict[str, Any]:
+    """Each of OPERATIONS as `{"count", "bound"}`, and under `beyond` the events that a job without faults has not.
+
+    Counted is what left a row: table transactions that were committed (not the sweeper's own `check_at`), replies
+    that a row tells of (a heartbeat that moved no lease leaves none), directives that the bus took at the first
+    call (one that an activity sent again after a crash has the same message id, and the bus drops it).
+    """
+    steps = sum(not step.carried for step in record.steps)
+    seen = Counter(event.type for event in events)
+    # past the limit a late reply is a count on JOB, written without an event
+    only_counted = sum(max(0, count - MAX_IGNORED_EVENTS) for count in record.job.suppressed.values())
+    index = 2 if record.job.status.terminal else 1
+    counts = (
+        seen["ATTEMPT_RECORDED"] + seen["LEASE_RENEWED"] - seen["PUBLISH_FAILED"],
+        sum(seen[type_] for type_ in _REPLIES) + only_counted,
+        index + seen.total() + only_counted,
+    )
+    bounds = (steps, 2 * steps, 3 + 3 * steps)
+    beyond = {
+        type_: over
+        for type_, count in sorted(seen.items())
+        if (over := count - (steps if type_ in _PLAIN else type_ == "JOB_CREATED")) > 0
+    }
+    told = {
+        name: {"count": count, "bound": bound} for name, count, bound in zip(OPERATIONS, counts, bounds, strict=True)
+    }
+    return {**told, "beyond": beyond}
+
+
+def sums(receipts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of many receipts: jobs by status, seconds by part, attempts, and operations."""
+    beyond: Counter[str] = Counter()
+    for each in receipts:
+        beyond.update(each["operations"]["beyond"])
+    return {
+        "jobs": len(receipts),
+        "by_status": dict(sorted(Counter(each["status"] for each in receipts).items())),
+        "elapsed_s": _rounded(sum(each["elapsed_s"] for each in receipts)),
+        "total": {part: _rounded(sum(each["total"][part] for each in receipts)) for part in PARTS},
+        "attempts_total": sum(each["attempts_total"] for each in receipts),
+        "replies_ignored": sum(each["replies_ignored"] for each in receipts),
+        "operations": {
+            **{
+                name: {of: sum(each["operations"][name][of] for each in receipts) for of in ("count", "bound")}
+                for name in OPERATIONS
+            },
+            "beyond": dict(sorted(beyond.items())),
+        },
+    }
+
+
 def _parts(job: Job, step: Step, start: datetime, end: datetime) -> Iterator[tuple[str, float]]:
     """How a step spent the time between two events, in which no row changed."""
     end = max(start, end)  # the clocks of two processes may differ
     waited = min(max(step.due_at or start, start), end)
     if job.status is JobStatus.PAUSED:
         yield PAUSED, (end - start).total_seconds()
+        return
+    if step.status.in_flight and step.backlog_since is not None:
+        yield BACKLOG, (end - start).total_seconds()
         return
     match step.status:
         case StepStatus.PENDING:

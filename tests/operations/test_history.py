@@ -219,6 +219,7 @@ async def test_a_receipt_tells_waiting_from_working(world: World) -> None:
         "service_s": 330.0,
         "backoff_s": pytest.approx(16 - queue_s, abs=0.01),
         "paused_s": 1000.0,
+        "backlog_s": 0,
     }
     assert (told["attempts_total"], told["replies_ignored"]) == (2, 1)
 

@@ -1,0 +1,115 @@
+from datetime import timedelta
+
+import pytest
+
+from shared.contracts.answers.receipt import Operations
+from shared.core.receipt import PARTS, operations, receipt
+from shared.operations.read_history import read_history
+from shared.operations.sum_receipts import sum_receipts
+from tests.api.strict import misfits
+from tests.jobs import START
+from tests.operations.conftest import World
+from tests.operations.test_history import eventful
+from tests.operations.test_redrive import failed_at_embedding, redrive
+from tests.operations.test_running import dispatch, service_says, settle, submitted
+
+
+async def plain(world: World, **changes: object) -> str:
+    """A job of three steps without faults."""
+    job_id = await submitted(world, **changes)
+    for number, step_id in enumerate(("ocr", "embedding", "sis")):
+        await dispatch(world, job_id, step_id)
+        await service_says(world, job_id, "ACK", 10 * number, step_id=step_id)
+        world.clock.advance(5)
+        await service_says(world, job_id, "RESULT", 10 * number + 1, step_id=step_id)
+    return job_id
+
+
+async def cost(world: World, job_id: str) -> dict[str, object]:
+    told = operations(*await read_history(world.context, job_id))
+    assert misfits(Operations, told) == []
+    return told
+
+
+async def test_a_job_without_faults_costs_what_the_design_says(world: World) -> None:
+    """DESIGN 7: N directives, 2N replies, 3 + 3N table writes for N steps, as counted at the ports."""
+    writes = 0
+    commit, create, reserve, close = world.ledger.commit, world.ledger.create, world.index.reserve, world.index.close
+
+    def counted(call: object) -> object:
+        async def counting(*args: object, **fields: object) -> object:
+            nonlocal writes
+            writes += 1
+            return await call(*args, **fields)  # type: ignore[operator]
+
+        return counting
+
+    world.ledger.commit, world.ledger.create = counted(commit), counted(create)  # type: ignore[assignment,method-assign]
+    world.index.reserve, world.index.close = counted(reserve), counted(close)  # type: ignore[assignment,method-assign]
+    job_id = await plain(world)
+    assert await cost(world, job_id) == {
+        "directives": {"count": 3, "bound": 3},
+        "replies": {"count": 6, "bound": 6},
+        "table_writes": {"count": 12, "bound": 12},
+        "beyond": {},
+    }
+    assert (writes, len(world.publisher.sent)) == (12, 3)
+
+
+async def test_what_went_wrong_says_why_it_cost_more(world: World) -> None:
+    """Attempts, publish faults, heartbeats and late replies past what is recorded are all in the count."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    world.publisher.failing = True
+    await dispatch(world, job_id)
+    world.publisher.failing = False
+    world.clock.advance(40)
+    await dispatch(world, job_id)
+    for number in range(25):
+        await service_says(world, job_id, "ACK", number, lease_id="another")
+    told = await cost(world, job_id)
+    assert (told["directives"], len(world.publisher.sent)) == ({"count": 1, "bound": 1}, 1)
+    assert told["replies"] == {"count": 25, "bound": 2}
+    # the claim, the rows, the attempt, the fault, the renewal, and each late reply
+    assert told["table_writes"] == {"count": 30, "bound": 6}
+    assert told["beyond"] == {"LEASE_RENEWED": 1, "PUBLISH_FAILED": 1, "REPLY_IGNORED": 20}
+
+
+async def test_our_own_backlog_is_a_gate_of_its_own(world: World) -> None:
+    """Time past a lease while the lane is full is neither the service's nor a wait for its ACK."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    world.lanes.directives = True
+    world.clock.advance(30)
+    await settle(world, job_id)
+    world.clock.advance(20)
+    told = receipt(*await read_history(world.context, job_id), world.clock.now())
+    assert (told["total"]["ack_s"], told["total"]["backlog_s"]) == (30, 20)
+    assert sum(told["total"].values()) == told["elapsed_s"] == 50
+
+
+async def test_sums_are_those_of_the_jobs(world: World) -> None:
+    """By tenant and time range, page by page; another tenant's jobs are not in it."""
+    ids = [await plain(world, doc_id="1"), await eventful(world), await failed_at_embedding(world)]
+    world.clock.advance(3600)
+    ids.append((await redrive(world, ids[-1])).stored.record.job.job_id)
+    await plain(world, tenant_id="tenant_b")
+    now = world.clock.now()
+    receipts = [receipt(*await read_history(world.context, job_id), now) for job_id in ids]
+    pages, after = [], None
+    while True:
+        page, after = await sum_receipts(world.context, " Tenant_A ", since=None, until=None, after=after, limit=2)
+        pages.append(page)
+        if after is None:
+            break
+    assert [page["jobs"] for page in pages] == [2, 2, 0]
+    assert {page["tenant_id"] for page in pages} == {"tenant_a"}
+    for part in PARTS:
+        wanted = sum(each["total"][part] for each in receipts)
+        assert sum(page["total"][part] for page in pages) == pytest.approx(wanted)
+    wanted = sum(each["operations"]["table_writes"]["count"] for each in receipts)
+    assert sum(page["operations"]["table_writes"]["count"] for page in pages) == wanted
+    young, _ = await sum_receipts(
+        world.context, "tenant_a", since=now - timedelta(seconds=60), until=None, after=None, limit=100
+    )
+    old, _ = await sum_receipts(world.context, "tenant_a", since=None, until=START, after=None, limit=100)
+    assert (young["jobs"], young["by_status"], old["jobs"]) == (1, {"QUEUED": 1}, 0)
