@@ -131,6 +131,9 @@ class Index(Protocol):
     async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
         """After a job's end: ACTIVE out, LIST brought up to date, the claim's end set; again is harmless."""
 
+    async def count_gated(self, tenant: str) -> int:
+        """The tenant's active jobs by its GATE row, which alone decides its limit. Raises LedgerUnavailable."""
+
     async def count_active(self) -> dict[str, int]:
         """Jobs that still owe something, by mode, over all tenants. Raises LedgerUnavailable."""
 

@@ -121,6 +121,9 @@ class MemoryIndex:
         if gated:
             self._gates[tenant] -= 1
 
+    async def count_gated(self, tenant: str) -> int:
+        return self._gates.get(tenant, 0)
+
     async def count_active(self) -> dict[str, int]:
         counts: dict[str, int] = {}
         for _, job_id in self._active:

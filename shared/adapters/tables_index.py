@@ -16,6 +16,7 @@ from shared.adapters.tables_list import list_query
 from shared.core.job import Job
 from shared.core.keys import (
     FIRST_CHECK,
+    GATE_ROW,
     GUARD_PARTITION,
     GUARD_ROW,
     TENANTS_PARTITION,
@@ -134,6 +135,10 @@ class TablesIndex:
             else:
                 return
         raise LedgerUnavailable("the tenant's gate changes hands too often")
+
+    async def count_gated(self, tenant: str) -> int:
+        entity = await read_row(await self._account.table(self._table), encode_key(tenant), GATE_ROW)
+        return int(entity["active"]) if entity is not None else 0
 
     async def count_active(self) -> dict[str, int]:
         table = await self._account.table(self._table)

@@ -6,8 +6,10 @@ from typing import Any
 
 from shared.contracts.envelope import Envelope
 from shared.core.directive import directive_of
+from shared.core.job import Job
 from shared.core.plan import digests
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
+from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.create_job import expired, planned, validate
 
@@ -35,6 +37,7 @@ async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str |
             "decision_source": request.route.decision_source,
         },
         "idempotency": verdict,
+        "quota": await _quota(context, record.job, new=verdict["verdict"] == "NEW"),
         "directives": [
             directive_of(record, step).model_dump(
                 mode="json", exclude={"jobId", "attempt_no", "lease_id", "input_ref", "workspace_ref"}
@@ -42,3 +45,19 @@ async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str |
             for step in record.steps
         ],
     }
+
+
+async def _quota(context: Context, job: Job, *, new: bool) -> dict[str, Any]:
+    """Whether a limit would refuse the job now, and which; a duplicate is never refused. Raises LedgerUnavailable."""
+    limit = context.settings.max_inflight_per_tenant
+    active = await context.index.count_gated(job.tenant) if limit is not None else None
+    told: dict[str, Any] = {"verdict": "ADMITTED", "limit": None, "tenant_limit": limit, "tenant_active": active}
+    if not new:
+        return told
+    try:
+        await context.admission.admit(context.index, context.settings, context.clock.now(), job.mode)
+    except Refusal as refused:
+        return told | {"verdict": "REFUSED", "limit": refused.extra["limit"]}
+    if limit is not None and active is not None and active >= limit:
+        return told | {"verdict": "REFUSED", "limit": "LUCIUS_MAX_INFLIGHT_PER_TENANT"}
+    return told

@@ -32,7 +32,9 @@ async def taken(storage: Storage, number: int) -> bool:
 
 async def test_the_tenants_limit_is_exact_under_concurrency(storage: Storage) -> None:
     """Of twelve at once exactly three get in."""
+    assert await storage.index.count_gated("tenant_a") == 0
     assert sum(await asyncio.gather(*(taken(storage, number) for number in range(12)))) == LIMIT
+    assert await storage.index.count_gated("tenant_a") == LIMIT
 
 
 async def test_each_end_makes_room_once(storage: Storage) -> None:

@@ -1,10 +1,15 @@
+from dataclasses import replace
+
 import pytest
 
+from shared.contracts.answers.dry_run import DryQuota
 from shared.errors import Refusal
 from shared.operations.create_job import create_job
 from shared.operations.dry_run import dry_run
+from tests.api.strict import misfits
 from tests.jobs import envelope
 from tests.operations.conftest import World
+from tests.operations.test_limits import create, limited
 
 
 async def test_it_tells_the_route_and_the_directives_and_writes_nothing(world: World) -> None:
@@ -31,3 +36,43 @@ async def test_it_refuses_what_a_post_refuses(world: World) -> None:
     """The checks are the real ones."""
     with pytest.raises(Refusal, match="no protocol"):
         await dry_run(world.context, envelope(request_type="NOTHING"), correlation_id=None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "limit"),
+    [
+        ({"max_inflight_per_tenant": 2}, "LUCIUS_MAX_INFLIGHT_PER_TENANT"),
+        ({"max_inflight": 2}, "LUCIUS_MAX_INFLIGHT"),
+        ({"max_inflight_burst": 2}, "LUCIUS_MAX_INFLIGHT_BURST"),
+    ],
+)
+async def test_it_says_which_limit_would_refuse(world: World, limits: dict[str, int], limit: str) -> None:
+    """Admitted up to the limit, then refused by name; a duplicate never is; and nothing is counted for asking."""
+    world = limited(world, **limits)
+
+    async def quota(number: int) -> dict[str, object]:
+        wanted = envelope(doc_id=f"doc-{number}", request_type="OCR", payload={}, mode="BURST")
+        told = (await dry_run(world.context, wanted, correlation_id=None))["quota"]
+        assert misfits(DryQuota, told) == []
+        return {name: told[name] for name in ("verdict", "limit")}
+
+    for number in range(2):
+        for _ in range(3):
+            assert await quota(number) == {"verdict": "ADMITTED", "limit": None}
+        await create(world, number, mode="BURST")
+    assert await quota(2) == {"verdict": "REFUSED", "limit": limit}
+    with pytest.raises(Refusal) as refused:
+        await create(world, 2, mode="BURST")
+    assert refused.value.extra["limit"] == limit
+    assert await quota(1) == {"verdict": "ADMITTED", "limit": None}
+
+
+async def test_without_limits_a_quota_costs_no_read(world: World) -> None:
+    """What is not set is not looked up."""
+    told = await dry_run(replace(world.context, index=_NoGate(world)), envelope(), correlation_id=None)  # type: ignore[arg-type]
+    assert told["quota"] == {"verdict": "ADMITTED", "limit": None, "tenant_limit": None, "tenant_active": None}
+
+
+class _NoGate:
+    def __init__(self, world: World) -> None:
+        self.read_claim = world.index.read_claim

@@ -26,6 +26,19 @@ class DryIdempotency(Answer):
     """The job that it is, or that has its key."""
 
 
+class DryQuota(Answer):
+    """Whether a limit would refuse the job now."""
+
+    verdict: Literal["ADMITTED", "REFUSED"]
+    """A duplicate is always admitted."""
+    limit: str | None
+    """The limit that would refuse it."""
+    tenant_limit: int | None
+    """How many active jobs the tenant may have; null: as many as it wants."""
+    tenant_active: int | None
+    """How many it has, where there is a limit."""
+
+
 class DryRun(Answer):
     """All that a POST would decide; nothing was written."""
 
@@ -36,5 +49,6 @@ class DryRun(Answer):
     protocol_version: int
     route: DryRoute
     idempotency: DryIdempotency
+    quota: DryQuota
     directives: list[dict[str, Any]]
     """The directive of each step, without what only an attempt has."""
