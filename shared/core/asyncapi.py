@@ -1,0 +1,246 @@
+"""The AsyncAPI 3 document of the bus: channels, messages and who sends what (CONTRACT "Service Bus").
+
+Pure: from the models of the messages and the names of the topics.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from shared.contracts import message_schemas
+from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
+
+Json = dict[str, Any]
+
+#: of the contract that this document tells, not of the app
+VERSION = "1.0.0"
+
+_EXAMPLE: Json = {
+    "jobId": "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65",
+    "stepId": "ocr",
+    "tenant_id": "tenant_a",
+    "attempt_no": 1,
+    "lease_id": "lease_0b7f2c6d1e4a4f0c9f6a1b2c3d4e5f60",
+    "timestamp": "2026-01-27T10:02:00Z",
+    "correlation_id": "corr-1",
+}
+_ACCOUNT = "https://account.blob.core.windows.net"
+_WORKSPACE = f"{_ACCOUNT}/workspace/lucius/tenant_a/{_EXAMPLE['jobId']}/OCR/1/"
+_RESULT_REF = {"uri": f"{_WORKSPACE}result.json"}
+
+_DIRECTIVE_EXAMPLE: Json = {
+    "type": "DIRECTIVE",
+    "jobId": _EXAMPLE["jobId"],
+    "tenant_id": "tenant_a",
+    "stepId": "ocr",
+    "protocol_id": "ocr_embedding_sis",
+    "step_type": "OCR",
+    "attempt_no": 1,
+    "lease_id": _EXAMPLE["lease_id"],
+    "input_ref": {"uri": f"{_ACCOUNT}/documents/lease.pdf"},
+    "workspace_ref": {"uri": _WORKSPACE},
+    "output_ref": {"uri": f"{_ACCOUNT}/results/lease.json"},
+    "payload": {"dpi": 200},
+    "mode": "DEFAULT",
+    "lane": 15,
+    "routing_key_used": "tenant_a",
+    "correlation_id": "corr-1",
+    "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BusNames:
+    """The topics as configured."""
+
+    lanes: int = 16
+    reply_prefix: str = "global-bus-replies-p"
+    reply_subscription: str = "lucius-invoker"
+
+
+def document(names: BusNames) -> Json:
+    """AsyncAPI 3.0.0, from LUCIUS's side: it sends directives and receives replies."""
+    replies = ["ack", "heartbeat", "result", "legacyAck", "legacyResult"]
+    return {
+        "asyncapi": "3.0.0",
+        "id": "urn:lucius:bus",
+        "info": {
+            "title": "LUCIUS on Service Bus",
+            "version": VERSION,
+            "description": (
+                "LUCIUS sends a directive for each attempt of a step to the topic of the job's lane; the step's "
+                "platform service answers on the reply topic of the same lane with ACK, HEARTBEAT and RESULT. "
+                "Messages may be delivered more than once. Unknown fields are ignored on both sides. What cannot be "
+                "read, or names no job, is kept aside with its reason (`GET /v1/rejected`)."
+            ),
+            "license": {"name": "MIT"},
+        },
+        "defaultContentType": "application/json",
+        "servers": {
+            "servicebus": {
+                "host": "{namespace}.servicebus.windows.net",
+                "protocol": "amqps",
+                "protocolVersion": "1.0",
+                "description": "An Azure Service Bus namespace, Standard or Premium.",
+                "variables": {"namespace": {"description": "Name of the namespace.", "default": "lucius"}},
+                "security": [{"$ref": "#/components/securitySchemes/entra"}],
+                "bindings": {"amqp1": {}},
+            },
+            "laptop": {
+                "host": "127.0.0.1:5672",
+                "protocol": "amqp",
+                "protocolVersion": "1.0",
+                "description": "The emulator that `make up` starts.",
+                "bindings": {"amqp1": {}},
+            },
+        },
+        "channels": {
+            "directives": _channel(
+                DIRECTIVE_TOPIC_PREFIX,
+                names.lanes,
+                "Directives of one lane. Each platform service has a subscription of its own, named as the service, "
+                "whose rule is a correlation filter on `step_type`.",
+                ["directive"],
+                {
+                    "subscription": "the service's name, for example `ocr`",
+                    "rule": {"name": "$Default", "correlationFilter": {"step_type": "OCR"}},
+                    "duplicateDetectionWindow": "PT5M",
+                    "lockDuration": "PT5M",
+                    "maxDeliveryCount": 10,
+                },
+            ),
+            "replies": _channel(
+                names.reply_prefix,
+                names.lanes,
+                "Replies of one lane. Only the JSON body counts; application properties and message id are free.",
+                replies,
+                {"subscription": names.reply_subscription, "lockDuration": "PT1M", "maxDeliveryCount": 10},
+            ),
+        },
+        "operations": {
+            "sendDirective": {
+                "action": "send",
+                "channel": {"$ref": "#/channels/directives"},
+                "summary": "One attempt of one step. Without a fault, each attempt is published exactly once.",
+                "messages": [{"$ref": "#/channels/directives/messages/directive"}],
+                "reply": {
+                    "channel": {"$ref": "#/channels/replies"},
+                    "messages": [{"$ref": f"#/channels/replies/messages/{name}"} for name in replies],
+                },
+                "bindings": {"amqp1": {}},
+            },
+            "receiveReply": {
+                "action": "receive",
+                "channel": {"$ref": "#/channels/replies"},
+                "summary": (
+                    "A reply moves its job only with the tenant, attempt and lease of the step's current attempt; "
+                    "late, stale and repeated ones are recorded. Send the ACK on receipt, before the work is queued "
+                    "inside, and heartbeats while it waits or runs."
+                ),
+                "messages": [{"$ref": f"#/channels/replies/messages/{name}"} for name in replies],
+                "bindings": {"amqp1": {}},
+            },
+        },
+        "components": _components(),
+    }
+
+
+def _channel(prefix: str, lanes: int, description: str, messages: list[str], servicebus: Json) -> Json:
+    return {
+        "address": f"{prefix}{{lane}}",
+        "title": f"{prefix}0 to {prefix}{lanes - 1}",
+        "description": description,
+        "parameters": {
+            "lane": {
+                "description": "CRC32 of the routing key's UTF-8 bytes, modulo the number of lanes.",
+                "enum": [str(lane) for lane in range(lanes)],
+            }
+        },
+        "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in messages},
+        "bindings": {"amqp1": {}},
+        "x-servicebus": servicebus,
+    }
+
+
+def _components() -> Json:
+    whole = message_schemas.documents()
+    reply = _EXAMPLE
+    error = {"code": "PDF_ENCRYPTED", "message": "the document is locked"}
+    messages = {
+        "directive": _message("DIRECTIVE", "directive", [_DIRECTIVE_EXAMPLE]),
+        "ack": _message("ACK", "ack", [{"type": "ACK", **reply}]),
+        "heartbeat": _message(
+            "HEARTBEAT", "heartbeat", [{"type": "HEARTBEAT", **reply, "progress": 0.4, "note": "page 2 of 5"}]
+        ),
+        "result": _message(
+            "RESULT",
+            "result",
+            [
+                {"type": "RESULT", **reply, "status": "SUCCEEDED", "result_ref": _RESULT_REF, "metrics": {"pages": 5}},
+                {"type": "RESULT", **reply, "status": "FAILED_FINAL", "error": error},
+            ],
+        ),
+        "legacyAck": _message("ACK, older form", "legacy-ack", [{**reply, "status": "ACKED"}]),
+        "legacyResult": _message(
+            "RESULT, older form",
+            "legacy-result",
+            [{**reply, "status": "FAILED", "failure_class": "RETRYABLE", "error": error}],
+        ),
+    }
+    messages["directive"] |= {
+        "headers": _properties(),
+        "x-servicebus": {"messageId": "{jobId}:{stepId}:{attempt_no}", "correlationId": "{correlation_id}"},
+    }
+    schemas: Json = {}
+    for name in ("directive", "ack", "heartbeat", "result", "legacy-ack", "legacy-result"):
+        schemas |= whole[name].get("$defs", {})
+        schemas[name] = {key: each for key, each in whole[name].items() if key not in ("$defs", "$schema")}
+    # references of a whole schema point into itself; here into the components
+    found: Json = json.loads(json.dumps(schemas).replace('"#/$defs/', '"#/components/schemas/'))
+    return {
+        "messages": messages,
+        "schemas": found,
+        "correlationIds": {
+            "job": {
+                "description": "The job's correlation id, the same in every message about it.",
+                "location": "$message.payload#/correlation_id",
+            }
+        },
+        "securitySchemes": {
+            "entra": {
+                "type": "openIdConnect",
+                "openIdConnectUrl": "https://login.microsoftonline.com/common/v2.0/.well-known/openid-configuration",
+                "description": "Managed identity with the role Azure Service Bus Data Sender or Data Receiver.",
+            }
+        },
+    }
+
+
+def _message(name: str, schema: str, examples: list[Json]) -> Json:
+    return {
+        "name": name,
+        "title": name,
+        "contentType": "application/json",
+        "correlationId": {"$ref": "#/components/correlationIds/job"},
+        "payload": {"$ref": f"#/components/schemas/{schema}"},
+        "bindings": {"amqp1": {}},
+        "examples": [{"payload": example} for example in examples],
+    }
+
+
+def _properties() -> Json:
+    """Application properties of a directive, as the subscriptions' rules see them."""
+    text, whole = {"type": "string"}, {"type": "integer"}
+    found = {
+        "type": {"const": "DIRECTIVE"},
+        "mode": {"enum": ["DEFAULT", "BURST"]},
+        "tenant_id": text,
+        "step_type": text,
+        "job_id": text,
+        "step_id": text,
+        "attempt_no": whole,
+        "lane": whole,
+    }
+    return {"type": "object", "properties": found, "required": list(found)}

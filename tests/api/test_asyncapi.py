@@ -1,0 +1,98 @@
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator, Draft202012Validator, FormatChecker
+
+from shared.contracts import message_schemas
+from shared.contracts.messages import Reply
+from shared.core.asyncapi import BusNames, document
+from shared.core.directive import directive_of, encode
+from tests.jobs import ROOT, Story, reply
+
+SPECS = ROOT / "node_modules" / "@asyncapi" / "specs" / "schemas" / "3.0.0-without-$id.json"
+DOCUMENT = document(BusNames())
+
+
+def resolved(pointer: str) -> Any:
+    """What a reference within the document points at; KeyError if nothing."""
+    node: Any = DOCUMENT
+    for part in pointer.removeprefix("#/").split("/"):
+        node = node[part]
+    return node
+
+
+def references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(ref := node.get("$ref"), str):
+            yield ref
+        node = list(node.values())
+    if isinstance(node, list):
+        for each in node:
+            yield from references(each)
+
+
+def test_it_is_an_asyncapi_document() -> None:
+    """AsyncAPI's own JSON Schema for 3.0.0 finds nothing, and every reference leads somewhere."""
+    official = json.loads(SPECS.read_text())
+    Draft7Validator.check_schema(official)
+    wrong = [
+        f"{list(error.absolute_path)}: {error.message}" for error in Draft7Validator(official).iter_errors(DOCUMENT)
+    ]
+    assert wrong == []
+    assert not Draft7Validator(official).is_valid(DOCUMENT | {"channels": {"x": {"addres": "y"}}})
+    for ref in references(DOCUMENT):
+        assert resolved(ref)
+
+
+def validator(name: str) -> Draft7Validator:
+    schema = {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
+    return Draft7Validator(schema, format_checker=FormatChecker())
+
+
+@pytest.mark.parametrize("name", DOCUMENT["components"]["messages"])
+def test_every_example_is_a_message(name: str) -> None:
+    """By its schema, and replies also by the model that reads them from the bus."""
+    message = DOCUMENT["components"]["messages"][name]
+    schema = message["payload"]["$ref"].rsplit("/", 1)[1]
+    for example in message["examples"]:
+        assert list(validator(schema).iter_errors(example["payload"])) == []
+        if name != "directive":
+            assert Reply.model_validate(example["payload"]).type in message["name"]
+
+
+def test_channels_are_those_of_the_topology() -> None:
+    """Prefixes, numbers, lock times and delivery counts as they are deployed."""
+    topology = json.loads((ROOT / "infra" / "bicep" / "topology.json").read_text())
+    for channel, part in (("directives", "directives"), ("replies", "replies")):
+        told, deployed = DOCUMENT["channels"][channel], topology[part]
+        assert told["address"] == f"{deployed['prefix']}{{lane}}"
+        assert told["parameters"]["lane"]["enum"] == [str(lane) for lane in range(topology["lanes"])]
+        for name in told["x-servicebus"].keys() & {"lockDuration", "maxDeliveryCount", "duplicateDetectionWindow"}:
+            assert told["x-servicebus"][name] == deployed[name]
+    assert DOCUMENT["channels"]["replies"]["x-servicebus"]["subscription"] == topology["replies"]["subscription"]
+
+
+def test_the_messages_of_the_app_are_as_their_schemas_say() -> None:
+    """A directive as it is encoded, and the replies that the app takes."""
+    story = Story()
+    story.recorded()
+    step = story.step()
+    schemas = message_schemas.documents()
+    sent = json.loads(encode(directive_of(story.record, step)))
+    assert [error.message for error in Draft202012Validator(schemas["directive"]).iter_errors(sent)] == []
+    for kind in ("ACK", "HEARTBEAT", "RESULT"):
+        said = json.loads(reply(story.record, kind).model_dump_json(exclude_none=True))
+        assert Draft202012Validator(schemas[kind.lower()]).is_valid(said)
+        assert not Draft202012Validator(schemas[kind.lower()]).is_valid(said | {"attempt_no": 0})
+        del said["lease_id"]
+        assert not Draft202012Validator(schemas[kind.lower()]).is_valid(said)
+
+
+@pytest.mark.parametrize("name", message_schemas.documents())
+def test_every_schema_is_a_json_schema(name: str) -> None:
+    """Of draft 2020-12, as it says itself."""
+    schema = message_schemas.documents()[name]
+    assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+    Draft202012Validator.check_schema(schema)
