@@ -26,7 +26,7 @@ from emulator.bus.amqp.events import (
 )
 from emulator.bus.amqp.link import IncomingLink, OutgoingLink, address_of
 from emulator.bus.amqp.message import BATCH_FORMAT, AmqpMessage, Request, split_batch
-from emulator.bus.amqp.performatives import Accepted, Body, Coordinator, Error, Rejected
+from emulator.bus.amqp.performatives import Accepted, Body, Coordinator, Error, Rejected, TransactionalState
 from emulator.bus.amqp.values import Symbol, Ulong
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.errors import (
@@ -43,7 +43,7 @@ from emulator.bus.broker.topic import Destination
 from emulator.bus.management import Management
 from emulator.bus.outgoing import LinkConsumer
 from emulator.bus.session_links import SessionConsumer, has_session_filter, session_filter
-from emulator.bus.settlement import settle
+from emulator.bus.settlement import NO_TRANSACTIONS, settle
 
 log = logging.getLogger(__name__)
 
@@ -211,7 +211,7 @@ class Gateway:
 
     def _attach_sender(self, link: IncomingLink) -> None:
         if isinstance(link.attach.target, Coordinator):
-            raise NotImplementedHere("Transactions are not supported by the emulator.")
+            raise NotImplementedHere(NO_TRANSACTIONS)
         path = entity_path(address_of(link.attach.target))
         self._check_rights(path)
         if path == claims.ADDRESS:
@@ -287,6 +287,8 @@ class Gateway:
                 raise MessageTooLarge(
                     f"The message exceeds the maximum size of {event.link.max_message_bytes} bytes on this link."
                 )
+            if isinstance(event.state, TransactionalState):
+                raise NotImplementedHere(NO_TRANSACTIONS)
             request_link = self._requests.get(event.link)
             if request_link is not None:
                 self._request(event.link, request_link, event.payload)

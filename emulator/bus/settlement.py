@@ -16,9 +16,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from emulator.bus.amqp.performatives import Accepted, Body, Error, Modified, Rejected, Released
-from emulator.bus.broker.errors import BusError, InvalidRequest
+from emulator.bus.amqp.performatives import Accepted, Body, Error, Modified, Rejected, Released, TransactionalState
+from emulator.bus.broker.errors import BusError, InvalidRequest, NotImplementedHere
 from emulator.bus.broker.queue import DESCRIPTION, REASON, MessageQueue
+
+NO_TRANSACTIONS = "Transactions are not supported by the emulator: send and settle each message by itself."
 
 
 def settle(queue: MessageQueue, token: uuid.UUID, outcome: Any) -> Body:
@@ -38,6 +40,8 @@ def settle(queue: MessageQueue, token: uuid.UUID, outcome: Any) -> Body:
             case Released():
                 queue.release(token)
                 return Released()
+            case TransactionalState():
+                raise NotImplementedHere(NO_TRANSACTIONS)
             case _:
                 raise InvalidRequest("A delivery is settled with accepted, modified, rejected or released.")
     except BusError as error:

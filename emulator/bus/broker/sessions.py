@@ -221,6 +221,12 @@ class SessionQueue(MessageQueue):
                 self._held(self._messages[number].content.session_id or "")
         return super().receive_deferred(sequence_numbers, delete=delete)
 
+    def delete_batch(self, before_ms: int, count: int, session_id: str | None = None) -> int:
+        if session_id is None:
+            raise InvalidRequest("An entity that requires sessions is emptied session by session.")
+        self._held(session_id)
+        return super().delete_batch(before_ms, count, session_id)
+
     def _offer(self, message: Message) -> None:
         session = self._session(message.content.session_id or "")
         heapq.heappush(session.ready, message.sequence_number)

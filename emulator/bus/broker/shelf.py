@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Mapping
 from typing import Any
 
-from emulator.bus.broker.message import Message
+from emulator.bus.broker.message import Message, MessageState
 from emulator.bus.broker.schedule import Environment
 
 
@@ -42,6 +42,22 @@ class Shelf:
             message.expiry_timer.cancel()
             message.expiry_timer = None
         self._env.store.delete(self.path, message.sequence_number)
+
+    def delete_batch(self, before_ms: int, count: int, session_id: str | None = None) -> int:
+        """Removes the oldest active messages that nobody holds, enqueued before a time, of one session if given; how
+        many they were."""
+        numbers = [
+            number
+            for number, message in self._messages.items()
+            if message.state is MessageState.ACTIVE
+            and message.lock_token is None
+            and message.enqueued_at_ms < before_ms
+            and session_id in (None, message.content.session_id)
+        ]
+        oldest = heapq.nsmallest(count, numbers)
+        for number in oldest:
+            self._remove(self._messages[number])
+        return len(oldest)
 
 
 def first_of(

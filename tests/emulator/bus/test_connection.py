@@ -30,6 +30,7 @@ from emulator.bus.amqp.performatives import (
     SaslInit,
     Source,
     Target,
+    TransactionalState,
     Transfer,
     decode_body,
 )
@@ -179,14 +180,30 @@ def test_a_closed_links_deliveries_cannot_be_settled_through_it(broker: Broker) 
 
 
 def test_refusals_name_the_reason(broker: Broker) -> None:
-    """Unknown entities and transactions are refused with null termini and an error that detaches."""
+    """An unknown entity is refused with null termini and an error that detaches."""
     peer = Peer(broker).open()
     attached, detached = peer.attach_sender(queue="nowhere")
     assert (attached.source, attached.target, detached.error.condition) == (None, None, "amqp:not-found")
-    transaction = Attach("t", 3, False, target=Coordinator(), source=Source("x"), initial_delivery_count=0)
-    _, detached = peer.say(transaction)
-    assert detached.error.condition == "amqp:not-implemented"
-    assert "Transactions are not supported" in detached.error.description
+
+
+def test_transactions_are_refused_wherever_they_show(broker: Broker) -> None:
+    """The coordinator's link, a message sent in a transaction and an outcome in one: refused, and nothing happened."""
+    peer = Peer(broker).open()
+    coordinator = Attach("t", 3, False, target=Coordinator(), source=Source("x"), initial_delivery_count=0)
+    attached, detached = peer.say(coordinator)
+    assert attached.target is None
+    peer.attach_sender()
+    peer.send(0)
+    peer.attach_receiver()
+    transactional = TransactionalState(b"tx1")
+    [sent] = peer.send(1, state=transactional)
+    [settled] = peer.say(Disposition(True, 0, 0, False, transactional))
+    assert {"amqp:not-implemented"} == {
+        error.condition for error in (detached.error, sent.state.error, settled.state.error)
+    }
+    assert "Transactions are not supported" in sent.state.error.description
+    counts = broker.queue("q").counts()
+    assert (counts["active"], counts["locked"]) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ import pytest
 
 from emulator.bus.amqp.encoder import encode_described
 from emulator.bus.amqp.message import DATA, AmqpMessage, Request
-from emulator.bus.amqp.values import Array
+from emulator.bus.amqp.values import Array, Timestamp
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.descriptions import QueueDescription
+from emulator.bus.broker.sessions import SessionQueue
 from emulator.bus.management import MAX_PEEK_BYTES, Management, Reply
-from tests.emulator.bus.fakes import StillClock
+from tests.emulator.bus.fakes import Receiver, StillClock, Text
 
 
 @pytest.fixture
@@ -66,6 +67,43 @@ def test_a_lost_lock_is_gone(broker: Broker) -> None:
         assert (reply.status, reply.condition) == (410, "com.microsoft:message-lock-lost")
 
 
+def test_batches_are_deleted_oldest_first(broker: Broker) -> None:
+    """So many messages as wanted, enqueued before the time, that nobody holds; none is its own answer."""
+    clock, queue = broker.clock, broker.queue("q")
+    assert isinstance(clock, StillClock)
+    for _ in range(5):
+        broker.destination("q").send(AmqpMessage.parse(message(10)))
+        clock.advance(1)
+    queue.want(Receiver(credit=1))
+    before = Timestamp(clock.now_ms() - 1)
+    assert ask(broker, "batch-delete-messages", message_count=2, enqueued_time_utc=before).body == {"message-count": 2}
+    assert [item.sequence_number for item in queue.peek(0, 9)] == [1, 4, 5]
+    assert ask(broker, "batch-delete-messages", message_count=9, enqueued_time_utc=before).body == {"message-count": 1}
+    reply = ask(broker, "batch-delete-messages", message_count=9, enqueued_time_utc=before)
+    assert (reply.status, reply.condition) == (204, "com.microsoft:message-not-found")
+
+
+def test_batches_of_a_session_are_deleted_by_its_holder() -> None:
+    """Only with the session's id and its lock; other sessions keep their messages and are offered on."""
+    broker = Broker(StillClock())
+    queue = broker.add_queue(QueueDescription("q", requires_session=True))
+    assert isinstance(queue, SessionQueue)
+    for name in ("a", "a", "b"):
+        queue.accept(Text(name, session_id=name))
+    wanted = {"message_count": 9, "enqueued_time_utc": Timestamp(broker.clock.now_ms() + 1)}
+    assert ask(broker, "batch-delete-messages", **wanted).status == 400
+    assert ask(broker, "batch-delete-messages", **wanted, session_id="a").condition == "com.microsoft:session-lock-lost"
+    holder = Holder()
+    queue.lock("a", holder)
+    assert ask(broker, "batch-delete-messages", **wanted, session_id="a").body == {"message-count": 2}
+    assert [item.sequence_number for item in queue.peek(0, 9)] == [3]
+
+
+class Holder:
+    def session_lock_lost(self) -> None:
+        raise AssertionError("nobody takes the session")
+
+
 @pytest.mark.parametrize(
     ("operation", "body", "status"),
     [
@@ -79,7 +117,8 @@ def test_a_lost_lock_is_gone(broker: Broker) -> None:
         ("update-disposition", {"lock_tokens": [], "disposition_status": "abandoned", "properties_to_modify": 5}, 400),
         ("renew-session-lock", {"session_id": "s"}, 400),
         ("add-rule", {"rule_name": "r", "rule_description": {}}, 404),
-        ("batch-delete-messages", {"message_count": 1}, 501),
+        ("batch-delete-messages", {"message_count": 1}, 400),
+        ("make-coffee", {}, 501),
     ],
 )
 def test_requests_that_are_none_are_answered_so(
