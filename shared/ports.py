@@ -160,6 +160,27 @@ class Index(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SweepMark:
+    """The last pass of the sweeper, wherever it ran."""
+
+    ended_at: datetime
+    looked_at: int
+    actions: int
+    #: a bound was reached
+    more: bool
+
+
+class SweepMarks(Protocol):
+    """Where the sweeper leaves its mark, for health on any instance."""
+
+    async def write(self, mark: SweepMark) -> None:
+        """Raises LedgerUnavailable."""
+
+    async def read(self) -> SweepMark | None:
+        """None: no pass yet. Raises LedgerUnavailable."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RejectedMessage:
     """A message that no job could take (luciusrejected)."""
 

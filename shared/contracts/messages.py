@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from shared.contracts.instant import SentAt
 from shared.contracts.reference import LooseReference, Reference
@@ -75,6 +75,10 @@ class ReplyError(BaseModel):
     message: str = ""
 
 
+def _or_none(value: Any) -> Any:
+    return value if isinstance(value, str) else None
+
+
 class Reply(BaseModel):
     """ACK, HEARTBEAT or RESULT. Only the JSON body counts."""
 
@@ -90,6 +94,8 @@ class Reply(BaseModel):
     lease_id: _Id
     timestamp: SentAt | None = None
     correlation_id: str | None = None
+    traceparent: Annotated[str | None, BeforeValidator(_or_none)] = None
+    """W3C Trace Context of the span that sent it; what is none is ignored."""
 
     status: ResultStatus | None = None
     """RESULT only."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from shared.core.registry import Registry
 from shared.core.routing import Modes
 from shared.operations.admission import Admission
-from shared.ports import Clock, DeadReplies, DirectivePublisher, Index, Lanes, Ledger, RejectedMessages
+from shared.ports import Clock, DeadReplies, DirectivePublisher, Index, Lanes, Ledger, RejectedMessages, SweepMarks
 from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not
@@ -28,6 +28,8 @@ class Context:
     publisher: DirectivePublisher
     lanes: Lanes
     dead_replies: DeadReplies
+    #: None: nobody asks for the sweeper's last pass
+    sweep_marks: SweepMarks | None = None
     admission: Admission
     clock: Clock
     sleep: Sleep

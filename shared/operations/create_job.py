@@ -18,6 +18,7 @@ from shared.errors import AlreadyExists, Conflict, LedgerUnavailable, LimitReach
 from shared.operations.admission import refusal
 from shared.operations.context import Context
 from shared.ports import Claim, Orchestrations, Stored
+from shared.telemetry.job_spans import submitting
 
 #: a claim that is taken between our look and our write is looked at again so often
 MAX_CLAIM_RACES = 20
@@ -43,9 +44,26 @@ class Checked:
 
 
 async def create_job(
-    context: Context, orchestrations: Orchestrations, envelope: Envelope, *, correlation_id: str | None
+    context: Context,
+    orchestrations: Orchestrations,
+    envelope: Envelope,
+    *,
+    correlation_id: str | None,
+    own_trace: bool = False,
 ) -> Created:
-    """Claim first, then rows, then the orchestration. Raises Refusal, and Transient where a dependency is down."""
+    """Claim first, then rows, then the orchestration. Raises Refusal, and Transient where a dependency is down.
+
+    `own_trace`: the job's trace is not the request's, since that makes many jobs.
+    """
+    with submitting(envelope, own_trace=own_trace) as (traced, told):
+        created = await _create(context, orchestrations, traced, correlation_id)
+        told(created.stored.record.job, created.replayed)
+        return created
+
+
+async def _create(
+    context: Context, orchestrations: Orchestrations, envelope: Envelope, correlation_id: str | None
+) -> Created:
     request = validate(context, envelope, correlation_id)
     identity = digests(envelope)
     tenant = normalise(envelope.tenant_id)
@@ -74,11 +92,15 @@ async def create_job(
 async def reserve(context: Context, record: Record, *, replacing: Claim | None) -> bool:
     """Whether the job has its claim now; False: look again, another was faster. Raises Refusal (429), Transient."""
     job = record.job
-    await context.admission.admit(context.index, context.settings, context.clock.now(), job.mode)
     limit = context.settings.max_inflight_per_tenant
     try:
+        await context.admission.admit(context.index, context.settings, context.clock.now(), job.mode)
         await context.index.reserve(job, replacing=replacing, tenant_limit=limit)
+    except Refusal as no:
+        telemetry.limited(job.tenant, no.extra["limit"])
+        raise
     except LimitReached:
+        telemetry.limited(job.tenant, "LUCIUS_MAX_INFLIGHT_PER_TENANT")
         raise refusal("LUCIUS_MAX_INFLIGHT_PER_TENANT", f"tenant {job.tenant!r} has {limit} active jobs") from None
     except (AlreadyExists, Conflict):
         # taken meanwhile; where it holds our own job id, an earlier try of this very write went through

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from shared import telemetry
-from shared.core.directive import directive_of
+from shared.core.directive import directive_of, message_id
 from shared.core.history import Origin
 from shared.core.job import Step
 from shared.core.occurrences import Occurrence, PublishFailed, RecordAttempt, RenewLease
+from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.core.states import StepStatus
 from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import LedgerUnavailable, PublishUnavailable
@@ -14,6 +15,8 @@ from shared.operations.callbacks import callback_urls
 from shared.operations.context import Context
 from shared.operations.move import Moved, move
 from shared.ports import Stored
+from shared.telemetry import SpanName, tracing
+from shared.telemetry.job_spans import asking, sending
 
 #: a verdict can change between our look and our write; each turn of the loop is one such race
 _MAX_RACES = 4
@@ -24,7 +27,15 @@ async def dispatch_step(context: Context, *, job_id: str, instance_id: str, step
 
     Raises LedgerUnavailable; a publish fault is a verdict.
     """
+    began_ns = tracing.now_ns()
     stored = await context.ledger.read(job_id)
+    with asking(SpanName.DISPATCH, stored.record if stored else None, step_id, began_ns) as told:
+        verdict = await _dispatch(context, stored, job_id, instance_id, step_id)
+        told(verdict)
+        return verdict
+
+
+async def _dispatch(context: Context, stored: Stored | None, job_id: str, instance_id: str, step_id: str) -> Verdict:
     for _ in range(_MAX_RACES):
         now = context.clock.now()
         verdict = verdict_for(stored.record if stored else None, step_id, instance_id, now)
@@ -52,9 +63,13 @@ async def _publish(context: Context, stored: Stored, step: Step, instance_id: st
     directive = directive_of(stored.record, step, callback_urls(context.settings, stored.record, step))
     # the last instant at which anyone would still take a RESULT of this attempt
     time_to_live_s = step.timings.ack_timeout_s + step.timings.lease_s
+    topic = f"{DIRECTIVE_TOPIC_PREFIX}{step.lane}"
+    own_id = message_id(directive.jobId, step.step_id, step.attempt_no)
     try:
-        await context.publisher.publish(directive, time_to_live_s=time_to_live_s)
+        with sending(stored.record, step, directive, topic, own_id) as traced:
+            await context.publisher.publish(traced, time_to_live_s=time_to_live_s)
     except PublishUnavailable as fault:
+        telemetry.faulted(fault)
         telemetry.warn(
             "PUBLISH_FAILED", jobId=directive.jobId, stepId=step.step_id, attempt_no=step.attempt_no, reason=str(fault)
         )

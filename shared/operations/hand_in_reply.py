@@ -22,7 +22,9 @@ from shared.core.strict_json import parse
 from shared.errors import InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.move import move
-from shared.ports import Orchestrations
+from shared.ports import Orchestrations, Stored
+from shared.telemetry import tracing
+from shared.telemetry.job_spans import replying
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,35 @@ async def hand_in_reply(
     cause_id: str,
     source: str,
     again: bool = False,
+    topic: str | None = None,
 ) -> HandedIn:
     """Applied or recorded as late; `cause_id` is the same whenever this reply comes again, and
-    `again` says that it does.
+    `again` says that it does. `topic` is where it came from, if it came by the bus.
 
     Raises ReplyUnfit where no job takes it, and Transient.
     """
+    began_ns = tracing.now_ns()
     stored = await context.ledger.read(reply.jobId)
     if stored is None:
         raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
+    with replying(stored.record, reply, source, topic, began_ns) as span:
+        handed_in = await _hand_in(
+            context, orchestrations, stored, reply, cause_id=cause_id, source=source, again=again
+        )
+        span.set_attribute("lucius.outcome", handed_in.outcome)
+        return handed_in
+
+
+async def _hand_in(
+    context: Context,
+    orchestrations: Orchestrations,
+    stored: Stored,
+    reply: Reply,
+    *,
+    cause_id: str,
+    source: str,
+    again: bool,
+) -> HandedIn:
     step = stored.record.step(reply.stepId)
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step else "service", source=source)
     try:

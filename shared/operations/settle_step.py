@@ -14,13 +14,23 @@ from shared.errors import BusUnavailable
 from shared.operations.context import Context
 from shared.operations.move import move
 from shared.ports import Stored
+from shared.telemetry import SpanName, tracing
+from shared.telemetry.job_spans import asking
 
 _BACKLOGS = ("replies wait on the lane", "directives wait on the lane")
 
 
 async def settle_step(context: Context, *, job_id: str, instance_id: str, step_id: str, attempt_no: int) -> Verdict:
     """Ends the attempt if its lease is over; answers the ledger's verdict either way. Raises LedgerUnavailable."""
+    began_ns = tracing.now_ns()
     stored = await context.ledger.read(job_id)
+    with asking(SpanName.SETTLE, stored.record if stored else None, step_id, began_ns) as told:
+        verdict = await _settle(context, stored, instance_id, step_id, attempt_no)
+        told(verdict)
+        return verdict
+
+
+async def _settle(context: Context, stored: Stored | None, instance_id: str, step_id: str, attempt_no: int) -> Verdict:
     step = stored.record.step(step_id) if stored is not None else None
     if stored is None or step is None or stored.record.job.instance_id != instance_id:
         return Verdict(VerdictKind.END)

@@ -24,6 +24,7 @@ from shared.operations.drain_replies import drain_replies
 from shared.operations.move import close, move
 from shared.operations.redrive_job import mark_redriven
 from shared.operations.settle_step import settle_step
+from shared.operations.sweep_pass import told
 from shared.operations.wake import wake_parked
 from shared.ports import Active, InstanceState, Orchestrations, Stored
 
@@ -63,6 +64,12 @@ class Swept:
 
 async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> Swept:
     """One pass. A job whose repair fails is left for the next one. Raises LedgerUnavailable for the listing alone."""
+    if dry_run:
+        return await _sweep(context, orchestrations, dry_run)
+    return await told(context, lambda: _sweep(context, orchestrations, dry_run))
+
+
+async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool) -> Swept:
     swept = Swept(dry_run)
     drained = await drain_replies(context, orchestrations, dry_run=dry_run)
     swept.dead_replies, swept.undrained = drained.replies, drained.unfinished
@@ -80,6 +87,7 @@ async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bo
             try:
                 await _look(context, orchestrations, active, swept)
             except LuciusError as fault:
+                telemetry.faulted(fault)
                 telemetry.warn("SWEEP_FAILED", jobId=active.job_id, reason=str(fault))
                 swept.did(active.job_id, "failed, the next sweep tries again")
     if not dry_run and now.minute == 0:

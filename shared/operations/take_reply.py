@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core.rejections import rejection_id
@@ -11,6 +11,9 @@ from shared.errors import ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.hand_in_reply import hand_in_reply, read_reply
 from shared.ports import Orchestrations, RejectedMessage
+
+#: a service's clock that is further from the bus's than this is told of; replies are sent as soon as they are made
+CLOCK_SKEW = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +43,23 @@ async def take_reply(context: Context, orchestrations: Orchestrations, message: 
     source = "bus" if message.dead_letter is None else "dead-letter"
     try:
         reply = read_reply(message.body)
-        await hand_in_reply(context, orchestrations, reply, cause_id=cause_id, source=source, again=message.again)
+        handed_in = await hand_in_reply(
+            context,
+            orchestrations,
+            reply,
+            cause_id=cause_id,
+            source=source,
+            again=message.again,
+            topic=f"{context.settings.reply_prefix}{message.lane}",
+        )
     except ReplyUnfit as unfit:
         await park(context, message, unfit.reason, unfit.detail)
+        return
+    if message.dead_letter is None:
+        telemetry.measure("reply_lag_seconds", (context.clock.now() - message.enqueued_at).total_seconds())
+    step = handed_in.record.step(reply.stepId)
+    if step is not None and reply.timestamp is not None and abs(reply.timestamp - message.enqueued_at) > CLOCK_SKEW:
+        telemetry.count("clock_skew_total", stepType=step.step_type)
 
 
 def message_cause(lane: int, message_id: str, sequence_number: int) -> str:
@@ -61,6 +78,7 @@ async def park(context: Context, message: Arrived, reason: str, detail: str) -> 
         reason=reason,
         detail=detail,
     )
+    telemetry.count("rejected_messages_total", reason=reason)
     identity = rejection_id(
         message.enqueued_at,
         lane=message.lane,

@@ -40,6 +40,7 @@ LINES: tuple[Line, ...] = (
     Line("JOB_REDRIVEN", _I, "Another job takes this one up again"),
     Line("SWEPT", _I, "A pass of the sweeper ended, with its counts"),
     Line("SWEEP_FAILED", _W, "One job could not be repaired; the next pass tries again"),
+    Line("STOCK_UNKNOWN", _W, "A pass ended, and its mark or its gauges could not be written"),
     Line("DEAD_REPLIES", _W, "Replies were taken from dead-letter queues"),
     Line("DEAD_REPLIES_UNFINISHED", _W, "A lane's dead-letter queue could not be emptied"),
     Line("PURGE_FAILED", _W, "Old orchestration histories were not removed"),

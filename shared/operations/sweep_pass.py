@@ -1,0 +1,46 @@
+"""What is told of a pass of the sweeper: its span, its counts, and the mark that health reads."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from shared import telemetry
+from shared.errors import LuciusError
+from shared.operations.context import Context
+from shared.operations.take_stock import show, take_stock
+from shared.ports import SweepMark
+from shared.telemetry import SpanName, tracing
+
+if TYPE_CHECKING:
+    from shared.operations.sweep import Swept
+
+
+async def told(context: Context, sweep: Callable[[], Awaitable[Swept]]) -> Swept:
+    """Runs a pass that repairs. Raises what it raises."""
+    began = context.clock.now()
+    with tracing.span(SpanName.SWEEP, parent=tracing.under(None)) as span:
+        try:
+            swept = await sweep()
+        except LuciusError as fault:
+            telemetry.faulted(fault)
+            telemetry.count("sweeper_passes_total", outcome="FAILED")
+            raise
+        ended = context.clock.now()
+        telemetry.count("sweeper_passes_total", outcome="MORE" if swept.more else "DONE")
+        telemetry.measure("sweeper_pass_seconds", (ended - began).total_seconds())
+        for action in swept.actions:
+            # `raise ack:ocr:1` and the like name a step
+            telemetry.count("sweeper_actions_total", action=action["action"].split(" ")[0].rstrip(","))
+        span.set_attributes({"lucius.looked_at": swept.looked_at, "lucius.actions": len(swept.actions)})
+        mark = SweepMark(ended_at=ended, looked_at=swept.looked_at, actions=len(swept.actions), more=swept.more)
+        try:
+            if context.sweep_marks is not None:
+                await context.sweep_marks.write(mark)
+            if tracing.on():
+                show(await take_stock(context))
+        except LuciusError as fault:
+            # the pass itself is done
+            telemetry.faulted(fault)
+            telemetry.warn("STOCK_UNKNOWN", reason=str(fault))
+    return swept

@@ -1,0 +1,132 @@
+"""The spans that functions make while they work on a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from opentelemetry.trace import Span, SpanKind
+
+from shared.contracts.envelope import Envelope
+from shared.contracts.messages import Directive, Reply
+from shared.core.job import Job, Record, Step
+from shared.core.verdict import Verdict
+from shared.telemetry import tracing
+from shared.telemetry.span_table import SpanName
+
+_SYSTEM = {"messaging.system": "servicebus"}
+
+Created = Callable[[Job, bool], None]
+Given = Callable[[Verdict], None]
+
+
+@contextmanager
+def submitting(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelope, Created]]:
+    """Creation of a job: gives the envelope with the context that JOB keeps, and what to say once the job is known.
+
+    With nothing configured the caller's own context is kept, from the envelope or the request's header.
+    """
+    request, asked = tracing.here(), tracing.parsed(envelope.traceparent)
+    if not tracing.on():
+        if asked is None and request is not None and not own_trace:
+            envelope = envelope.model_copy(update={"traceparent": tracing.written(request)})
+        yield envelope, lambda job, replayed: None
+        return
+    elsewhere = own_trace or (asked is not None and request is not None and asked.trace_id != request.trace_id)
+    parent = tracing.under(asked) if asked is not None or own_trace else None
+    if asked is not None and request is not None and asked.trace_id == request.trace_id:
+        parent = None  # the request's span stands between the caller's and this one
+    with tracing.span(
+        SpanName.SUBMIT,
+        parent=parent,
+        links=[request] if elsewhere and request is not None else [],
+        job_type="",
+    ) as span:
+
+        def created(job: Job, replayed: bool) -> None:
+            # only now it is a type that we know
+            span.update_name(SpanName.SUBMIT.value.format(job_type=job.request_type))
+            span.set_attributes({**tracing.ids(job), "lucius.replayed": replayed})
+            if replayed:
+                span.add_link(tracing.submit_context(job))
+
+        yield envelope.model_copy(update={"traceparent": tracing.written(span.get_span_context())}), created
+
+
+@contextmanager
+def asking(name: SpanName, record: Record | None, step_id: str, began_ns: int) -> Iterator[Given]:
+    """An activity; to be told its verdict."""
+    step = record.step(step_id) if record is not None else None
+    if record is None or step is None:
+        yield lambda verdict: None
+        return
+    with tracing.span(
+        name,
+        parent=tracing.under(tracing.job_context(record.job)),
+        began_ns=began_ns,
+        attributes=tracing.ids(record.job, step),
+        step_type=step.step_type,
+    ) as span:
+        yield lambda verdict: span.set_attributes(
+            {"lucius.verdict": verdict.kind.value, "lucius.attempt_no": verdict.attempt_no}
+        )
+
+
+@contextmanager
+def sending(record: Record, step: Step, directive: Directive, topic: str, message_id: str) -> Iterator[Directive]:
+    """The publish of an attempt: gives the directive with the attempt's context, the same whenever it is published."""
+    if not tracing.on():
+        yield directive
+        return
+    attempt = tracing.attempt_context(record.job, step.step_id, step.attempt_no)
+    with tracing.span(
+        SpanName.SEND_DIRECTIVE,
+        parent=tracing.under(attempt),
+        kind=SpanKind.PRODUCER,
+        attributes={
+            **_SYSTEM,
+            "messaging.operation.name": "send",
+            "messaging.operation.type": "send",
+            "messaging.destination.name": topic,
+            "messaging.message.id": message_id,
+            **tracing.ids(record.job, step),
+        },
+        topic=topic,
+    ):
+        yield directive.model_copy(update={"traceparent": tracing.written(attempt)})
+
+
+@contextmanager
+def replying(record: Record, reply: Reply, source: str, topic: str | None, began_ns: int) -> Iterator[Span]:
+    """A reply on its way into the ledger: under the service's span if that is of this trace, else under the attempt."""
+    job = record.job
+    step = record.step(reply.stepId)
+    attempt = tracing.attempt_context(job, reply.stepId, reply.attempt_no)
+    told, caller = tracing.parsed(reply.traceparent), tracing.here()
+    ours = told is not None and told.trace_id == attempt.trace_id
+    links = [each for each in (None if ours else told, caller) if each is not None]
+    attributes = {
+        **tracing.ids(job),
+        "lucius.reply": reply.type,
+        "lucius.source": source,
+        "lucius.attempt_no": reply.attempt_no,
+        # what names no step of the job is somebody else's text
+        **({"lucius.step_id": step.step_id, "lucius.step_type": step.step_type} if step is not None else {}),
+    }
+    if topic is not None:
+        attributes |= {
+            **_SYSTEM,
+            "messaging.operation.name": "process",
+            "messaging.operation.type": "process",
+            "messaging.destination.name": topic,
+        }
+    with tracing.span(
+        SpanName.PROCESS_REPLY,
+        parent=tracing.under(told if ours else attempt),
+        kind=SpanKind.CONSUMER if topic is not None else SpanKind.INTERNAL,
+        links=[attempt, *links] if ours else links,
+        began_ns=began_ns,
+        attributes=attributes,
+        topic=topic or source,
+    ) as span:
+        yield span
