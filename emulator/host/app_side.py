@@ -52,6 +52,11 @@ class AppSide:
         self._thread.start()
 
     @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where `async` functions run."""
+        return self._loop
+
+    @property
     def running(self) -> Mapping[str, str]:
         """Function names of invocations under way, by invocation id."""
         return self._running

@@ -11,6 +11,10 @@ class BindingError(Exception):
     """one function cannot be served as it is declared; the message is one line"""
 
 
+class WorkerRefusesError(BindingError):
+    """a mistake for which the Python worker on Azure refuses the whole app"""
+
+
 class FunctionFailedError(Exception):
     """a function raised, or returned what its binding cannot take
 

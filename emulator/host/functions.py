@@ -23,7 +23,8 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`parameters` are the names the callable takes, `outs` those of output bindings besides `$return`."""
+    """`plain` are inputs that get the bare value, by the type they are annotated with. `may_return` is false for a
+    function without a binding that its return value could go to."""
 
     name: str
     call: Callable[..., Any]
@@ -31,8 +32,9 @@ class Function:
     trigger: Binding
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
-    parameters: frozenset[str]
+    plain: Mapping[str, type]
     wants_context: bool
+    may_return: bool
     retry: Mapping[str, Any] | None
 
     @property

@@ -12,18 +12,20 @@ import inspect
 import json
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .errors import BindingError, HostError
+from .errors import BindingError, HostError, WorkerRefusesError
 from .functions import Binding, Function
+from .http_streams import annotation_rules
 from .retry_policy import delays
 from .routes import parse_template
 from .schedule import parse_schedule
 from .settings import Settings
+from .signature import read_signature
 
 _SCRIPT = "function_app.py"
 
@@ -49,27 +51,33 @@ _NOT_TEMPLATES = frozenset({"connection", "type", "direction", "name", "dataType
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """`problems` are of functions left out, one line each."""
+    """`problems` are of functions left out, one line each; for those in `refusals` Azure would serve no function."""
 
     directory: Path
     functions: tuple[Function, ...]
     problems: tuple[str, ...]
+    refusals: tuple[str, ...]
 
 
 def index_app(app_dir: Path, settings: Settings) -> App:
     module = _import_script(app_dir)
-    declared = _functions_of(module, app_dir)
-    functions, problems = [], []
-    routes: dict[tuple[str, str], str] = {}
-    for one in sorted(declared, key=lambda one: str(one.get_function_name())):
-        name = one.get_function_name()
+    functions: dict[str, Function] = {}
+    problems, refusals = [], []
+    routes: list[Function] = []
+    for name, declared in sorted(_functions_of(module, app_dir), key=lambda one: one[0]):
         try:
-            function = _read(name, one, settings)
+            if isinstance(declared, BindingError):
+                raise declared
+            if name.lower() in functions:
+                raise WorkerRefusesError("the name is used more than once; the first function of it is served")
+            function = _read(name, declared, settings)
             _claim_route(function, routes)
-            functions.append(function)
+            functions[name.lower()] = function
         except BindingError as error:
             problems.append(f"{name}: {error}")
-    return App(app_dir, tuple(functions), tuple(problems))
+            if isinstance(error, WorkerRefusesError):
+                refusals.append(name)
+    return App(app_dir, tuple(functions.values()), tuple(problems), tuple(refusals))
 
 
 def _import_script(app_dir: Path) -> ModuleType:
@@ -105,7 +113,7 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def _functions_of(module: ModuleType, app_dir: Path) -> Sequence[Any]:
+def _functions_of(module: ModuleType, app_dir: Path) -> Iterator[tuple[str, Any]]:
     from azure.functions import FunctionRegister
 
     apps = {id(value): value for value in vars(module).values() if isinstance(value, FunctionRegister)}
@@ -113,25 +121,18 @@ def _functions_of(module: ModuleType, app_dir: Path) -> Sequence[Any]:
         found = "no" if not apps else "more than one"
         raise HostError(f"{app_dir / _SCRIPT}: {found} FunctionApp object at the top level of the module")
     (app,) = apps.values()
-    try:
-        return list(app.get_functions())
-    except ValueError as error:
-        raise HostError("\n".join(_all_problems(app)) or _one_line(error)) from None
+    return _build_all(app)
 
 
-def _all_problems(app: Any) -> list[str]:
-    """The SDK stops at the first problem; this names all of them."""
-    problems, seen = [], set()
+def _build_all(app: Any) -> Iterator[tuple[str, Any]]:
+    """Every function with its name, or the `BindingError` in its place. The SDK's own `get_functions` stops at the
+    first problem, and so does the worker on Azure, which then serves none."""
     for builder in app._function_builders:
-        name = builder._function.get_function_name()
+        name = str(builder._function.get_function_name())
         try:
-            builder.build(app.auth_level)
+            yield name, builder.build(app.auth_level)
         except ValueError as error:
-            problems.append(_one_line(error))
-        if name in seen:
-            problems.append(f"{name}: the function name is used more than once")
-        seen.add(name)
-    return problems
+            yield name, WorkerRefusesError(_one_line(error))
 
 
 def _read(name: str, declared: Any, settings: Settings) -> Function:
@@ -150,7 +151,7 @@ def _read(name: str, declared: Any, settings: Settings) -> Function:
     elif trigger.type == "timerTrigger":
         parse_schedule(str(trigger.fields.get("schedule")))
         delays(declared.get_settings_dict("retry_policy"))
-    parameters, wants_context = _check_parameters(call, bindings)
+    signature = read_signature(call, bindings, annotation_rules())
     for one in bindings:
         if one.text("connection") is not None and one.type != "durableClient":
             settings.connection(str(one.fields["connection"]))
@@ -166,23 +167,30 @@ def _read(name: str, declared: Any, settings: Settings) -> Function:
         trigger=trigger,
         inputs=inputs,
         outputs=outputs,
-        parameters=parameters,
-        wants_context=wants_context,
+        plain=signature.plain,
+        wants_context=signature.wants_context,
+        may_return=signature.may_return,
         retry=declared.get_settings_dict("retry_policy"),
     )
 
 
-def _claim_route(function: Function, taken: dict[tuple[str, str], str]) -> None:
-    """Two functions on one route and method: the second by name would never be reached."""
+def _claim_route(function: Function, taken: list[Function]) -> None:
+    """Two functions on one route and method: the host refuses the second. No methods are all methods."""
     if function.trigger.type != "httpTrigger":
         return
+    route, methods = _route_and_methods(function)
+    for other in taken:
+        other_route, other_methods = _route_and_methods(other)
+        if route == other_route and (not methods or not other_methods or methods & other_methods):
+            shown = ", ".join(sorted(methods & other_methods or methods or other_methods)) or "any method"
+            raise BindingError(f"the route {route!r} ({shown}) is the one of {other.name} already")
+    taken.append(function)
+
+
+def _route_and_methods(function: Function) -> tuple[str, frozenset[str]]:
     fields = function.trigger.fields
     route = str(fields.get("route") or function.name).lower().strip("/")
-    claims = [(route, str(method).upper()) for method in fields.get("methods") or ("any",)]
-    for claim in claims:
-        if claim in taken:
-            raise BindingError(f"the route {route!r} ({claim[1]}) is the one of {taken[claim]} already")
-    taken.update(dict.fromkeys(claims, function.name))
+    return route, frozenset(str(method).upper() for method in fields.get("methods") or ())
 
 
 def _binding(raw: Mapping[str, Any], settings: Settings) -> Binding:
@@ -202,41 +210,3 @@ def _check_types(trigger: Binding, inputs: Sequence[Binding], outputs: Sequence[
         for one in bindings:
             if one.type not in known:
                 raise BindingError(f"the {word} type {one.type!r} is not served here ({', '.join(sorted(known))} are)")
-
-
-def _check_parameters(call: Any, bindings: Sequence[Binding]) -> tuple[frozenset[str], bool]:
-    parameters = {
-        name: one
-        for name, one in inspect.signature(call).parameters.items()
-        if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
-    }
-    bound = {one.name for one in bindings if one.name != "$return"}
-    missing = sorted(bound - set(parameters))
-    if missing:
-        raise BindingError(f"bound names that are no parameters of the function: {', '.join(missing)}")
-    wants_context = "context" in parameters and "context" not in bound
-    unbound = sorted(set(parameters) - bound - ({"context"} if wants_context else set()))
-    if unbound:
-        raise BindingError(f"parameters without a binding: {', '.join(unbound)}")
-    outs = {one.name for one in bindings if one.direction == "OUT"}
-    for name, one in parameters.items():
-        _check_annotation(name, one.annotation, is_out=name in outs)
-    return frozenset(parameters), wants_context
-
-
-def _check_annotation(name: str, annotation: Any, *, is_out: bool) -> None:
-    """The worker takes plain types only, and `func.Out[...]` for outputs."""
-    if isinstance(annotation, str):
-        annotation = annotation.strip()
-        is_union = "|" in annotation or annotation.startswith(("Optional[", "typing.Optional["))
-        declared_out = "Out[" in annotation or annotation.endswith("Out")
-    else:
-        is_union = type(annotation).__name__ in ("UnionType", "_UnionGenericAlias")
-        origin = getattr(annotation, "__origin__", annotation)
-        declared_out = getattr(origin, "__name__", "") == "Out"
-    if is_union:
-        raise BindingError(f"the parameter {name!r} must have a plain type, not {annotation}")
-    if is_out and annotation is not inspect.Parameter.empty and not declared_out:
-        raise BindingError(f"the output parameter {name!r} must be annotated func.Out[...]")
-    if declared_out and not is_out:
-        raise BindingError(f"the parameter {name!r} is annotated func.Out but has no output binding")

@@ -10,6 +10,7 @@ from .app_side import AppSide
 from .errors import FunctionFailedError
 from .functions import Binding, Function
 from .invocation import Invocation, OutValue, RetryState, TraceState
+from .plain import as_plain
 
 _LOG = logging.getLogger("emulator.host")
 
@@ -63,9 +64,13 @@ class Invoker:
             values: dict[str, Any] = {function.trigger.name: trigger_value}
             for binding in function.inputs:
                 values[binding.name] = await self._readers[binding.type].read(binding, data)
+            for name, wanted in function.plain.items():
+                values[name] = as_plain(values[name], wanted)
             outs = {binding.name: OutValue() for binding in function.outputs if binding.name != "$return"}
             values.update(outs)
             result = await self._app.call(function, values, invocation)
+            if result is not None and not function.may_return:
+                raise TypeError("it has no $return binding and returned a value")
             answer = result
             for binding in function.outputs:
                 value = result if binding.name == "$return" else outs[binding.name].get()

@@ -31,6 +31,7 @@ from .faults import Faults
 from .functions import Function
 from .gate import UNLIMITED, Gate
 from .host_json import HostJson, load_host_json
+from .http_streams import Streams, extension
 from .indexing import App, index_app
 from .invocation import RetryState
 from .invoker import Invoker
@@ -95,6 +96,8 @@ class Server:
         fast_timestamps.install()
         for problem in app.problems:
             _LOG.error("left out: %s", problem)
+        if app.refusals:
+            _LOG.error("Azure's Python worker would serve none of this app's functions: %s", ", ".join(app.refusals))
         self._store = Store(self._database())
         self._faults.watch(self._store)
         if self._virtual_clock:
@@ -172,7 +175,9 @@ class Server:
         self._start_service_bus(app, settings, host_json)
         self._start_storage(app, settings, host_json)
         admin = Admin(app, engine, self._invoker, MANUAL_TRIGGERS, self._virtual_time(engine))
-        site.open(self._invoker, links, admin, Page(app, engine, client))
+        base = extension()
+        streams = None if base is None else Streams(base, self._app_side.loop)
+        site.open(self._invoker, links, admin, Page(app, engine, client), streams)
         return url
 
     def _virtual_time(self, engine: Engine) -> VirtualTime | None:

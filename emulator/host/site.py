@@ -21,6 +21,7 @@ from .errors import FunctionFailedError, HostError
 from .expressions import data_of_body
 from .gate import Gate, TooManyRequestsError
 from .host_json import HTTP_LIMIT_S
+from .http_streams import Streams
 from .http_trigger import make_request, make_response
 from .invocation import TraceState
 from .invoker import Invoker
@@ -45,6 +46,7 @@ class Site:
         self._invoker: Invoker | None = None
         self._admin: Admin | None = None
         self._page: Page | None = None
+        self._streams: Streams | None = None
         # On Azure the SDK's client talks to a port that only the worker sees; here, to a path that only it knows.
         self._rpc_path = f"runtime/rpc/{secrets.token_urlsafe(16)}/durabletask/"
         self._links: Links | None = None
@@ -69,8 +71,9 @@ class Site:
         """Where the SDK's durable client finds the API without a key."""
         return f"{url}/{self._rpc_path}"
 
-    def open(self, invoker: Invoker, links: Links, admin: Admin, page: Page) -> None:
-        self._invoker, self._links, self._admin, self._page = invoker, links, admin, page
+    def open(self, invoker: Invoker, links: Links, admin: Admin, page: Page, streams: Streams | None = None) -> None:
+        """`streams` is there if the app uses an HTTP extension."""
+        self._invoker, self._links, self._admin, self._page, self._streams = invoker, links, admin, page, streams
         self._opened.set()
 
     async def drain(self, timeout: float) -> None:
@@ -138,7 +141,7 @@ class Site:
         except (DurableError, ValueError) as error:
             return web.Response(status=400, text=str(error))
 
-    async def _function(self, request: web.BaseRequest, path: str) -> web.Response:
+    async def _function(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if request.method == "OPTIONS":
             allowed = self._cors.preflight(request.headers)
             if allowed is not None:
@@ -155,16 +158,38 @@ class Site:
             return web.Response(status=401)
         try:
             async with self._gate:
+                cors = self._cors.headers(request.headers.get("Origin"))
+                if self._streams is not None:
+                    return await self._stream(self._streams, request, route, values, cors)
                 answer = await self._invoke(request, route, values)
         except TooManyRequestsError:
             return web.Response(status=429)
-        answer.headers.update(self._cors.headers(request.headers.get("Origin")))
+        answer.headers.update(cors)
         return answer
+
+    async def _stream(
+        self,
+        streams: Streams,
+        request: web.BaseRequest,
+        route: Route,
+        values: Mapping[str, str],
+        headers: Mapping[str, str],
+    ) -> web.StreamResponse:
+        invoker = self._invoker
+        assert invoker is not None
+
+        async def call(extension_request: Any) -> Any:
+            return await invoker.invoke(route.function, extension_request, trigger_data=values, trace=_trace(request))
+
+        try:
+            return await streams.respond(request, values, call, headers, HTTP_LIMIT_S)
+        except TimeoutError:
+            return _too_late(route.function.name)
 
     async def _invoke(self, request: web.BaseRequest, route: Route, values: Mapping[str, str]) -> web.Response:
         assert self._invoker is not None
         body = await request.read()
-        trace = TraceState(request.headers.get("traceparent", ""), request.headers.get("tracestate", ""))
+        trace = _trace(request)
         data = {**data_of_body(body), **values} if route.function.has_expressions else values
         work = self._invoker.invoke(route.function, make_request(request, body, values), trigger_data=data, trace=trace)
         try:
@@ -173,8 +198,7 @@ class Site:
         except FunctionFailedError:
             return web.Response(status=500)
         except TimeoutError:
-            _LOG.error("%s did not answer within %g s: on Azure the caller gets 502", route.function.name, HTTP_LIMIT_S)
-            return web.Response(status=502)
+            return _too_late(route.function.name)
         try:
             return make_response(route.function.name, result)
         except FunctionFailedError as error:
@@ -191,6 +215,15 @@ class Site:
                 request.transport.abort()
             return web.Response(status=503)
         return _answer(answer)
+
+
+def _trace(request: web.BaseRequest) -> TraceState:
+    return TraceState(request.headers.get("traceparent", ""), request.headers.get("tracestate", ""))
+
+
+def _too_late(name: str) -> web.Response:
+    _LOG.error("%s did not answer within %g s: on Azure the caller gets 502", name, HTTP_LIMIT_S)
+    return web.Response(status=502)
 
 
 def _html(text: str) -> web.Response:

@@ -56,3 +56,28 @@ async def bad_route(req: func.HttpRequest) -> str:
 @app.route("GOOD")
 async def same_route(req: func.HttpRequest) -> str:
     return "never"
+
+
+@app.route("optional")
+async def union_return(req: func.HttpRequest) -> func.HttpResponse | None:
+    return None
+
+
+@app.route("number")
+async def wrong_return(req: func.HttpRequest) -> int:
+    return 1
+
+
+@app.timer_trigger(schedule="0 0 0 1 1 *", arg_name="timer")
+async def wrong_parameter(timer: func.HttpRequest) -> None: ...
+
+
+@app.route("unresolved")
+async def unresolved(req: "NoSuchType") -> str:  # noqa: F821  # what the host must name
+    return "never"
+
+
+@app.function_name("good")
+@app.route("another")
+async def taken_name(req: func.HttpRequest) -> str:
+    return "never"

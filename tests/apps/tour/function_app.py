@@ -39,7 +39,7 @@ def binary(req: func.HttpRequest) -> func.HttpResponse:
 
 
 @app.route("nothing")
-async def nothing(req: func.HttpRequest) -> None:
+async def nothing(req: func.HttpRequest):
     return None
 
 

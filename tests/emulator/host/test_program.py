@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import threading
@@ -40,10 +41,18 @@ def test_functions_that_cannot_be_served_are_named_and_left_out(tmp_path: Path) 
         "sync_client": "must be `async def`",
         "bad_route": "'nope'",
         "same_route": "is the one of good already",
+        "union_return": "the return annotation must be a plain type",
+        "wrong_return": "the return annotation int does not fit",
+        "wrong_parameter": "cannot be a HttpRequest",
+        "unresolved": "name 'NoSuchType' is not defined",
+        "good": "used more than once",
     }
     assert set(problems) == set(expected)
     assert {name for name, text in expected.items() if text not in problems[name]} == set()
     assert host.log.count("left out: ") == len(expected)
+    (summary,) = re.findall("worker would serve none of this app's functions: (.*)", host.log)
+    assert {"union_return", "good", "unresolved", "unbound_parameter"} <= set(summary.split(", "))
+    assert not {"missing_setting", "same_route", "bad_route"} & set(summary.split(", "))
     assert "host.json: extensions.eventHubs.batchCheckpointFrequency has no effect here" in host.log
 
 
@@ -53,18 +62,6 @@ def test_an_app_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "function_app.py").write_text("import azure.functions\nimport no_such_package\n")
     (line,) = _fails(tmp_path, tmp_path)
     assert line == (f"error: {tmp_path}/function_app.py:2: ModuleNotFoundError: No module named 'no_such_package'")
-
-
-def test_all_duplicate_names_are_told_at_once(tmp_path: Path) -> None:
-    """Each function name that is used twice has its line."""
-    (tmp_path / "host.json").write_text('{"version": "2.0"}')
-    functions = "".join(
-        f'@app.route("{route}")\ndef {name}(req: func.HttpRequest) -> str: return ""\n'
-        for route, name in (("a", "one"), ("b", "one"), ("c", "two"), ("d", "two"))
-    )
-    (tmp_path / "function_app.py").write_text(f"import azure.functions as func\napp = func.FunctionApp()\n{functions}")
-    lines = [line for line in _fails(tmp_path, tmp_path) if line.startswith("error: ")]
-    assert [line.split()[1] for line in lines] == ["one:", "two:"]
 
 
 def test_a_folder_that_is_no_app(tmp_path: Path) -> None:

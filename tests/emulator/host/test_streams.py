@@ -1,0 +1,66 @@
+"""HTTP functions that stream, over real HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.emulator.host.process import Host, start_host
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    running = start_host("streams", tmp_path_factory.mktemp("host"))
+    yield running
+    assert running.stop() == 0
+
+
+def test_an_answer_arrives_piece_by_piece(host: Host) -> None:
+    """Each piece is there before the next is made: the function waits to be asked on."""
+    with httpx.stream("GET", f"{host.url}/numbers/3", timeout=10, trust_env=False) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["x-stream"] == "yes"
+        seen = []
+        for piece in answer.iter_text():
+            seen.append(piece)
+            assert host.post("/next").json() == "ok"  # FastAPI writes a bare text as JSON
+    assert seen == [f"data: {number}\n\n" for number in range(3)]
+
+
+def test_a_request_is_read_as_it_comes(host: Host) -> None:
+    """A body that is sent in pieces reaches the function in pieces, and is never held as a whole."""
+    pieces = (b"x" * 100_000 for _ in range(200))
+    answer = host.post("/sizes?a=1", content=pieces)
+    counted = answer.json()
+    assert (answer.status_code, counted["total"], counted["query"]) == (201, 20_000_000, {"a": "1"})
+    assert counted["largest"] <= 64 * 1024
+
+
+def test_sync_functions_may_stream_too(host: Host) -> None:
+    """With `func.Context` beside the extension's request."""
+    assert host.get("/sync").text == "slow sync_stream"
+
+
+def test_a_stream_that_breaks_off_is_seen_by_the_caller(host: Host) -> None:
+    """The connection ends without the last piece, and the log says why."""
+    with pytest.raises(httpx.RemoteProtocolError):
+        host.get("/breaks")
+    assert "GET /breaks broke off" in host.log
+
+
+def test_a_function_that_raises_is_500(host: Host) -> None:
+    """Without a word of the exception, which is in the log."""
+    answer = host.get("/raises")
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert "raises failed, invocation " in host.log
+
+
+def test_routes_and_types_are_the_hosts(host: Host) -> None:
+    """A constraint that does not fit is 404; a function with `func.HttpRequest` is left out with its reason."""
+    assert host.get("/numbers/many").status_code == 404
+    (problem,) = host.get("/admin/emulator/problems").json()
+    assert problem == "classic: the parameter 'req' of a httpTrigger cannot be a HttpRequest"
