@@ -14,23 +14,18 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from emulator.bus.amqp.connection import IDLE_TIMEOUT_MS, Connection, State
+from emulator.bus.amqp.connection import Connection, State
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.store import StoreError
 from emulator.bus.claims import Claims
 from emulator.bus.clock import SystemClock
 from emulator.bus.gateway import MAX_MESSAGE_BYTES, Gateway
+from emulator.bus.liveness import DEFAULT_PATIENCE, Liveness, Patience
 from emulator.bus.sas import SasKey
 
 log = logging.getLogger(__name__)
 
 CONTAINER_ID = "lucius-service-bus-emulator"
-#: A peer is given up after twice the advertised time of silence: the Python SDK is late with its heartbeats.
-_SILENCE_LIMIT_S = 2 * IDLE_TIMEOUT_MS / 1000
-#: How long a new connection may take until it is open.
-_HANDSHAKE_LIMIT_S = 60.0
-#: The longest pause between two looks at a connection's silence.
-_WATCH_EVERY_S = 30.0
 #: Unsent bytes at which a slow receiver gets no more messages until it has read some.
 WRITE_LIMIT_BYTES = 4 * 1024 * 1024
 _TLS_HANDSHAKE = b"\x16"
@@ -45,6 +40,7 @@ class Options:
     """Tokens must be signed with it; None: any token will do."""
     tls: ssl.SSLContext | None = None
     """With it, a port speaks TLS to those who begin so, and plain TCP to the others."""
+    patience: Patience = DEFAULT_PATIENCE
 
 
 class ListenError(Exception):
@@ -54,9 +50,10 @@ class ListenError(Exception):
 class Listener:
     """A listening socket whose connections go to `factory`'s protocols."""
 
-    def __init__(self, factory: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None) -> None:
+    def __init__(self, factory: Callable[[], asyncio.BaseProtocol], options: Options) -> None:
         self._factory = factory
-        self._tls = tls
+        self._tls = options.tls
+        self._handshake_s = options.patience.handshake_s
         self._tasks: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
 
@@ -102,7 +99,7 @@ class Listener:
         tls = None
         try:
             if self._tls is not None:
-                async with asyncio.timeout(_HANDSHAKE_LIMIT_S):
+                async with asyncio.timeout(self._handshake_s):
                     tls = self._tls if await _peek(accepted) == _TLS_HANDSHAKE else None
             await loop.connect_accepted_socket(self._factory, accepted, ssl=tls)
         except (OSError, TimeoutError) as error:
@@ -142,7 +139,7 @@ class BusServer:
         self.stopping = asyncio.Event()
         """It is time to end."""
         self._writable: set[Client] = set()
-        self._listener = Listener(lambda: Client(self), self.options.tls)
+        self._listener = Listener(lambda: Client(self), self.options)
         self._flush_scheduled = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_due_ms: int | None = None
@@ -206,13 +203,14 @@ class BusServer:
         due_ms = self.broker.timers.next_due_ms()
         if due_ms == self._alarm_due_ms:
             return
+        if due_ms is None or (self._alarm_due_ms is not None and due_ms > self._alarm_due_ms):
+            return  # an alarm that rings too early does no harm, and setting it anew for every lock costs time
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
         self._alarm_due_ms = due_ms
-        if due_ms is not None:
-            delay_s = max(0.0, (due_ms - self.broker.clock.now_ms()) / 1000)
-            self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
+        delay_s = max(0.0, (due_ms - self.broker.clock.now_ms()) / 1000)
+        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
 
     def _ring(self) -> None:
         self._alarm = self._alarm_due_ms = None
@@ -252,8 +250,7 @@ class Client(asyncio.Protocol):
         self._server = server
         self._wire: Wire | None = None
         self._watch: asyncio.TimerHandle | None = None
-        self._opened_at = self._heard_at = 0.0
-        self._is_open = False
+        self._liveness = Liveness(server.options.patience, asyncio.get_running_loop().time())
         claims = Claims(server.options.sas_key, server.broker.clock)
         self.connection = Connection(CONTAINER_ID, claims.authenticate)
         self.connection.on_output = self._on_output
@@ -268,14 +265,13 @@ class Client(asyncio.Protocol):
         """The connection begins."""
         self._wire = wire
         self._server.clients.add(self)
-        self._opened_at = self._heard_at = asyncio.get_running_loop().time()
         self._look()
 
     def data_received(self, data: bytes) -> None:
-        self._heard_at = asyncio.get_running_loop().time()
+        self._liveness.heard(asyncio.get_running_loop().time())
         self._guarded(lambda: self.connection.receive_data(data))
-        if not self._is_open and self.connection.state is State.OPEN:
-            self._is_open = True
+        if not self._liveness.is_open and self.connection.state is State.OPEN:
+            self._liveness.is_open = True
             self._look()  # now it is known how often the peer wants to hear from us
         self._server.wake()
 
@@ -334,12 +330,11 @@ class Client(asyncio.Protocol):
         if self._watch is not None:
             self._watch.cancel()
         loop = asyncio.get_running_loop()
-        now = loop.time()
-        too_slow = not self._is_open and now - self._opened_at > _HANDSHAKE_LIMIT_S
-        if too_slow or now - self._heard_at > _SILENCE_LIMIT_S:
-            log.warning("silent connection closed peer=%s", self.connection.remote_container_id or "?")
+        complaint = self._liveness.complaint(loop.time())
+        if complaint is not None:
+            log.warning("connection given up peer=%s reason=%s", self.connection.remote_container_id or "?", complaint)
             self.abort()
             return
         self.connection.heartbeat()
-        every_s = self.connection.heartbeat_every_ms / 1000 or _WATCH_EVERY_S
-        self._watch = loop.call_later(min(every_s, _WATCH_EVERY_S), self._look)
+        wait_s = self._liveness.next_look_s(loop.time(), self.connection.heartbeat_every_ms)
+        self._watch = loop.call_later(wait_s, self._look)

@@ -9,6 +9,7 @@ from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.topic import Topic
 
 _STATES = ("active", "locked", "deferred", "scheduled", "dead_letter", "transfer_dead_letter")
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STYLE = """
 :root { color-scheme: light dark; font: 15px/1.4 system-ui, sans-serif; }
 body { margin: 1.5rem auto; max-width: 70rem; padding: 0 1rem; }
@@ -34,7 +35,7 @@ def counts(broker: Broker) -> dict[str, dict[str, int]]:
 
 
 def metrics(broker: Broker, connections: int) -> str:
-    """Prometheus text (exposition format 0.0.4)."""
+    """Prometheus text, of the kind `METRICS_TYPE`."""
     lines = [
         "# HELP lucius_bus_connections Open client connections.",
         "# TYPE lucius_bus_connections gauge",

@@ -46,7 +46,7 @@ class AdminServer:
             await self._runner.setup()
         server = self._runner.server
         assert server is not None
-        listener = Listener(server, self._bus.options.tls)
+        listener = Listener(server, self._bus.options)
         bound = await listener.open(host, port)
         self._listeners.append(listener)
         return bound
@@ -81,7 +81,8 @@ class AdminServer:
             case "GET", "entities":
                 return web.json_response(overview.counts(broker))
             case "GET", "metrics":
-                return web.Response(text=overview.metrics(broker, connections), content_type="text/plain")
+                text = overview.metrics(broker, connections)
+                return web.Response(body=text.encode(), headers={"Content-Type": overview.METRICS_TYPE})
             case "GET", "health":
                 return web.json_response({"status": "ok", "connections": connections, "cpu_s": time.process_time()})
             case "POST", "faults":

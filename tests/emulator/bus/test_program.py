@@ -18,6 +18,7 @@ from azure.core.credentials import AzureSasCredential
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, TransportType
 from azure.servicebus.aio import ServiceBusClient as AioClient
 from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusQuotaExceededError
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.emulator.bus.process import ROOT, Bus, start_bus
 
@@ -55,7 +56,7 @@ def test_tls_with_a_checked_token(secured: tuple[Bus, Path]) -> None:
 
 
 async def test_websockets(secured: tuple[Bus, Path]) -> None:
-    """The asynchronous SDK sends and receives by AMQP over WebSockets."""
+    """The asynchronous SDK sends and receives by AMQP over WebSockets, on their own port without TLS."""
     bus, _ = secured
     async with AioClient.from_connection_string(
         secured_string(bus),
@@ -66,6 +67,22 @@ async def test_websockets(secured: tuple[Bus, Path]) -> None:
             await sender.send_messages(ServiceBusMessage(bytes(100_000)))
             [message] = await receiver.receive_messages(max_wait_time=WAIT_S)
             await receiver.complete_message(message)
+    assert len(b"".join(message.body)) == 100_000
+
+
+def test_websockets_of_the_synchronous_sdk(secured: tuple[Bus, Path]) -> None:
+    """The synchronous SDK does so with TLS, on the port of both."""
+    bus, certificate = secured
+    with ServiceBusClient.from_connection_string(
+        secured_string(bus, emulator=False),
+        transport_type=TransportType.AmqpOverWebsocket,
+        custom_endpoint_address=f"sb://127.0.0.1:{bus.admin_port}",
+        connection_verify=str(certificate),
+    ) as client:
+        with client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:
+            sender.send_messages(ServiceBusMessage(bytes(100_000)))
+            [message] = receiver.receive_messages(max_wait_time=WAIT_S)
+            receiver.complete_message(message)
     assert len(b"".join(message.body)) == 100_000
 
 
@@ -180,9 +197,15 @@ def test_what_there_is_to_see(own_bus: Bus) -> None:
         page = response.read().decode()
     assert "t/Subscriptions/a" in page
     with urllib.request.urlopen(own_bus.admin_url + "/metrics") as response:
-        metrics = response.read().decode().splitlines()
-    assert 'lucius_bus_messages{entity="q",state="active"} 0' in metrics
-    assert all(line.startswith("#") or line.rpartition(" ")[2].replace(".", "").isdigit() for line in metrics)
+        families = {family.name: family for family in text_string_to_metric_families(response.read().decode())}
+    for name, kind in (("connections", "gauge"), ("messages", "gauge"), ("enqueued", "counter")):
+        assert families[f"lucius_bus_{name}"].type == kind
+    [active] = [
+        sample
+        for sample in families["lucius_bus_messages"].samples
+        if sample.labels == {"entity": "t/Subscriptions/b", "state": "active"}
+    ]
+    assert active.value == 0
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(own_bus.admin_url + "/nothing")
 

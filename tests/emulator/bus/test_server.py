@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from emulator.bus.amqp.encoder import encode_described
 from emulator.bus.amqp.frames import AMQP_HEADER, EMPTY_FRAME, SASL_FRAME, SASL_HEADER, encode_frame
 from emulator.bus.amqp.message import DATA, AmqpMessage
@@ -11,7 +13,8 @@ from emulator.bus.amqp.performatives import Attach, Begin, Flow, Open, SaslInit,
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.descriptions import QueueDescription
 from emulator.bus.clock import SystemClock
-from emulator.bus.server import BusServer
+from emulator.bus.liveness import Patience
+from emulator.bus.server import BusServer, Options
 
 COUNT, BODY_BYTES = 300, 200_000
 PATIENCE_S = 15
@@ -66,5 +69,34 @@ async def test_a_peer_hears_from_the_broker_as_often_as_it_wants() -> None:
             while received.count(EMPTY_FRAME) < 3:
                 received += await reader.read(1000)
     finally:
+        writer.close()
+        await server.close()
+
+
+async def test_half_open_connections_are_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    """Who never says open and who falls silent is cut off, and a silent receiver's credit swallows no more messages."""
+    broker = Broker(SystemClock())
+    queue = broker.add_queue(QueueDescription("q"))
+    server = BusServer(broker, Options(patience=Patience(handshake_s=0.3, silence_s=0.6)))
+    port = await server.listen("127.0.0.1", 0)
+    mute, mute_writer = await asyncio.open_connection("127.0.0.1", port)
+    silent, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(SASL_HEADER + encode_frame(SaslInit("ANONYMOUS"), kind=SASL_FRAME) + AMQP_HEADER)
+        attach = Attach("r", 0, True, 0, 1, Source("q"), Target("x"))
+        for body in (Open("peer"), Begin(None, 0, 1000, 1000), attach, Flow(0, 1000, 0, 100, 0, 0, 100)):
+            writer.write(encode_frame(body))
+        async with asyncio.timeout(PATIENCE_S):
+            await mute.read(-1)
+            await silent.read(-1)
+            while server.clients:  # noqa: ASYNC110 - the server has no event for tests
+                await asyncio.sleep(0.01)
+        broker.destination("q").send(AmqpMessage.parse(encode_described(DATA, b"x")))
+        assert queue.counts()["locked"] == 0
+        assert [
+            record.message.partition("reason=")[2] for record in caplog.records if "given up" in record.message
+        ] == ["not open after 0.3 s", "silent for 0.6 s"]
+    finally:
+        mute_writer.close()
         writer.close()
         await server.close()
