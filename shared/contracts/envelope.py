@@ -77,7 +77,15 @@ class Envelope(BaseModel):
     """Where the caller wants the last step's output."""
     payload: dict[str, Any]
     """Parameters of the steps: one key a step, or flat for a protocol of one step."""
-    schema_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$", max_length=16, examples=["1.0"])]
+    schema_version: Annotated[
+        str,
+        Field(
+            pattern=r"^[0-9]+\.[0-9]+$",
+            max_length=16,
+            examples=["1.0"],
+            json_schema_extra={"pattern": rf"^{SCHEMA_MAJOR}\.[0-9]+$"},
+        ),
+    ]
     """`1.0`; any 1.x is taken."""
 
     mode: Annotated[

@@ -1,0 +1,174 @@
+"""Examples for the documents of the API: bodies as the app itself makes them, of one job that is run here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from shared.contracts.envelope import Envelope
+from shared.contracts.messages import Reply
+from shared.core.audit import bundle
+from shared.core.decide import apply
+from shared.core.explain import explain
+from shared.core.history import Cause
+from shared.core.job import Event, Record
+from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
+from shared.core.plan import Defaults, plan_job
+from shared.core.receipt import receipt
+from shared.core.registry import build
+from shared.core.routing import route
+from shared.core.view import callback_view, dead_letter_view, event_view, job_view, links, step_view
+
+Json = dict[str, Any]
+
+JOB_ID = "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"
+CORRELATION_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+_START = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
+_ACCOUNT = "https://account.blob.core.windows.net"
+
+ENVELOPE: Json = {
+    "schema_version": "1.0",
+    "tenant_id": "tenant_a",
+    "request_type": "OCR",
+    "input_ref": {"uri": f"{_ACCOUNT}/documents/lease.pdf"},
+    "output_ref": {"uri": f"{_ACCOUNT}/results/lease.json"},
+    "payload": {"ocr": {"dpi": 200}},
+    "labels": {"team": "contracts"},
+}
+
+PROBLEM: Json = {
+    "type": "urn:lucius:problem:request-invalid",
+    "title": "Request invalid",
+    "status": 400,
+    "code": "REQUEST_INVALID",
+    "detail": "the request does not fit its protocol; see errors",
+    "errors": [{"path": "payload.ocr.dpi", "message": "9000 is greater than the maximum of 400"}],
+    "correlation_id": CORRELATION_ID,
+}
+
+
+@dataclass
+class _Story:
+    """A job at an instant, with what happened so far."""
+
+    record: Record
+    events: list[Event]
+    now: datetime = _START
+
+    def occurs(self, seconds: float, cause_id: str, actor: str, source: str, occurrence: Occurrence) -> None:
+        self.now += timedelta(seconds=seconds)
+        outcome = apply(self.record, occurrence, Cause(cause_id=cause_id, actor=actor, source=source, at=self.now))
+        self.record = outcome.record
+        self.events += outcome.events
+
+    def replied(self, seconds: float, type_: str, **fields: Any) -> None:
+        step = self.record.steps[0]
+        said = {
+            "type": type_,
+            "jobId": JOB_ID,
+            "stepId": step.step_id,
+            "tenant_id": self.record.job.tenant_id,
+            "attempt_no": step.attempt_no,
+            "lease_id": step.lease_id,
+            **fields,
+        }
+        cause_id = f"message:15:{type_.lower()}-1:{len(self.events)}"
+        self.occurs(seconds, cause_id, f"service:{step.service}", "bus", ReplyArrived(Reply.model_validate(said)))
+
+
+@lru_cache(maxsize=1)
+def by_model() -> Json:
+    """An example for each answer, by the name of its model."""
+    story = _planned()
+    created = story.record
+    story.occurs(0.4, f"dispatch:{JOB_ID}:ocr:1", "system", "dispatch", RecordAttempt("ocr"))
+    story.replied(0.9, "ACK")
+    running = story.record
+    working = explain(running, story.now)
+    failed = _failed(running, story)
+    ref = {"uri": f"{_ACCOUNT}/workspace/lucius/tenant_a/{JOB_ID}/OCR/1/result.json"}
+    story.replied(41.2, "RESULT", status="SUCCEEDED", result_ref=ref, metrics={"pages": 5})
+    line = {
+        "jobId": JOB_ID,
+        "tenant_id": "tenant_a",
+        "request_type": "OCR",
+        "status": "SUCCEEDED",
+        "current_step_id": None,
+        "labels": ENVELOPE["labels"],
+        "created_at": "2026-01-27T10:00:00Z",
+        "links": links(JOB_ID),
+    }
+    rejected = {
+        "id": "rej_1769508120000_0123456789abcdef01234567",
+        "received_at": "2026-01-27T10:02:00Z",
+        "reason": "UNKNOWN_JOB",
+        "detail": "no job job_0",
+        "lane": 15,
+        "message_id": "6f0f1c5e6a574b8c9a1e0d3c1f6a7b52",
+        "sequence_number": 7,
+        "delivery_count": 1,
+        "redriven_at": None,
+        "redriven_outcome": None,
+    }
+    accepted = {"jobId": JOB_ID, "status": "QUEUED", "links": links(JOB_ID), "created_at": line["created_at"]}
+    outcome = {"line": 1, "status": 202, "jobId": JOB_ID, "links": links(JOB_ID), "replayed": False}
+    counts = {"lines": 2, "created": 1, "replayed": 0, "checked": 0, "refused": 1, "failed": 0}
+    return {
+        "Accepted": accepted,
+        "Job": job_view(story.record),
+        "JobPage": {"jobs": [line], "next": None},
+        "StepPage": {"steps": [step_view(step) for step in story.record.steps], "next": None},
+        "EventPage": {"events": [event_view(event) for event in story.events], "next": None},
+        "Explanation": working,
+        "Receipt": receipt(story.record, story.events, story.now),
+        "AuditBundle": bundle(story.record, story.events, story.now),
+        "DeadLetterPage": {"deadletters": [dead_letter_view(failed)], "next": None},
+        "CallbackOutcome": callback_view(created, applied=True, why=None),
+        "RejectedPage": {"rejected": [rejected], "next": None},
+        "RejectedMessage": {**rejected, "body": '{"type": "ACK", "jobId": "job_0"}'},
+        "BatchOutcome": {"results": [outcome, {"line": 2, "status": 400, "problem": PROBLEM}], "counts": counts},
+        "Reconciled": {"dryRun": True, "looked_at": 1, "dead_replies": 0, "actions": [], "more": False},
+        "Problem": PROBLEM,
+    }
+
+
+def _planned() -> _Story:
+    protocol = build(
+        "example",
+        {
+            "protocol_id": "ocr",
+            "version": 1,
+            "request_type": "OCR",
+            "steps": [{"step_id": "ocr", "step_type": "OCR", "service": "ocr"}],
+        },
+        {},
+        {"ocr": "OCR"},
+    )
+    wanted = Envelope.model_validate(ENVELOPE)
+    record, event = plan_job(
+        wanted,
+        protocol,
+        route(wanted, default_mode="DEFAULT", lanes=16),
+        Defaults(
+            ack_timeout_s=30,
+            lease_s=900,
+            max_attempts=3,
+            dispatch_backoffs=(30, 120, 600),
+            ack_backoffs=(60, 300, 900),
+            execution_backoffs=(5, 30, 120),
+        ),
+        job_id=JOB_ID,
+        created_at=_START,
+        correlation_id=CORRELATION_ID,
+        workspace_uri=f"{_ACCOUNT}/workspace",
+    )
+    return _Story(record, [event])
+
+
+def _failed(running: Record, story: _Story) -> Record:
+    """The same job, had its service given it up."""
+    other = _Story(running, [], story.now)
+    other.replied(12.5, "RESULT", status="FAILED_FINAL", error={"code": "PDF_ENCRYPTED", "message": "it is locked"})
+    return other.record

@@ -1,0 +1,124 @@
+"""What JSON Schema can say of an envelope beyond its model: references by policy, the payload by its protocol.
+
+The app's own checks decide (`shared.operations.create_job`); these are the same, for whoever writes a request.
+"""
+
+from __future__ import annotations
+
+from jsonschema import Draft202012Validator
+
+from shared.contracts.envelope import Envelope
+from shared.contracts.json_schema import DIALECT, Json, schemas
+from shared.contracts.reference import MAX_URI, uri_pattern
+from shared.core.references import ReferencePolicy
+from shared.core.registry import Protocol, Registry
+
+#: what a request's body is; both are among `components`
+ENVELOPE = ("Envelope", "EnvelopeRules")
+
+
+def components(registry: Registry, policy: ReferencePolicy, at: str = "#/components/schemas/") -> Json:
+    """The schemas of an envelope and of all that it names, by name; `at` is where they will stand."""
+    found = schemas([(Envelope, "write")], ref_template=f"{at}{{model}}")
+    found.pop("Reference")
+    for name in ("input_ref", "output_ref"):
+        given = found["Envelope"]["properties"][name]
+        found["Envelope"]["properties"][name] = {
+            "$ref": f"{at}DocumentReference",
+            "description": given["description"],
+        }
+    steps = step_schemas(registry)
+    return found | {
+        "DocumentReference": _reference(policy),
+        "EnvelopeRules": _rules(registry, at),
+        # which draft they are is said by the document that they stand in
+        **{name: {key: each for key, each in step.items() if key != "$schema"} for name, step in steps.items()},
+    }
+
+
+def document(registry: Registry, policy: ReferencePolicy) -> Json:
+    """All of it as one JSON Schema."""
+    at = "#/$defs/"
+    whole = {"$schema": DIALECT, "title": "Envelope", "allOf": [{"$ref": f"{at}{name}"} for name in ENVELOPE]}
+    return whole | {"$defs": components(registry, policy, at)}
+
+
+def step_schemas(registry: Registry) -> dict[str, Json]:
+    """The payload schemas of all steps by name, for example `steps-ocr` of `steps/ocr.schema.json`."""
+    return {
+        _name(protocol, step.step_id): dict(protocol.schemas[step.step_id])
+        for protocol in registry
+        for step in protocol.definition.steps
+        if step.step_id in protocol.schemas
+    }
+
+
+def _name(protocol: Protocol, step_id: str) -> str:
+    step = next(step for step in protocol.definition.steps if step.step_id == step_id)
+    return (step.payload_schema or "").removesuffix(".json").removesuffix(".schema").replace("/", "-")
+
+
+def _reference(policy: ReferencePolicy) -> Json:
+    uri = {"type": "string", "maxLength": MAX_URI, "pattern": uri_pattern(policy.schemes, policy.hosts)}
+    return {
+        "title": "DocumentReference",
+        "description": "Where a document is. A bare string is taken as its `uri`; members beside `uri` are passed on.",
+        "anyOf": [{"type": "object", "required": ["uri"], "properties": {"uri": uri}}, uri],
+        "examples": [{"uri": "https://account.blob.core.windows.net/documents/lease.pdf"}],
+    }
+
+
+def _rules(registry: Registry, at: str) -> Json:
+    return {
+        "title": "EnvelopeRules",
+        "description": "BURST needs `doc_id`; the payload is that of the protocol which `request_type` names.",
+        "allOf": [
+            {
+                "anyOf": [
+                    {"properties": {"mode": {"enum": ["DEFAULT", "SAFE", None]}}},
+                    {"properties": {"doc_id": {"type": "string"}}, "required": ["doc_id"]},
+                ]
+            },
+            {
+                "oneOf": [
+                    {
+                        "title": protocol.definition.request_type,
+                        "properties": {
+                            "request_type": {"const": protocol.definition.request_type},
+                            "payload": _payload(protocol, at),
+                        },
+                    }
+                    for protocol in registry
+                ]
+            },
+        ],
+    }
+
+
+def _payload(protocol: Protocol, at: str) -> Json:
+    """Parts by step id; of a protocol of one step also its part alone."""
+    steps = [step.step_id for step in protocol.definition.steps]
+    parts: Json = {
+        step: {"$ref": f"{at}{_name(protocol, step)}"} if step in protocol.schemas else {"type": "object"}
+        for step in steps
+    }
+    keyed: Json = {
+        "type": "object",
+        "properties": parts,
+        "required": [step for step in steps if not _can_be_left_out(protocol, step)],
+        "additionalProperties": False,
+    }
+    if len(steps) > 1:
+        return keyed
+    [step] = steps
+    flat: Json = parts[step]
+    if protocol.schemas.get(step, {}).get("additionalProperties") is not False:
+        # an object under the step's name and nothing else is that step's part
+        named = {"type": "object", "properties": {step: {"type": "object"}}, "required": [step], "maxProperties": 1}
+        flat = {"allOf": [{"type": "object"}, flat, {"not": named}]}
+    return {"anyOf": [flat, keyed | {"required": [step]}]}
+
+
+def _can_be_left_out(protocol: Protocol, step: str) -> bool:
+    schema = protocol.schemas.get(step)
+    return schema is None or bool(Draft202012Validator(schema).is_valid({}))
