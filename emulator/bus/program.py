@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import signal
+import sqlite3
 import ssl
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from emulator.bus import tls
 from emulator.bus.admin.server import AdminServer
+from emulator.bus.amqp.errors import AmqpError
 from emulator.bus.amqp.message import AmqpMessage
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.errors import BusError
@@ -75,8 +77,11 @@ async def _serve(args: argparse.Namespace, context: ssl.SSLContext | None) -> in
     clock = SystemClock()
     store: Store = SqliteStore(args.data / "bus.sqlite3", clock.now_ms) if args.data else Memory()
     broker = Broker(clock, store)
-    _topology(args, store).create_in(broker)
-    restored = broker.restore(AmqpMessage.parse)
+    try:
+        _topology(args, store).create_in(broker)
+        restored = broker.restore(AmqpMessage.parse)
+    except (AmqpError, sqlite3.Error) as error:
+        raise StoreError(f"cannot read {args.data / 'bus.sqlite3'}: {error}") from error
     if restored:
         log.info("messages taken over count=%d data=%s", restored, args.data)
     key = SasKey.parse(args.sas_key) if args.sas_key else None

@@ -73,14 +73,16 @@ class SqliteStore:
                 self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             elif version != SCHEMA_VERSION:
                 raise StoreError(
-                    f"{path} was written by another version of the emulator: remove it or use another --data"
+                    f"{path} has the format {version}, this version of the emulator writes {SCHEMA_VERSION}: take "
+                    f"another --data, or delete {path.stem}* there to begin anew"
                 )
             self._log = DeliveryLog(path.with_name(f"{path.stem}-deliveries.log"))
             self._recount()
             self._db.execute("COMMIT")
             self._log.clear()
         except (sqlite3.Error, OSError, ValueError, TypeError) as error:
-            raise StoreError(f"cannot use {path}: {error} (is another bus running on it?)") from error
+            reason = "another bus is running on it" if "locked" in str(error) else str(error)
+            raise StoreError(f"cannot use {path}: {reason}") from error
 
     @property
     def is_dirty(self) -> bool:

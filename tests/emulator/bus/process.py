@@ -82,3 +82,13 @@ def start_bus(*arguments: str | Path, port: int = 0) -> Bus:
         process.kill()
         raise AssertionError(f"the bus did not become ready: {line!r}, exit code {process.wait()}")
     return Bus(process, int(match[1]), int(match[2]), int(match[3] or 0))
+
+
+def fails(*arguments: str | Path) -> str:
+    """The one line with which the program ends at once, with exit code 1."""
+    command = [sys.executable, "-m", "emulator", "bus", "--port", "0", "--admin-port", "0", *arguments]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    [line] = result.stderr.splitlines()
+    return line

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import sqlite3
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.aio import ServiceBusClient as AioClient
 from azure.servicebus.exceptions import ServiceBusError
 
-from tests.emulator.bus.process import Bus, start_bus
+from emulator.bus.broker.sqlite_store import SqliteStore
+from emulator.bus.clock import SystemClock
+from tests.emulator.bus.process import Bus, fails, start_bus
 
 WAIT_S = 15
 
@@ -145,11 +147,18 @@ async def _consume(bus: Bus, completed: set[str], in_doubt: set[str], stop: asyn
                         completed.add(str(message))
 
 
-def test_data_in_use_is_refused(config_path: Path, tmp_path: Path) -> None:
-    """A second bus on the same data ends at once with one clear line."""
-    bus = start_bus("--config", config_path, "--data", tmp_path)
-    try:
-        with pytest.raises(AssertionError, match="exit code 1"):
-            start_bus("--config", config_path, "--data", tmp_path)
-    finally:
-        assert bus.stop() == 0
+def test_data_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    """In use, of another format, no database or damaged: one line that names the file and what to do."""
+    store = SqliteStore(tmp_path / "bus.sqlite3", SystemClock().now_ms)
+    assert "another bus is running on it" in fails("--queue", "q", "--data", tmp_path)
+    store.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "bus.sqlite3")) as database:
+        row = ("q", 1, b"no message", 0, 1, None, 0, 0, None, None, 0)
+        database.execute("INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        database.commit()
+        assert "bus.sqlite3: " in fails("--queue", "q", "--data", tmp_path)
+        database.execute("PRAGMA user_version = 77")
+    line = fails("--queue", "q", "--data", tmp_path)
+    assert "bus.sqlite3 has the format 77, this version of the emulator writes 1: take another --data" in line
+    (tmp_path / "bus.sqlite3").write_text("no database " * 100)
+    assert "file is not a database" in fails("--queue", "q", "--data", tmp_path)

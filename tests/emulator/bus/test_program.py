@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -20,7 +18,7 @@ from azure.servicebus.aio import ServiceBusClient as AioClient
 from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusQuotaExceededError
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.emulator.bus.process import ROOT, Bus, start_bus
+from tests.emulator.bus.process import Bus, fails, start_bus
 
 WAIT_S = 15
 
@@ -231,16 +229,6 @@ def test_clients_that_misbehave_harm_nobody(own_bus: Bus) -> None:
     finally:
         for connection in wild:
             connection.close()
-
-
-def fails(*arguments: str | Path) -> str:
-    """The one line with which the program ends at once, with exit code 1."""
-    command = [sys.executable, "-m", "emulator", "bus", "--port", "0", "--admin-port", "0", *arguments]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert result.returncode == 1
-    assert result.stdout == ""
-    [line] = result.stderr.splitlines()
-    return line
 
 
 def test_bad_starts_end_with_one_line(tmp_path: Path, bus: Bus) -> None:
