@@ -2,7 +2,7 @@
 # Every recipe line is one plain command, so that make runs it itself and a SIGTERM to make reaches it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-long bench-bus bench-host chaos soak lint clean
+.PHONY: help setup demo up test test-long bench bench-bus bench-host chaos soak lint clean
 
 PY := .venv/bin/python
 
@@ -27,6 +27,9 @@ test: setup ## set up and run every test, on every core
 
 test-long: setup ## the tests of sizes and times that are too long for `make test`
 	@$(PY) -m pytest -q -m long --timeout 3600
+
+bench: setup ## measure whole jobs: table requests, messages, episodes and CPU a job
+	@$(PY) -m benchmarks.jobs
 
 bench-bus: setup ## measure the Service Bus emulator
 	@$(PY) -m benchmarks.bus

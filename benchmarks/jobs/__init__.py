@@ -1,0 +1,1 @@
+"""What a job costs: the whole app on the local stack, its operations counted."""
