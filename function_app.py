@@ -9,20 +9,7 @@ from activities import steps
 from orchestrations import job
 from shared import settings
 from shared.wiring import Wiring
-from triggers import (
-    callbacks_http,
-    controls_http,
-    dead_letters_http,
-    health_http,
-    history_http,
-    jobs_http,
-    orchestrate_http,
-    protocols_http,
-    redrive_http,
-    rejected_http,
-    replies_bus,
-    sweeper,
-)
+from triggers import registered, replies_bus, sweeper
 
 
 def build() -> df.DFApp:
@@ -30,22 +17,10 @@ def build() -> df.DFApp:
     wiring = Wiring(settings.load())
     built = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
     built.register_functions(job.bp)
-    for blueprint in (
-        steps,
-        orchestrate_http,
-        jobs_http,
-        history_http,
-        controls_http,
-        dead_letters_http,
-        protocols_http,
-        redrive_http,
-        rejected_http,
-        replies_bus,
-        callbacks_http,
-        sweeper,
-        health_http,
-    ):
-        built.register_functions(blueprint.blueprint(wiring))
+    for module in (steps, replies_bus, sweeper):
+        built.register_functions(module.blueprint(wiring))
+    for blueprint in registered.blueprints(wiring):
+        built.register_functions(blueprint)
     return built
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from shared.contracts.messages import Directive
+from shared.core.access import Caller
 from shared.core.job import Event, Job, Record
 
 
@@ -25,6 +26,13 @@ class Stored:
 
     record: Record
     etag: str
+
+
+class Callers(Protocol):
+    """Whom requests come from."""
+
+    async def caller(self, authorization: str | None) -> Caller:
+        """By the `Authorization` header. Raises Refusal (401, 403, 503)."""
 
 
 class Ledger(Protocol):

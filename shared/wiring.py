@@ -14,6 +14,7 @@ from azure.identity.aio import DefaultAzureCredential
 from shared.adapters.app_configuration import AppConfigurationStore
 from shared.adapters.blob_texts import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.open_to_anyone import OpenToAnyone
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_dead_replies import ServiceBusDeadReplies
 from shared.adapters.servicebus_lanes import ServiceBusLanes
@@ -22,11 +23,13 @@ from shared.adapters.tables_account import TablesAccount
 from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_ledger import TablesLedger
 from shared.adapters.tables_rejected import TablesRejected
+from shared.adapters.tenant_ledger import TenantLedger
+from shared.core.access import Caller
 from shared.core.configured import Configured
 from shared.operations.admission import Admission
 from shared.operations.catalogue import Catalogue
 from shared.operations.context import Context
-from shared.ports import Index, Ledger, RejectedMessages
+from shared.ports import Callers, Index, Ledger, RejectedMessages
 from shared.settings import Settings
 
 
@@ -46,6 +49,7 @@ class Wiring:
         self._packaged = Configured(load_registry(settings.protocols_path, settings.topology_path))
         self._context: Context | None = None
         self._catalogue: Catalogue | None = None
+        self._callers = _callers(settings)
 
     def context(self) -> Context:
         """Must be called on the loop that the functions run on."""
@@ -73,6 +77,18 @@ class Wiring:
         configured = await self.catalogue().refresh()
         return replace(self.context(), registry=configured.registry, modes=configured.modes)
 
+    def context_for(self, caller: Caller) -> Context:
+        """The context in which only the caller's tenant has jobs."""
+        return _seen_by(caller, self.context())
+
+    async def fresh_context_for(self, caller: Caller) -> Context:
+        """Both."""
+        return _seen_by(caller, await self.fresh_context())
+
+    def callers(self) -> Callers:
+        """Who tells whom a request comes from."""
+        return self._callers
+
     def _build(self) -> Context:
         settings = self.settings
         ledger, index, rejected = _storage(settings)
@@ -98,6 +114,16 @@ class Wiring:
             random=random.random,
             new_job_id=lambda: f"job_{uuid.uuid4().hex}",
         )
+
+
+def _callers(settings: Settings) -> Callers:
+    return OpenToAnyone()
+
+
+def _seen_by(caller: Caller, context: Context) -> Context:
+    if caller.tenant is None:
+        return context
+    return replace(context, ledger=TenantLedger(context.ledger, caller))
 
 
 def _configuration_store(settings: Settings) -> AppConfigurationStore | None:

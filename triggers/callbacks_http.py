@@ -9,12 +9,28 @@ import azure.functions as func
 
 from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.core.access import Caller
 from shared.core.view import callback_view
 from shared.operations.callbacks import Kind, take_callback
 from shared.wiring import Wiring
-from triggers.problems import Handler, answer, answers_problems, json_body
+from triggers.problems import answer, json_body
+from triggers.routes import Handler, Route, add
 
 KINDS: tuple[Kind, ...] = ("ACK", "RESULT", "HEARTBEAT")
+
+CALLBACKS = {
+    kind: Route(
+        function=f"callback_{kind.lower()}",
+        method="POST",
+        path=f"v1/callbacks/{kind.lower()}",
+        # the token is the directive's, not the issuer's
+        scope=None,
+        tag="callbacks",
+        summary=f"Hand in {kind} of an attempt, with the token of its directive",
+    )
+    for kind in KINDS
+}
+ROUTES = tuple(CALLBACKS.values())
 
 #: of an Idempotency-Key; a longer one is no key
 _MAX_KEY = 512
@@ -23,18 +39,13 @@ _MAX_KEY = 512
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """One route a kind of reply; the token in `Authorization` says which attempt speaks."""
     bp = df.Blueprint()
-    for kind in KINDS:
-        verb = kind.lower()
-        handler = answers_problems(_callback(wiring, kind))
-        handler = bp.durable_client_input(client_name="client")(handler)
-        route = f"v1/callbacks/{verb}"
-        handler = bp.route(route=route, methods=["POST"], auth_level=func.AuthLevel.ANONYMOUS)(handler)
-        bp.function_name(f"callback_{verb}")(handler)
+    for kind, route in CALLBACKS.items():
+        add(bp, route, _callback(wiring, kind), wiring, client=True)
     return bp
 
 
 def _callback(wiring: Wiring, kind: Kind) -> Handler:
-    async def callback(req: func.HttpRequest, client) -> func.HttpResponse:
+    async def callback(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         body = json_body(req) if req.get_body().strip() else b""
         key = req.headers.get("Idempotency-Key", "").strip()
         called = await take_callback(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import azure.durable_functions as df
 import azure.functions as func
 
 from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.core.access import Caller, Scope
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.core.strict_json import parse
@@ -16,7 +18,21 @@ from shared.core.view import job_view
 from shared.errors import Refusal
 from shared.operations.control_job import control_job
 from shared.wiring import Wiring
-from triggers.problems import Handler, answer, answers_problems, json_body
+from triggers.problems import answer, json_body
+from triggers.routes import Handler, Route, add
+
+CONTROLS = {
+    kind: Route(
+        function=f"job_{kind.value.lower()}",
+        method="POST",
+        path=f"v1/jobs/{{jobId}}:{kind.value.lower()}",
+        scope=Scope.OPERATE,
+        tag="jobs",
+        summary=f"{kind.value.capitalize()} a job",
+    )
+    for kind in ControlKind
+}
+ROUTES = tuple(CONTROLS.values())
 
 MAX_REASON = 1024
 
@@ -24,21 +40,16 @@ MAX_REASON = 1024
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """One route a control; the body is optional: `{"reason": ...}`."""
     bp = df.Blueprint()
-    for kind in ControlKind:
-        verb = kind.value.lower()
-        handler = answers_problems(_control(wiring, kind))
-        handler = bp.durable_client_input(client_name="client")(handler)
-        route = f"v1/jobs/{{jobId}}:{verb}"
-        handler = bp.route(route=route, methods=["POST"], auth_level=func.AuthLevel.ANONYMOUS)(handler)
-        bp.function_name(f"job_{verb}")(handler)
+    for kind, route in CONTROLS.items():
+        add(bp, route, _control(wiring, kind), wiring, client=True)
     return bp
 
 
 def _control(wiring: Wiring, kind: ControlKind) -> Handler:
-    async def control(req: func.HttpRequest, client) -> func.HttpResponse:
-        origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor="caller", source="http", reason=reason_of(req))
+    async def control(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
+        origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor=caller.actor, source="http", reason=reason_of(req))
         orchestrations = DurableOrchestrations(client, names.JOB)
-        stored = await control_job(wiring.context(), orchestrations, req.route_params["jobId"], kind, origin)
+        stored = await control_job(wiring.context_for(caller), orchestrations, req.route_params["jobId"], kind, origin)
         return answer(req, job_view(stored.record))
 
     return control

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import azure.functions as func
 
+from shared.core.access import Caller
 from shared.core.states import JobStatus
 from shared.errors import Refusal
 from shared.operations.list_jobs import Wanted
@@ -14,10 +15,10 @@ from shared.operations.list_jobs import Wanted
 _FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
-def wanted(req: func.HttpRequest) -> Wanted:
-    """Raises Refusal (400) that names the parameter."""
+def wanted(req: func.HttpRequest, caller: Caller) -> Wanted:
+    """Raises Refusal (400) that names the parameter, and (403) for another tenant than the caller's."""
     return Wanted(
-        tenant_id=req.params.get("tenant_id"),
+        tenant_id=caller.tenant_of(req.params.get("tenant_id")),
         statuses=_statuses(req.params.get("status")),
         request_type=req.params.get("request_type"),
         since=_instant(req, "since"),

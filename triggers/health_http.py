@@ -5,24 +5,38 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.core.access import Caller
 from shared.wiring import Wiring
-from triggers.problems import answer, answers_problems
+from triggers.problems import answer
+from triggers.routes import Route, add
+
+LIVE = Route(
+    function="health_live",
+    method="GET",
+    path="v1/health/live",
+    scope=None,
+    tag="health",
+    summary="Whether this process answers",
+)
+READY = Route(
+    function="health_ready",
+    method="GET",
+    path="v1/health/ready",
+    scope=None,
+    tag="health",
+    summary="Whether what it needs answers too",
+)
+ROUTES = (LIVE, READY)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """Live: this process answers. Ready: the ledger answers too; a 503 problem says what does not."""
     bp = df.Blueprint()
 
-    @bp.function_name("health_live")
-    @bp.route(route="v1/health/live", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
-    @answers_problems
-    async def health_live(req: func.HttpRequest) -> func.HttpResponse:
+    async def health_live(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         return answer(req, {"status": "live"})
 
-    @bp.function_name("health_ready")
-    @bp.route(route="v1/health/ready", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
-    @answers_problems
-    async def health_ready(req: func.HttpRequest) -> func.HttpResponse:
+    async def health_ready(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         await wiring.context().index.tenants()
         await wiring.fresh_context()
         return answer(
@@ -34,4 +48,6 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             },
         )
 
+    add(bp, LIVE, health_live, wiring)
+    add(bp, READY, health_ready, wiring)
     return bp

@@ -7,6 +7,7 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.core.access import Caller, Scope
 from shared.core.as_of import as_of
 from shared.core.audit import bundle
 from shared.core.receipt import receipt
@@ -15,29 +16,44 @@ from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
 from shared.wiring import Wiring
-from triggers.problems import answer, answers_problems
+from triggers.problems import answer
+from triggers.routes import Route, add
+
+AUDIT = Route(
+    function="job_audit",
+    method="GET",
+    path="v1/jobs/{jobId}/audit",
+    scope=Scope.READ,
+    tag="jobs",
+    summary="Read everything that proves what happened to a job",
+)
+RECEIPT = Route(
+    function="job_receipt",
+    method="GET",
+    path="v1/jobs/{jobId}/receipt",
+    scope=Scope.READ,
+    tag="jobs",
+    summary="Read what a job cost",
+)
+ROUTES = (AUDIT, RECEIPT)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """The two routes; `view_as_of` serves `GET /v1/jobs/{jobId}?asOf=SEQ`."""
     bp = df.Blueprint()
 
-    @bp.function_name("job_audit")
-    @bp.route(route="v1/jobs/{jobId}/audit", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
-    @answers_problems
-    async def job_audit(req: func.HttpRequest) -> func.HttpResponse:
-        context = wiring.context()
+    async def job_audit(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
+        context = wiring.context_for(caller)
         record, events = await read_history(context, req.route_params["jobId"])
         return answer(req, bundle(record, events, context.clock.now()))
 
-    @bp.function_name("job_receipt")
-    @bp.route(route="v1/jobs/{jobId}/receipt", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
-    @answers_problems
-    async def job_receipt(req: func.HttpRequest) -> func.HttpResponse:
-        context = wiring.context()
+    async def job_receipt(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
+        context = wiring.context_for(caller)
         record, events = await read_history(context, req.route_params["jobId"])
         return answer(req, receipt(record, events, context.clock.now()))
 
+    add(bp, AUDIT, job_audit, wiring)
+    add(bp, RECEIPT, job_receipt, wiring)
     return bp
 
 

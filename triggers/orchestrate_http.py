@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import azure.durable_functions as df
@@ -11,30 +12,45 @@ from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.answers.job import Accepted, JobLinks
 from shared.contracts.envelope import Envelope
+from shared.core.access import Caller, Scope
 from shared.core.strict_json import parse
 from shared.core.view import links
 from shared.errors import Refusal
 from shared.operations.create_job import Created, create_job
 from shared.operations.dry_run import dry_run
 from shared.wiring import Wiring
-from triggers.batch import is_batch, lines_of, outcomes
-from triggers.problems import answer, answers_problems, correlation_id, json_body
+from triggers.batch import MEDIA_TYPE, is_batch, lines_of, outcomes
+from triggers.problems import answer, correlation_id, json_body
+from triggers.routes import Route, add
+
+ORCHESTRATE = Route(
+    function="orchestrate",
+    method="POST",
+    path="v1/orchestrate",
+    scope=Scope.OPERATE,
+    tag="jobs",
+    summary="Submit a job, or many as NDJSON",
+    body=Envelope,
+    media_types=("application/json", MEDIA_TYPE),
+    answers={202: Accepted, 200: None},
+)
+COMMANDS = replace(ORCHESTRATE, function="orchestrate_commands", path="v1/commands", successor="/v1/orchestrate")
+ROUTES = (ORCHESTRATE, COMMANDS)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """The two routes; a route is matched by the alphabetical order of function names, so none may overlap."""
     bp = df.Blueprint()
 
-    async def orchestrate(req: func.HttpRequest, client) -> func.HttpResponse:
+    async def orchestrate(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         if is_batch(req):
-            return await batch(req, client)
-        envelope = Envelope.model_validate(_object(json_body(req)))
+            return await batch(req, caller, client)
+        envelope = _envelope(json_body(req), caller)
         if _dry(req):
-            return answer(
-                req, await dry_run(await wiring.fresh_context(), envelope, correlation_id=correlation_id(req))
-            )
+            context = await wiring.fresh_context_for(caller)
+            return answer(req, await dry_run(context, envelope, correlation_id=correlation_id(req)))
         created = await create_job(
-            await wiring.fresh_context(),
+            await wiring.fresh_context_for(caller),
             DurableOrchestrations(client, names.JOB),
             envelope,
             correlation_id=correlation_id(req),
@@ -45,12 +61,12 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             headers["Idempotency-Replayed"] = "true"
         return answer(req, body, status=202, headers=headers)
 
-    async def batch(req: func.HttpRequest, client) -> func.HttpResponse:
-        context, req_id, dry = await wiring.fresh_context(), correlation_id(req), _dry(req)
+    async def batch(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
+        context, req_id, dry = await wiring.fresh_context_for(caller), correlation_id(req), _dry(req)
         orchestrations = DurableOrchestrations(client, names.JOB)
 
         async def submit(line: bytes) -> dict[str, Any]:
-            envelope = Envelope.model_validate(_object(line))
+            envelope = _envelope(line, caller)
             if dry:
                 return {"status": 200, "dryRun": await dry_run(context, envelope, correlation_id=req_id)}
             created = await create_job(context, orchestrations, envelope, correlation_id=req_id)
@@ -60,11 +76,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         told = await outcomes(lines_of(req.get_body()), submit, req_id)
         return answer(req, told, headers={"X-Correlation-Id": req_id})
 
-    for name, route in (("orchestrate", "v1/orchestrate"), ("orchestrate_commands", "v1/commands")):
-        handler = answers_problems(orchestrate)
-        handler = bp.durable_client_input(client_name="client")(handler)
-        handler = bp.route(route=route, methods=["POST"], auth_level=func.AuthLevel.ANONYMOUS)(handler)
-        bp.function_name(name)(handler)
+    for route in ROUTES:
+        add(bp, route, orchestrate, wiring, client=True)
     return bp
 
 
@@ -77,6 +90,13 @@ def _accepted(created: Created) -> dict[str, Any]:
 
 def _dry(req: func.HttpRequest) -> bool:
     return bool(req.params.get("dryRun", "false").lower() == "true")
+
+
+def _envelope(body: bytes, caller: Caller) -> Envelope:
+    """Raises ValidationError, and Refusal (400, 403)."""
+    envelope = Envelope.model_validate(_object(body))
+    caller.tenant_of(envelope.tenant_id)
+    return envelope
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -7,27 +7,41 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.core.access import Caller, Scope
 from shared.core.registry import Protocol
 from shared.errors import Refusal
 from shared.wiring import Wiring
-from triggers.problems import answer, answers_problems
+from triggers.problems import answer
+from triggers.routes import Route, add
+
+LIST = Route(
+    function="protocols_list",
+    method="GET",
+    path="v1/protocols",
+    scope=Scope.READ,
+    tag="protocols",
+    summary="List what can be asked for",
+)
+READ = Route(
+    function="protocols_read",
+    method="GET",
+    path="v1/protocols/{protocolId}",
+    scope=Scope.READ,
+    tag="protocols",
+    summary="Read a protocol, by its id or request type",
+)
+ROUTES = (LIST, READ)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """What a caller can ask for, with the JSON Schema of each step's payload."""
     bp = df.Blueprint()
 
-    @bp.function_name("protocols_list")
-    @bp.route(route="v1/protocols", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
-    @answers_problems
-    async def protocols_list(req: func.HttpRequest) -> func.HttpResponse:
+    async def protocols_list(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         registry = (await wiring.fresh_context()).registry
         return answer(req, {"protocols": [_view(protocol) for protocol in registry], "next": None})
 
-    @bp.function_name("protocols_read")
-    @bp.route(route="v1/protocols/{protocolId}", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
-    @answers_problems
-    async def protocols_read(req: func.HttpRequest) -> func.HttpResponse:
+    async def protocols_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         name = req.route_params["protocolId"]
         registry = (await wiring.fresh_context()).registry
         for protocol in registry:
@@ -35,6 +49,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
                 return answer(req, _view(protocol))
         raise Refusal(404, "PROTOCOL_NOT_FOUND", f"known: {', '.join(registry.request_types)}")
 
+    add(bp, LIST, protocols_list, wiring)
+    add(bp, READ, protocols_read, wiring)
     return bp
 
 

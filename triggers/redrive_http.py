@@ -3,36 +3,46 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 import azure.durable_functions as df
 import azure.functions as func
 
 from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.core.access import Caller, Scope
 from shared.core.history import Origin
 from shared.core.view import job_view
 from shared.operations.redrive_job import redrive_job
 from shared.wiring import Wiring
 from triggers.controls_http import reason_of
-from triggers.problems import answer, answers_problems
+from triggers.problems import answer
+from triggers.routes import Route, add
+
+REDRIVE = Route(
+    function="job_redrive",
+    method="POST",
+    path="v1/jobs/{jobId}:redrive",
+    scope=Scope.OPERATE,
+    tag="jobs",
+    summary="Take a failed or cancelled job up again, as a new one",
+)
+ROUTES = (REDRIVE,)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """200 with the new job; asked again, the same one, and `Idempotency-Replayed: true`."""
     bp = df.Blueprint()
 
-    @bp.function_name("job_redrive")
-    @bp.route(route="v1/jobs/{jobId}:redrive", methods=["POST"], auth_level=func.AuthLevel.ANONYMOUS)
-    @bp.durable_client_input(client_name="client")
-    @answers_problems
-    async def job_redrive(req: func.HttpRequest, client) -> func.HttpResponse:
-        origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor="caller", source="http", reason=reason_of(req))
+    async def job_redrive(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
+        origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor=caller.actor, source="http", reason=reason_of(req))
         orchestrations = DurableOrchestrations(client, names.JOB)
-        redriven = await redrive_job(wiring.context(), orchestrations, req.route_params["jobId"], origin)
+        redriven = await redrive_job(wiring.context_for(caller), orchestrations, req.route_params["jobId"], origin)
         record = redriven.stored.record
         headers = {"Location": f"/v1/jobs/{record.job.job_id}"}
         if redriven.replayed:
             headers["Idempotency-Replayed"] = "true"
         return answer(req, job_view(record), headers=headers)
 
+    add(bp, REDRIVE, job_redrive, wiring, client=True)
     return bp

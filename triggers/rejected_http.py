@@ -10,51 +10,74 @@ import azure.functions as func
 
 from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.core.access import Caller, Scope
 from shared.core.rejections import day_of
 from shared.core.view import rejected_view
 from shared.errors import Refusal
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.wiring import Wiring
 from triggers.paging import bad_cursor, cursor, page
-from triggers.problems import answer, answers_problems
+from triggers.problems import answer
+from triggers.routes import Route, add
+
+LIST = Route(
+    function="rejected_list",
+    method="GET",
+    path="v1/rejected",
+    scope=Scope.ADMIN,
+    tag="rejected messages",
+    summary="List messages that no job could take",
+)
+READ = Route(
+    function="rejected_read",
+    method="GET",
+    path="v1/rejected/{rejectedId}",
+    scope=Scope.ADMIN,
+    tag="rejected messages",
+    summary="Read one whole, with what a redrive would do",
+)
+REDRIVE = Route(
+    function="rejected_redrive",
+    method="POST",
+    path="v1/rejected/{rejectedId}:redrive",
+    scope=Scope.ADMIN,
+    tag="rejected messages",
+    summary="Hand a message in again",
+)
+ROUTES = (LIST, READ, REDRIVE)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """The three routes."""
     bp = df.Blueprint()
 
-    @bp.function_name("rejected_list")
-    @bp.route(route="v1/rejected", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
-    @answers_problems
-    async def rejected_list(req: func.HttpRequest) -> func.HttpResponse:
+    async def rejected_list(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         limit, position = page(req)
         if position:
             try:
                 day_of(position)
             except ValueError:
                 raise bad_cursor() from None
-        found, last = await list_rejected(wiring.context(), day=_date(req), after=position or None, limit=limit)
+        found, last = await list_rejected(
+            wiring.context_for(caller), day=_date(req), after=position or None, limit=limit
+        )
         shown = [rejected_view(message, body=False) for message in found]
         return answer(req, {"rejected": shown, "next": cursor(last)})
 
-    @bp.function_name("rejected_read")
-    @bp.route(route="v1/rejected/{rejectedId}", methods=["GET"], auth_level=func.AuthLevel.ANONYMOUS)
-    @answers_problems
-    async def rejected_read(req: func.HttpRequest) -> func.HttpResponse:
-        message = await read_rejected(wiring.context(), req.route_params["rejectedId"])
-        kind, why = await what_if(wiring.context(), message)
+    async def rejected_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
+        context = wiring.context_for(caller)
+        message = await read_rejected(context, req.route_params["rejectedId"])
+        kind, why = await what_if(context, message)
         return answer(req, {**_whole(message), "what_if": {"outcome": kind, "why": why}})
 
-    @bp.function_name("rejected_redrive")
-    @bp.route(route="v1/rejected/{rejectedId}:redrive", methods=["POST"], auth_level=func.AuthLevel.ANONYMOUS)
-    @bp.durable_client_input(client_name="client")
-    @answers_problems
-    async def rejected_redrive(req: func.HttpRequest, client) -> func.HttpResponse:
+    async def rejected_redrive(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         orchestrations = DurableOrchestrations(client, names.JOB)
-        return answer(
-            req, _whole(await redrive_rejected(wiring.context(), orchestrations, req.route_params["rejectedId"]))
-        )
+        context = wiring.context_for(caller)
+        return answer(req, _whole(await redrive_rejected(context, orchestrations, req.route_params["rejectedId"])))
 
+    add(bp, LIST, rejected_list, wiring)
+    add(bp, READ, rejected_read, wiring)
+    add(bp, REDRIVE, rejected_redrive, wiring, client=True)
     return bp
 
 

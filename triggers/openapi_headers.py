@@ -1,0 +1,61 @@
+"""Headers of requests and answers, as the OpenAPI document tells them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from triggers.routes import Route
+
+Json = dict[str, Any]
+
+PARAMETERS: Json = {
+    "CorrelationId": {
+        "name": "X-Correlation-Id",
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string"},
+        "description": (
+            "Your name for this request: at most 128 printable ASCII characters; anything else is replaced. It stands "
+            "in the answer, in the logs and, where the envelope names none, in the job."
+        ),
+    },
+    "IfNoneMatch": {
+        "name": "If-None-Match",
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string"},
+        "description": "ETags of an earlier answer, with commas between; 304 if one of them still holds.",
+    },
+}
+
+
+def _header(description: str, *, required: bool = True, **schema: Any) -> Json:
+    return {"description": description, "required": required, "schema": {"type": "string", **schema}}
+
+
+HEADERS: Json = {
+    "X-Correlation-Id": _header("The request's, or one of ours.", minLength=1, maxLength=128),
+    "ETag": _header("Of the body; for `If-None-Match`.", pattern='^"[0-9a-f]{32}"$'),
+    "Location": _header("Path of the job.", pattern="^/v1/jobs/[A-Za-z0-9_-]+$"),
+    "Idempotency-Replayed": _header("The job was there already.", required=False, enum=["true"]),
+    "Retry-After": _header("Seconds to wait before the same request is sent again.", pattern="^[0-9]+$"),
+    "WWW-Authenticate": _header("What is missing or wrong, as RFC 6750 has it.", pattern="^Bearer"),
+    "Deprecation": _header("Since when this is an older name (RFC 9745).", pattern="^@[0-9]+$"),
+    "Link": _header("The newer name, as `successor-version`."),
+    "Cache-Control": _header("A secret stands in the answer.", enum=["no-store"]),
+}
+
+
+def of(route: Route, status: int) -> Json:
+    """The headers of one answer of a route."""
+    names = ["X-Correlation-Id"]
+    if route.method == "GET" and status in (200, 304):
+        names.append("ETag")
+    names += route.headers.get(status, ())
+    if status in (429, 503):
+        names.append("Retry-After")
+    if status == 401 or (status == 403 and route.scope is not None and not route.callback):
+        names.append("WWW-Authenticate")
+    if route.deprecated:
+        names += ["Deprecation", "Link"]
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
