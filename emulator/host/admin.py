@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from emulator.durable.client import Client
 from emulator.durable.clock import stamp
 from emulator.durable.engine import Engine
 
@@ -29,12 +30,14 @@ class Admin:
         self,
         app: App,
         engine: Engine,
+        client: Client,
         invoker: Invoker,
         manual: Mapping[str, ManualTrigger],
         virtual_time: VirtualTime | None,
     ) -> None:
         self._app = app
         self._engine = engine
+        self._client = client
         self._invoker = invoker
         self._manual = manual
         self._virtual_time = virtual_time
@@ -76,12 +79,17 @@ class Admin:
         function = self._find(name)
         if function is None:
             return web.Response(status=404)
-        make = self._manual.get(function.trigger.type)
-        if make is None:
-            return web.json_response({"error": f"a {function.trigger.type} cannot be run by hand"}, status=400)
         try:
             given = json.loads(body).get("input", "") if body.strip() else ""
-            value = await make(function, given if isinstance(given, str) else json.dumps(given))
+            text = given if isinstance(given, str) else json.dumps(given)
+            if function.trigger.type == "orchestrationTrigger":
+                name = function.trigger.text("orchestration") or function.name
+                return web.json_response({"id": self._client.start(name, None, json.dumps(_json_of(text)))}, status=202)
+            make = self._manual.get(function.trigger.type)
+            if make is None:
+                error = "an entity is run by POST /runtime/webhooks/durabletask/entities/{name}/{key}?op={operation}"
+                return web.json_response({"error": error}, status=400)
+            value = await make(function, text)
         except (ValueError, AttributeError) as error:
             return web.json_response({"error": f'the body must be {{"input": ...}}: {error}'}, status=400)
         task = asyncio.get_running_loop().create_task(self._invoke(function, value))
@@ -118,6 +126,15 @@ class Admin:
             }
             for one in self._engine.reports.stalls
         ]
+
+
+def _json_of(text: str) -> str | None:
+    """What the SDK's client would send: JSON text, which a bare word is not yet."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return json.dumps(text) if text else None
+    return text
 
 
 def _describe(function: Function) -> dict[str, Any]:

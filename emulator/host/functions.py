@@ -16,6 +16,16 @@ class Binding:
     direction: str
     fields: Mapping[str, Any]
 
+    @property
+    def service(self) -> str:
+        """The Azure service behind it, as its connection is looked up for: `serviceBus`, `blob`, `queue`, `table`."""
+        return self.type.removesuffix("Trigger")
+
+    @property
+    def connection(self) -> str:
+        """The name of its connection; storage bindings may leave it out."""
+        return self.text("connection") or ("ServiceBus" if self.service == "serviceBus" else "Storage")
+
     def text(self, key: str) -> str | None:
         value = self.fields.get(key)
         return value if isinstance(value, str) and value else None

@@ -45,6 +45,9 @@ TRIGGERS = frozenset(
 INPUTS = frozenset({"durableClient", "blob", "table"})
 OUTPUTS = frozenset({"http", "serviceBus", "queue", "blob", "table"})
 
+#: Services that a binding needs a connection to.
+_CONNECTED = frozenset({"serviceBus", "blob", "queue", "table"})
+
 #: Fields that hold the name of a setting, or text that is no template.
 _NOT_TEMPLATES = frozenset({"connection", "type", "direction", "name", "dataType"})
 
@@ -153,8 +156,8 @@ def _read(name: str, declared: Any, settings: Settings) -> Function:
         delays(declared.get_settings_dict("retry_policy"))
     signature = read_signature(call, bindings, annotation_rules())
     for one in bindings:
-        if one.text("connection") is not None and one.type != "durableClient":
-            settings.connection(str(one.fields["connection"]))
+        if one.service in _CONNECTED:
+            settings.connection(one.connection, one.service)
     is_async = inspect.iscoroutinefunction(call)
     if any(one.type == "durableClient" for one in inputs) and not inspect.iscoroutinefunction(
         getattr(call, "client_function", call)

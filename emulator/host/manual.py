@@ -36,9 +36,33 @@ async def _blob(function: Function, text: str) -> Any:
     return InputStream(data=text.encode(), name=str(function.trigger.fields.get("path", "")))
 
 
+async def _http(function: Function, text: str) -> Any:
+    from azure.functions.http import HttpRequest
+
+    methods = [str(method).upper() for method in function.trigger.fields.get("methods") or ["POST"]]
+    return HttpRequest(
+        method=methods[0],
+        url=f"/admin/functions/{function.name}",
+        headers={"content-type": "application/json"},
+        params={},
+        route_params={},
+        body_type="bytes",
+        body=text.encode(),
+    )
+
+
+async def _activity(function: Function, text: str) -> Any:
+    from azure.functions.durable_functions import ActivityTriggerConverter
+    from azure.functions.meta import Datum
+
+    return ActivityTriggerConverter.decode(Datum(text, "string"), trigger_metadata={})
+
+
 MANUAL_TRIGGERS: Mapping[str, ManualTrigger] = {
     "timerTrigger": _timer,
     "serviceBusTrigger": _service_bus,
     "queueTrigger": _queue,
     "blobTrigger": _blob,
+    "httpTrigger": _http,
+    "activityTrigger": _activity,
 }

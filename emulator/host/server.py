@@ -174,7 +174,7 @@ class Server:
         self._start_timers(app)
         self._start_service_bus(app, settings, host_json)
         self._start_storage(app, settings, host_json)
-        admin = Admin(app, engine, self._invoker, MANUAL_TRIGGERS, self._virtual_time(engine))
+        admin = Admin(app, engine, client, self._invoker, MANUAL_TRIGGERS, self._virtual_time(engine))
         base = extension()
         streams = None if base is None else Streams(base, self._app_side.loop)
         site.open(self._invoker, links, admin, Page(app, engine, client), streams)
@@ -224,7 +224,7 @@ class Server:
         sessions = host_json.number("extensions.serviceBus.maxConcurrentSessions", 8)
         idle_s = host_json.seconds("extensions.serviceBus.sessionIdleTimeout", 60.0)
         for one in functions:
-            connection = settings.connection(str(one.trigger.fields["connection"]))
+            connection = settings.connection(one.trigger.connection, one.trigger.service)
             trigger: ServiceBusTrigger | SessionTrigger
             if one.trigger.fields.get("isSessionsEnabled") is True:
                 trigger = SessionTrigger(one, connection, limits, sessions, idle_s, self._run_quietly)
@@ -241,7 +241,7 @@ class Server:
 
         options = queue_options(host_json)
         for one in functions:
-            connection = settings.connection(str(one.trigger.fields.get("connection") or "AzureWebJobsStorage"))
+            connection = settings.connection(one.trigger.connection, one.trigger.service)
             if one.trigger.type == "queueTrigger":
                 self._start(QueueTrigger(one, connection, options, self._run_quietly).run())
             else:

@@ -25,7 +25,7 @@ class ServiceBusWriter:
 
     async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
         entity = binding.text("topicName") or str(binding.fields["queueName"])
-        connection = self._settings.connection(str(binding.fields["connection"]))
+        connection = self._settings.connection(binding.connection, binding.service)
         messages = [_message(one) for one in (value if isinstance(value, list) else [value])]
         key = (connection, entity)
         async with self._locks.setdefault(key, asyncio.Lock()):

@@ -9,6 +9,7 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 from .errors import BindingError, HostError
+from .identity import connection_by_identity
 
 _NAME = re.compile(r"%([^%]+)%")
 
@@ -34,18 +35,29 @@ class Settings:
 
         return _NAME.sub(value, text)
 
-    def connection(self, name: str) -> str:
-        """The connection string behind a binding's `connection`, looked up as Azure's extensions do."""
-        for candidate in (name, f"ConnectionStrings:{name}", f"AzureWebJobs{name}"):
-            value = self.get(candidate)
-            if value:
-                return value
-        if any(key.startswith(f"{name}__") for key in self._values):
-            raise BindingError(
-                f"the connection {name!r} is given by identity ({name}__...), which needs Azure: "
-                f"set {name} to a connection string"
-            )
+    def connection(self, name: str, service: str) -> str:
+        """The connection string behind a binding's `connection`, looked up as Azure's extensions do.
+
+        `service` is `serviceBus`, `blob`, `queue` or `table`. The WebJobs SDK (GetWebJobsConnectionSection) looks with
+        its prefix first, among the connection strings before the settings.
+        """
+        for candidate in (f"AzureWebJobs{name}", name):
+            for key in (f"ConnectionStrings:{candidate}", candidate):
+                if value := self.get(key):
+                    return value
+                if properties := self._below(key):
+                    return connection_by_identity(key, properties, service)
         raise BindingError(f"the connection setting {name!r} is missing")
+
+    def _below(self, name: str) -> dict[str, str]:
+        """What is written `NAME__property` or `NAME:property`, whatever its case."""
+        prefixes = (f"{name}__".lower(), f"{name}:".lower())
+        return {
+            key[len(prefix) :].lower(): value
+            for key, value in self._values.items()
+            for prefix in prefixes
+            if key.lower().startswith(prefix)
+        }
 
 
 def load_settings(app_dir: Path, environment: MutableMapping[str, str] | None = None) -> Settings:
@@ -54,9 +66,14 @@ def load_settings(app_dir: Path, environment: MutableMapping[str, str] | None = 
     path = app_dir / "local.settings.json"
     if path.exists():
         try:
-            values = json.loads(path.read_text()).get("Values", {})
-        except (ValueError, AttributeError) as error:
-            raise HostError(f"{path}: not valid settings: {error}") from None
+            document = json.loads(path.read_text())
+            values = dict(document.get("Values") or {})
+            for name, value in (document.get("ConnectionStrings") or {}).items():
+                values[f"ConnectionStrings:{name}"] = value["ConnectionString"] if isinstance(value, dict) else value
+        except (ValueError, AttributeError, KeyError, TypeError) as error:
+            raise HostError(f"{path}: not valid settings: {error!r}") from None
+        if document.get("IsEncrypted") is True:
+            raise HostError(f"{path}: is encrypted, which only Core Tools can read: func settings decrypt")
         for name, value in values.items():
             if not isinstance(value, str):
                 raise HostError(f"{path}: the value of {name!r} must be a string")

@@ -107,12 +107,17 @@ def _fits(binding: Binding, wanted: Any, *, is_out: bool, http: AnnotationRules 
 def _returns_by_itself(binding: Binding) -> bool:
     """An activity's result needs no output binding, for instance."""
     converter = _converter(binding)
-    return binding.type != "durableClient" if converter is None else bool(converter.has_implicit_output())
+    return binding.type != "durableClient" if converter is None else _implicit(converter)
 
 
 def _converter(binding: Binding) -> Any:
     """What the SDK knows of a binding type; `None`: the worker's generic binding takes it."""
     return get_binding_registry().get(binding.type)  # type: ignore[no-untyped-call]  # the SDK's
+
+
+def _implicit(converter: Any) -> bool:
+    """Converters of outputs only have no such method."""
+    return bool(getattr(converter, "has_implicit_output", bool)())
 
 
 def _is_generic(hint: Any) -> bool:

@@ -120,8 +120,8 @@ class BlobStorage:
         self._settings = settings
 
     def _open(self, binding: Binding) -> BlobServiceClient:
-        name = str(binding.fields.get("connection") or "AzureWebJobsStorage")
-        return BlobServiceClient.from_connection_string(self._settings.connection(name))
+        connection = self._settings.connection(binding.connection, binding.service)
+        return BlobServiceClient.from_connection_string(connection)
 
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> InputStream | None:
         """The blob; `None` if there is none."""

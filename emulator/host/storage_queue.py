@@ -155,7 +155,7 @@ class QueueWriter:
 
     async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
         name = fill(str(binding.fields["queueName"]), trigger_data)
-        connection = self._settings.connection(str(binding.fields.get("connection") or "AzureWebJobsStorage"))
+        connection = self._settings.connection(binding.connection, binding.service)
         async with QueueClient.from_connection_string(connection, name) as queue:
             for one in value if isinstance(value, list) else [value]:
                 body = _body(one)

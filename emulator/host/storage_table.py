@@ -21,9 +21,8 @@ class TableStorage:
         self._settings = settings
 
     def _open(self, binding: Binding, trigger_data: Mapping[str, Any]) -> TableClient:
-        name = str(binding.fields.get("connection") or "AzureWebJobsStorage")
         table = fill(str(binding.fields["tableName"]), trigger_data)
-        return TableClient.from_connection_string(self._settings.connection(name), table)
+        return TableClient.from_connection_string(self._settings.connection(binding.connection, binding.service), table)
 
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> str | None:
         """With a row key the entity or `None`, else the list of what the filter lets through."""

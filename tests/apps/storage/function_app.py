@@ -33,10 +33,10 @@ def to_table(blob: func.InputStream) -> str:
 @app.route("word/{name}", methods=["GET"])
 @app.table_input(arg_name="row", table_name="words", partition_key="w", row_key="{name}", connection=STORAGE)
 @app.blob_input(arg_name="blob", path="words/{name}.txt", connection=STORAGE)
-async def word(req: func.HttpRequest, row: str, blob: func.InputStream) -> func.HttpResponse:
+async def word(req: func.HttpRequest, row: str, blob: str) -> func.HttpResponse:
     if row is None:
         return func.HttpResponse(status_code=404)
-    return func.HttpResponse(json.dumps({"row": json.loads(row), "blob": blob.read().decode()}))
+    return func.HttpResponse(json.dumps({"row": json.loads(row), "blob": blob}))
 
 
 @app.route("words", methods=["GET"])

@@ -106,4 +106,3 @@ def test_a_function_can_be_run_by_hand(host: Host, folder: Path) -> None:
     assert host.post("/admin/functions/by_hand", headers=headers, json={"input": ""}).status_code == 202
     eventually(lambda: (folder / "seen").exists(), lambda: host.log)
     assert host.post("/admin/functions/nowhere", headers=headers, json={}).status_code == 404
-    assert host.post("/admin/functions/locked", headers=headers, json={}).status_code == 400

@@ -106,6 +106,18 @@ def test_starting_twice(host: Host) -> None:
     assert "'nowhere' doesn't exist" in refused.json()["ExceptionMessage"]
 
 
+def test_durable_functions_can_be_run_by_hand(host: Host, tmp_path: Path) -> None:
+    """An orchestrator is started, an activity and an HTTP function run; each with the input of the call."""
+    started = host.post("/admin/functions/chain", json={"input": "Hi"})
+    assert started.status_code == 202
+    assert host.wait_for(started.json()["id"])["output"] == ["HI", {"word": "hi", "by": "whisper"}]
+    plan = {"file": str(tmp_path / "attempts"), "fails": 0}
+    assert host.post("/admin/functions/flaky", json={"input": plan}).status_code == 202
+    eventually((tmp_path / "attempts").exists, lambda: host.log)
+    assert host.post("/admin/functions/boom", json={"input": ""}).status_code == 202
+    eventually(lambda: "boom failed, invocation" in host.log)
+
+
 def test_listing_and_paging(host: Host) -> None:
     """Instances are found by prefix and status, in pages."""
     for number in range(3):

@@ -68,7 +68,14 @@ def _environment(bus: Bus, seen: Seen) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def host(bus: Bus, seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    running = start_host("bus", tmp_path_factory.mktemp("host"), environment=_environment(bus, seen))
+    environment = _environment(bus, seen)
+    # the same connection by identity, as it is written on Azure
+    namespace = environment.pop("BUS_CONNECTION").split("sb://")[1].split(";")[0].rstrip("/")
+    environment |= {
+        "BUS_CONNECTION__fullyQualifiedNamespace": namespace,
+        "BUS_CONNECTION__credential": "managedidentity",
+    }
+    running = start_host("bus", tmp_path_factory.mktemp("host"), environment=environment)
     yield running
     assert running.stop() == 0
 

@@ -22,7 +22,13 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def host(connection: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     folder = tmp_path_factory.mktemp("host")
-    running = start_host("storage", folder, environment={"STORAGE_CONNECTION": connection})
+    # the three services by identity, as they are written on Azure
+    parts = dict(part.split("=", 1) for part in connection.strip(";").split(";"))
+    identity = {
+        f"STORAGE_CONNECTION__{service}ServiceUri": parts[f"{service.capitalize()}Endpoint"]
+        for service in ("blob", "queue", "table")
+    }
+    running = start_host("storage", folder, environment=identity)
     yield running
     assert running.stop() == 0
 

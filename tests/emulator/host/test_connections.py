@@ -1,0 +1,86 @@
+"""Where the connection of a binding comes from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from emulator.host.errors import BindingError, HostError
+from emulator.host.settings import Settings, load_settings
+
+BUS = "Endpoint=sb://x"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"BUS": BUS},
+        {"AzureWebJobsBUS": BUS, "BUS": "the prefix goes first"},
+        {"ConnectionStrings:BUS": BUS, "BUS": "connection strings go before settings"},
+        {"ConnectionStrings__BUS": BUS},
+        {"AzureWebJobsBUS": BUS, "ConnectionStrings:BUS": "the prefix goes before both"},
+    ],
+)
+def test_a_connection_is_looked_up_as_the_webjobs_sdk_does(values: dict[str, str]) -> None:
+    """With the prefix first, and among the connection strings before the settings."""
+    assert Settings(values).connection("BUS", "serviceBus") == BUS
+
+
+def test_a_namespace_on_this_machine_is_the_emulator() -> None:
+    """By identity, with any case of the property's name; credential and clientId have no say here."""
+    values = {
+        "BUS__fullyqualifiednamespace": "localhost:5673",
+        "BUS__credential": "managedidentity",
+        "BUS__clientId": "1",
+    }
+    connection = Settings(values).connection("BUS", "serviceBus")
+    assert connection.startswith("Endpoint=sb://localhost:5673;")
+    assert "UseDevelopmentEmulator=true" in connection
+
+
+@pytest.mark.parametrize(
+    ("properties", "service", "endpoint"),
+    [
+        ({"blobServiceUri": "http://127.0.0.1:10000/devstoreaccount1"}, "blob", "BlobEndpoint=http://127.0.0.1:10000/"),
+        ({"serviceUri": "http://127.0.0.1:10001/devstoreaccount1"}, "queue", "QueueEndpoint=http://127.0.0.1:10001/"),
+        ({"tableServiceUri": "http://localhost:10002/acc"}, "table", "TableEndpoint=http://localhost:10002/acc;"),
+    ],
+)
+def test_a_storage_service_on_this_machine_is_azurite(properties: dict[str, str], service: str, endpoint: str) -> None:
+    """Its own property goes before the common one; the development account's key opens it."""
+    values = {f"DATA__{name}": value for name, value in properties.items()}
+    assert endpoint in Settings(values).connection("DATA", service)
+
+
+@pytest.mark.parametrize(
+    ("values", "service", "says"),
+    [
+        ({}, "serviceBus", "'CONN' is missing"),
+        ({"CONN__fullyQualifiedNamespace": "real.servicebus.windows.net"}, "serviceBus", "needs Azure: set CONN"),
+        ({"CONN__accountName": "real"}, "blob", "the account 'real', which needs Azure"),
+        ({"CONN__blobServiceUri": "https://real.blob.core.windows.net"}, "blob", "needs Azure"),
+        ({"CONN__blobServiceUri": "http://127.0.0.1:1"}, "queue", "set CONN__queueServiceUri"),
+        ({"CONN__credential": "managedidentity"}, "serviceBus", "set CONN__fullyQualifiedNamespace"),
+    ],
+)
+def test_what_is_missing_is_named(values: dict[str, str], service: str, says: str) -> None:
+    """One line with what to set."""
+    with pytest.raises(BindingError, match=says):
+        Settings(values).connection("CONN", service)
+
+
+def test_connection_strings_of_the_file(tmp_path: Path) -> None:
+    """Both forms that Core Tools takes; the environment wins."""
+    document = {"ConnectionStrings": {"A": "a", "B": {"ConnectionString": "b"}, "C": "c"}, "Values": {"D": "d"}}
+    (tmp_path / "local.settings.json").write_text(json.dumps(document))
+    settings = load_settings(tmp_path, {"ConnectionStrings:C": "environment"})
+    assert [settings.connection(name, "blob") for name in "ABCD"] == ["a", "b", "environment", "d"]
+
+
+def test_an_encrypted_file_is_refused(tmp_path: Path) -> None:
+    """With the command that makes it readable."""
+    (tmp_path / "local.settings.json").write_text('{"IsEncrypted": true, "Values": {"A": "x"}}')
+    with pytest.raises(HostError, match="func settings decrypt"):
+        load_settings(tmp_path, {})
