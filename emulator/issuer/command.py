@@ -1,0 +1,44 @@
+"""The `issuer` subcommand: options, and nothing heavy until it runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "a token issuer for a laptop: whoever asks on loopback gets a token for any tenant and scope"
+DEFAULT_PORT = 7080
+DEFAULT_AUDIENCE = "api://lucius"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "--port", type=_port, default=DEFAULT_PORT, metavar="N", help="0 for a free one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(".lucius"),
+        metavar="DIR",
+        help="keeps the signing keys, in DIR/issuer.json (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--audience", default=DEFAULT_AUDIENCE, metavar="AUD", help="`aud` of every token (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--tenant-claim", default="tenant_id", metavar="NAME", help="claim of the tenant (default: %(default)s)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until SIGTERM or Ctrl-C: 0. What cannot start is one line on stderr: 1."""
+    from emulator.issuer.program import run as run_program
+
+    return run_program(args)
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65_535:
+        raise ValueError(port)
+    return port

@@ -1,0 +1,77 @@
+"""The signing keys, kept on disk so that a token outlives a restart of the issuer."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+from jwt.algorithms import RSAAlgorithm
+
+#: how many keys are published: the one that signs, and those whose tokens may still live
+_KEPT = 3
+
+
+class KeyFileError(Exception):
+    """The keys cannot be kept; the message says why."""
+
+
+class KeyFile:
+    """`DIR/issuer.json`: `[{"kid": ..., "pem": ...}]`, the newest first; the first signs, all are published."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "issuer.json"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._keys = _read(self._path) if self._path.exists() else []
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise KeyFileError(f"{self._path} cannot be used: {error}") from None
+        if not self._keys:
+            self.rotate()
+
+    @property
+    def signing(self) -> tuple[str, RSAPrivateKey]:
+        """Key id and key."""
+        return self._keys[0]
+
+    def rotate(self) -> str:
+        """A new key signs from now on, the ones before stay published; its id."""
+        kid = f"local-{secrets.token_hex(6)}"
+        self._keys = [(kid, generate_private_key(public_exponent=65537, key_size=2048)), *self._keys][:_KEPT]
+        written = self._path.with_suffix(".new")
+        try:
+            with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump([{"kid": each, "pem": _pem(key)} for each, key in self._keys], file)
+            written.replace(self._path)
+        except OSError as error:
+            raise KeyFileError(f"{self._path} cannot be written: {error.strerror}") from None
+        return kid
+
+    def jwks(self) -> dict[str, list[dict[str, Any]]]:
+        """RFC 7517, public halves only."""
+        return {
+            "keys": [
+                {**RSAAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": kid, "use": "sig", "alg": "RS256"}
+                for kid, key in self._keys
+            ]
+        }
+
+
+def _read(path: Path) -> list[tuple[str, RSAPrivateKey]]:
+    found = []
+    for each in json.loads(path.read_text(encoding="utf-8")):
+        key = serialization.load_pem_private_key(each["pem"].encode(), password=None)
+        if not isinstance(key, RSAPrivateKey):
+            raise ValueError("not an RSA key")
+        found.append((each["kid"], key))
+    return found
+
+
+def _pem(key: RSAPrivateKey) -> str:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()

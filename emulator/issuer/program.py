@@ -1,0 +1,140 @@
+"""A running issuer: discovery, keys, `POST /token` (RFC 6749 4.4), `POST /rotate`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jwt
+from aiohttp import web
+
+from emulator.issuer.key_file import KeyFile, KeyFileError
+
+_LOOPBACK = "127.0.0.1"
+#: as an hour of Entra ID; `expires_in` of the form asks for less or more, up to a day
+_LIFE_S = 3600
+_MAX_LIFE_S = 86_400
+
+Clock = Callable[[], float]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until told to stop; the exit code."""
+    try:
+        return asyncio.run(_serve(args))
+    except KeyFileError as error:
+        print(f"issuer: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"issuer: port {args.port} cannot be listened on: {error.strerror}", file=sys.stderr)
+    return 1
+
+
+async def _serve(args: argparse.Namespace) -> int:
+    issuer = Issuer(KeyFile(args.data), audience=args.audience, tenant_claim=args.tenant_claim, clock=time.time)
+    runner = web.AppRunner(issuer.application(), access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, _LOOPBACK, args.port).start()
+        issuer.url = f"http://{_LOOPBACK}:{runner.addresses[0][1]}"
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        print(f"ready {issuer.url}", flush=True)
+        await stop.wait()
+        return 0
+    finally:
+        await runner.cleanup()
+
+
+class Issuer:
+    """Gives to whoever asks: it listens on loopback, and stands for the login of a real issuer, not for its care."""
+
+    def __init__(self, keys: KeyFile, *, audience: str, tenant_claim: str, clock: Clock) -> None:
+        self.url = ""
+        self._keys = keys
+        self._audience = audience
+        self._tenant_claim = tenant_claim
+        self._clock = clock
+
+    def application(self) -> web.Application:
+        app = web.Application(middlewares=[_loopback_only])
+        app.router.add_get("/.well-known/openid-configuration", self._discovery)
+        app.router.add_get("/keys", self._jwks)
+        app.router.add_post("/token", self._token)
+        app.router.add_post("/rotate", self._rotate)
+        return app
+
+    async def _discovery(self, request: web.Request) -> web.Response:
+        return web.json_response(
+            {
+                "issuer": self.url,
+                "jwks_uri": f"{self.url}/keys",
+                "token_endpoint": f"{self.url}/token",
+                "grant_types_supported": ["client_credentials"],
+                "token_endpoint_auth_methods_supported": ["none"],
+                "response_types_supported": [],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["RS256"],
+            }
+        )
+
+    async def _jwks(self, request: web.Request) -> web.Response:
+        return web.json_response(self._keys.jwks())
+
+    async def _rotate(self, request: web.Request) -> web.Response:
+        return web.json_response({"kid": self._keys.rotate()})
+
+    async def _token(self, request: web.Request) -> web.Response:
+        form = {name: value for name, value in (await request.post()).items() if isinstance(value, str)}
+        if form.get("grant_type") != "client_credentials":
+            return _refused("unsupported_grant_type", "send grant_type=client_credentials as a form")
+        life = form.get("expires_in", str(_LIFE_S))
+        if not life.isdecimal() or not 1 <= int(life) <= _MAX_LIFE_S:
+            return _refused("invalid_request", f"expires_in must be seconds from 1 to {_MAX_LIFE_S}")
+        if not form.get("tenant") and not form.get("roles"):
+            return _refused("invalid_request", "send tenant=..., or roles=... for an operator of all tenants")
+        now = int(self._clock())
+        claims: dict[str, object] = {
+            "iss": self.url,
+            "aud": self._audience,
+            "sub": form.get("subject") or f"local:{form.get('tenant') or 'operator'}",
+            "iat": now,
+            "nbf": now,
+            "exp": now + int(life),
+            "jti": secrets.token_hex(16),
+            "scp": " ".join(form.get("scope", "").split()),
+        }
+        if tenant := form.get("tenant"):
+            claims[self._tenant_claim] = tenant
+        if roles := form.get("roles", "").split():
+            claims["roles"] = roles
+        kid, key = self._keys.signing
+        return web.json_response(
+            {
+                "access_token": jwt.encode(claims, key, algorithm="RS256", headers={"kid": kid}),
+                "token_type": "Bearer",
+                "expires_in": int(life),
+                "scope": claims["scp"],
+            },
+            headers={"Cache-Control": "no-store"},
+        )
+
+
+@web.middleware
+async def _loopback_only(request: web.Request, handler: Any) -> web.StreamResponse:
+    """A page in a browser whose name was rebound to loopback gets no token: its `Host` gives it away."""
+    if request.host.rsplit(":", 1)[0] not in (_LOOPBACK, "localhost"):
+        return _refused("invalid_request", f"this issuer is {_LOOPBACK} only")
+    response: web.StreamResponse = await handler(request)
+    return response
+
+
+def _refused(error: str, description: str) -> web.Response:
+    """RFC 6749 5.2."""
+    return web.json_response({"error": error, "error_description": description}, status=400)
