@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import azure.durable_functions as df
 import azure.functions as func
 
 from activities import steps
 from orchestrations import job
 from shared import settings
+from shared.build import VERSION
+from shared.telemetry import exporting
 from shared.wiring import Wiring
 from triggers import registered, replies_bus, sweeper
 
@@ -15,6 +19,7 @@ from triggers import registered, replies_bus, sweeper
 def build() -> df.DFApp:
     """The whole app, as the environment configures it. Raises SettingsError or ProtocolError, naming what is wrong."""
     wiring = Wiring(settings.load())
+    exporting.configure(os.environ, version=VERSION)
     built = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
     built.register_functions(job.bp)
     for module in (steps, replies_bus, sweeper):

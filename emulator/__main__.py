@@ -1,4 +1,4 @@
-"""`python -m emulator up|bus|host|appconfig|issuer`: one program, a subcommand each.
+"""`python -m emulator up|bus|host|appconfig|issuer|traces`: one program, a subcommand each.
 
 Every subcommand is a module `emulator.<name>.command` with `HELP`, `add_arguments(parser)` and `run(args) -> int`.
 """
@@ -9,7 +9,7 @@ import argparse
 import importlib
 import sys
 
-_COMMANDS = ("up", "bus", "host", "appconfig", "issuer")
+_COMMANDS = ("up", "bus", "host", "appconfig", "issuer", "traces")
 
 
 def main(argv: list[str] | None = None) -> int:

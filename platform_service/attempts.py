@@ -10,8 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from platform_service import replies
-from platform_service.directive_model import Directive
+from opentelemetry import trace
+from opentelemetry.trace import Span
+
+from platform_service import replies, tracing
+from platform_service.directive_model import DIRECTIVE_TOPIC_PREFIX, Directive
 from platform_service.error_model import SERVICE_FAULT, FailedRetry, StepFailed
 from platform_service.idempotency_store import IdempotencyStore
 from platform_service.replies import ReplyPublisher
@@ -36,6 +39,8 @@ class Attempt:
     beats: asyncio.Task[None] | None = None
     progress: float = 0.0
     note: str = "waiting"
+    #: from its arrival to its end; its replies and its work hang on it
+    span: Span = trace.INVALID_SPAN
 
     def report(self, progress: float, note: str) -> None:
         self.progress, self.note = min(max(progress, 0.0), 1.0), note
@@ -80,17 +85,22 @@ class Attempts:
         """Acknowledges the directive and queues its work. A duplicate of one in flight shares its fate."""
         attempt = self._in_flight.get(directive.key)
         if attempt is None:
-            attempt = Attempt(directive)
+            span = tracing.begin_processing(directive, f"{DIRECTIVE_TOPIC_PREFIX}{directive.lane}")
+            attempt = Attempt(directive, span=span)
             self._in_flight[directive.key] = attempt
-            await self._publisher.publish(directive.lane, replies.ack(directive))
+            await self._acknowledge(attempt)
             attempt.beats = self._spawn(self._heartbeats(attempt))
             if self._stopping:
                 await self._give_back(attempt)
             else:
                 self._waiting.put_nowait(attempt)
         else:
-            await self._publisher.publish(directive.lane, replies.ack(directive))
+            await self._acknowledge(attempt)
         return attempt
+
+    async def _acknowledge(self, attempt: Attempt) -> None:
+        with trace.use_span(attempt.span):
+            await self._publisher.publish(attempt.directive.lane, replies.ack(attempt.directive))
 
     def start(self) -> None:
         for _ in range(self._workers):
@@ -122,7 +132,10 @@ class Attempts:
             attempt.over.set()
             if attempt.beats is not None:
                 await attempt.beats
-            await self._publisher.publish(directive.lane, result)
+            with trace.use_span(attempt.span):
+                await self._publisher.publish(directive.lane, result)
+            if "error" in result:
+                tracing.failed(attempt.span, result["error"]["code"])
             log.info(
                 "%s step %s attempt %d: %s%s in %.1f s",
                 directive.jobId,
@@ -145,7 +158,8 @@ class Attempts:
                 log.info("%s step %s attempt %d ended before", directive.jobId, directive.stepId, directive.attempt_no)
                 return stored
             payload = self._step.validate(directive.payload)
-            outcome = self._step.execute(Task(directive, payload, self._workspace, attempt.report))
+            with tracing.executing(directive, attempt.span):
+                outcome = self._step.execute(Task(directive, payload, self._workspace, attempt.report))
             result = replies.succeeded(directive, outcome)
         except StepFailed as fault:
             result = replies.failed(directive, fault)
@@ -169,7 +183,8 @@ class Attempts:
                 directive = attempt.directive
                 beat = replies.heartbeat(directive, attempt.progress, attempt.note)
                 # a lost one is followed by the next
-                await self._publisher.try_publish(directive.lane, beat)
+                with trace.use_span(attempt.span):
+                    await self._publisher.try_publish(directive.lane, beat)
 
     async def _give_back(self, attempt: Attempt) -> None:
         attempt.given_back = True
@@ -177,6 +192,7 @@ class Attempts:
 
     def _end(self, attempt: Attempt) -> None:
         attempt.over.set()
+        attempt.span.end()
         self._in_flight.pop(attempt.directive.key, None)
         attempt.told.set()
 

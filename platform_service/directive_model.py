@@ -7,6 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+#: and the lane's number
+DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
+
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
 
 

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 
+from platform_service import tracing
 from platform_service.settings import Settings, SettingsError, read_settings
 from platform_service.step import Step
 
@@ -24,6 +25,7 @@ def run(name: str, build: Callable[[Settings], Step]) -> int:
     logging.getLogger("azure").setLevel(logging.CRITICAL)
     try:
         settings = read_settings(os.environ)
+        tracing.configure(os.environ, name)
         from platform_service.service import serve
 
         return asyncio.run(serve(build(settings), settings, on_ready=lambda: print(f"ready {name}", flush=True)))

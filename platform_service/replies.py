@@ -11,7 +11,9 @@ from uuid import uuid4
 
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+from opentelemetry.trace import Span
 
+from platform_service import tracing
 from platform_service.directive_model import Directive
 from platform_service.error_model import StepFailed
 from platform_service.step import Outcome
@@ -89,18 +91,24 @@ class BusReplyPublisher:
             tries += 1
 
     async def try_publish(self, lane: int, reply: dict[str, Any]) -> bool:
+        topic = f"{self._prefix}{lane}"
         async with self._turns.setdefault(lane, asyncio.Lock()):
-            try:
-                sender = self._senders.get(lane)
-                if sender is None:
-                    sender = self._client.get_topic_sender(f"{self._prefix}{lane}")
-                    self._senders[lane] = sender
-                await sender.send_messages(_message(reply))
-            except Exception as error:
-                # whatever it is: the SDK lets errors of its inner layers through, and the next try has a new sender
-                log.warning("%s of %s not published: %s", reply["type"], reply["jobId"], _one_line(error))
-                await self._drop(lane)
-                return False
+            with tracing.sending(reply, topic) as (traced, span):
+                return await self._try(lane, topic, traced, span)
+
+    async def _try(self, lane: int, topic: str, reply: dict[str, Any], span: Span) -> bool:
+        try:
+            sender = self._senders.get(lane)
+            if sender is None:
+                sender = self._client.get_topic_sender(topic)
+                self._senders[lane] = sender
+            await sender.send_messages(_message(reply))
+        except Exception as error:
+            # whatever it is: the SDK lets errors of its inner layers through, and the next try has a new sender
+            log.warning("%s of %s not published: %s", reply["type"], reply["jobId"], _one_line(error))
+            tracing.failed(span, type(error).__name__)
+            await self._drop(lane)
+            return False
         return True
 
     async def close(self) -> None:
@@ -123,7 +131,12 @@ def _message(reply: dict[str, Any]) -> ServiceBusMessage:
         # new for each sending: a RESULT that is emitted again must not be taken for a duplicate by the topic
         message_id=uuid4().hex,
         correlation_id=reply.get("correlation_id"),
-        application_properties={"type": reply["type"], "job_id": reply["jobId"], "tenant_id": reply["tenant_id"]},
+        application_properties={
+            "type": reply["type"],
+            "job_id": reply["jobId"],
+            "tenant_id": reply["tenant_id"],
+            **({"traceparent": reply["traceparent"]} if "traceparent" in reply else {}),
+        },
     )
 
 

@@ -17,7 +17,7 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.exceptions import MessageAlreadySettled, MessageLockLostError
 
 from platform_service.attempts import Attempt, Attempts
-from platform_service.directive_model import DirectiveRefused, read_directive
+from platform_service.directive_model import DIRECTIVE_TOPIC_PREFIX, DirectiveRefused, read_directive
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Lane:
 
     def __init__(self, client: ServiceBusClient, lane: int, step_type: str, lanes: int, attempts: Attempts) -> None:
         self._client = client
-        self._topic = f"global-bus-p{lane}"
+        self._topic = f"{DIRECTIVE_TOPIC_PREFIX}{lane}"
         self._step_type = step_type
         self._lanes = lanes
         self._attempts = attempts

@@ -19,6 +19,7 @@ from shared.adapters.protocol_files import load_registry, load_schemas, load_ser
 from shared.adapters.servicebus_dead_replies import ServiceBusDeadReplies
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
+from shared.adapters.sweep_mark import MemorySweepMark, TablesSweepMark
 from shared.adapters.tables_account import TablesAccount
 from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_ledger import TablesLedger
@@ -29,7 +30,7 @@ from shared.core.configured import Configured
 from shared.operations.admission import Admission
 from shared.operations.catalogue import Catalogue
 from shared.operations.context import Context
-from shared.ports import Callers, Index, Ledger, RejectedMessages
+from shared.ports import Callers, Index, Ledger, RejectedMessages, SweepMarks
 from shared.settings import Settings
 
 
@@ -91,7 +92,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, rejected = _storage(settings)
+        ledger, index, rejected, marks = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -108,6 +109,7 @@ class Wiring:
             publisher=publisher,
             lanes=lanes,
             dead_replies=dead_replies,
+            sweep_marks=marks,
             admission=Admission(),
             clock=SystemClock(),
             sleep=asyncio.sleep,
@@ -136,9 +138,9 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages]:
+def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages, SweepMarks]:
     if settings.storage_backend == "memory":
-        return MemoryLedger(), MemoryIndex(), MemoryRejected()
+        return MemoryLedger(), MemoryIndex(), MemoryRejected(), MemorySweepMark()
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
@@ -153,6 +155,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages]:
         TablesLedger(account, settings.ledger_table, texts),
         TablesIndex(account, settings.index_table, settings.tenants_table),
         TablesRejected(account, settings.rejected_table, texts),
+        TablesSweepMark(account, settings.index_table),
     )
 
 

@@ -35,7 +35,8 @@ class RunningStack:
 
     @property
     def _words(self) -> dict[str, str]:
-        _, api, *pairs = self.ready_line.split(" ", 6)
+        before, data = self.ready_line.split(" data=", 1)
+        _, api, *pairs = [*before.split(" "), f"data={data}"]
         return {"api": api, **dict(pair.split("=", 1) for pair in pairs)}
 
     @property
@@ -57,6 +58,11 @@ class RunningStack:
     @property
     def table(self) -> str:
         return self._words["table"]
+
+    @property
+    def traces(self) -> str:
+        """Only of a stack with `--traces`."""
+        return self._words["traces"]
 
     @property
     def ports(self) -> Ports:
@@ -124,7 +130,7 @@ def start(
 ) -> RunningStack:
     """Starts a stack on free ports and waits until it serves; what its logs end with is in the failure."""
     data.mkdir(parents=True, exist_ok=True)
-    free = [word for name in ("api", "bus", "admin", "azurite") for word in (f"--{name}-port", "0")]
+    free = [word for name in ("api", "bus", "admin", "azurite", "traces") for word in (f"--{name}-port", "0")]
     with (data / "up.stderr").open("a") as stderr:
         process = subprocess.Popen(
             [

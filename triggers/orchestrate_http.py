@@ -69,7 +69,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             envelope = _envelope(line, caller)
             if dry:
                 return {"status": 200, "dryRun": await dry_run(context, envelope, correlation_id=req_id)}
-            created = await create_job(context, orchestrations, envelope, correlation_id=req_id)
+            created = await create_job(context, orchestrations, envelope, correlation_id=req_id, own_trace=True)
             body = _accepted(created)
             return {"status": 202, "jobId": body["jobId"], "links": body["links"], "replayed": created.replayed}
 

@@ -15,6 +15,7 @@ import azure.functions as func
 from pydantic import BaseModel
 
 from shared.core.access import ANYONE, Scope
+from shared.telemetry.requests import requesting
 from shared.wiring import Wiring
 from triggers.problems import answers_problems
 
@@ -70,6 +71,12 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring, *, cli
     With `client` it also gets the durable client.
     """
 
+    async def traced(req: func.HttpRequest, *bound: Any) -> func.HttpResponse:
+        with requesting(route.method, route.path, req.headers, traced=route.tag != "health") as told:
+            answer = await guarded(req, *bound)
+            told(answer.status_code)
+            return answer
+
     @answers_problems
     async def guarded(req: func.HttpRequest, *bound: Any) -> func.HttpResponse:
         caller = ANYONE
@@ -80,10 +87,10 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring, *, cli
 
     # the worker reads the names of the bound parameters
     async def plain(req: func.HttpRequest) -> func.HttpResponse:
-        return await guarded(req)
+        return await traced(req)
 
     async def with_client(req: func.HttpRequest, client) -> func.HttpResponse:  # type: ignore[no-untyped-def]
-        return await guarded(req, client)
+        return await traced(req, client)
 
     function: Any = bp.durable_client_input(client_name="client")(with_client) if client else plain
     function = bp.route(route=route.path, methods=[route.method], auth_level=func.AuthLevel.ANONYMOUS)(function)

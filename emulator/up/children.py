@@ -46,6 +46,11 @@ def bus(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
     return _python("bus", 2, ("emulator", "bus", *options, "--data", str(data)), environment)
 
 
+def traces(ports: Ports, environment: Mapping[str, str]) -> ChildSpec:
+    """Ends last, so that it hears what the others say at their end."""
+    return _python("traces", 3, ("emulator", "traces", "--port", str(ports.traces)), environment)
+
+
 def host(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
     options = ("--app", str(ROOT), "--port", str(ports.api), "--data", str(data))
     return _python("host", 1, ("emulator", "host", *options), environment)

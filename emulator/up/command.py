@@ -25,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     port("--bus-port", DEFAULTS.bus, f"AMQP ({DEFAULTS.bus})")
     port("--admin-port", None, f"the bus's HTTP ({DEFAULTS.admin}; a free one where --bus-port is given)")
     port("--azurite-port", DEFAULTS.azurite, f"blob N, queue N+1, table N+2 ({DEFAULTS.azurite})")
+    parser.add_argument("--traces", action="store_true", help="collect traces and metrics, and show them on a page")
+    port("--traces-port", DEFAULTS.traces, f"that page, and OTLP ({DEFAULTS.traces})")
     parser.add_argument("--without-services", action="store_true", help="no OCR, EMBEDDING and SIS")
 
 

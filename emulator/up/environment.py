@@ -23,6 +23,12 @@ _DEFAULTS = {
     "LUCIUS_STORAGE_BACKEND": "tables",
     "LUCIUS_AUTH_MODE": "none",
 }
+#: who looks at a laptop's traces does not want to wait for batches
+_WATCHED = {
+    "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+    "OTEL_BSP_SCHEDULE_DELAY": "500",
+    "OTEL_METRIC_EXPORT_INTERVAL": "5000",
+}
 
 
 def addresses(ports: Ports) -> dict[str, str]:
@@ -33,7 +39,9 @@ def addresses(ports: Ports) -> dict[str, str]:
         f"QueueEndpoint=http://{LOOPBACK}:{ports.queue}/{ACCOUNT};"
         f"TableEndpoint={table_endpoint(ports)};"
     )
+    telemetry = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{LOOPBACK}:{ports.traces}"} if ports.traces else {}
     return {
+        **telemetry,
         "AzureWebJobsStorage": storage,
         "LUCIUS_BLOB_CONNECTION": storage,
         "LUCIUS_TABLE_CONNECTION": storage,
@@ -54,7 +62,8 @@ def table_endpoint(ports: Ports) -> str:
 
 def for_children(ports: Ports, app: Path, caller: Mapping[str, str]) -> dict[str, str]:
     """The whole environment of every child; `caller` is the environment of this process."""
-    settings = {**_DEFAULTS, **local_settings(app / "local.settings.json"), **addresses(ports)}
+    watched = _WATCHED if ports.traces else {}
+    settings = {**_DEFAULTS, **watched, **local_settings(app / "local.settings.json"), **addresses(ports)}
     # a log line must reach its file before its writer can be killed
     return {**settings, "PYTHONUNBUFFERED": "1", **caller}
 

@@ -26,6 +26,8 @@ class Ports:
     bus: int
     admin: int
     azurite: int
+    #: 0: no collector of traces
+    traces: int = 0
 
     @property
     def blob(self) -> int:
@@ -40,11 +42,11 @@ class Ports:
         return self.azurite + 2
 
 
-DEFAULTS = Ports(api=7071, bus=5672, admin=5300, azurite=10000)
+DEFAULTS = Ports(api=7071, bus=5672, admin=5300, azurite=10000, traces=4318)
 
 
 def choose(args: argparse.Namespace) -> Ports:
-    """The ports of the options `api_port, bus_port, admin_port, azurite_port`.
+    """The ports of the options `api_port, bus_port, admin_port, azurite_port`, and with `traces` `traces_port`.
 
     0 finds a free one; `admin_port` None is the default beside the default bus port, else a free one, so that
     a second stack needs no option for it. A port that is taken or named twice: `UpError` with the option.
@@ -58,6 +60,8 @@ def choose(args: argparse.Namespace) -> Ports:
         ("--admin-port", admin_port, 1),
         ("--azurite-port", args.azurite_port, 3),
     ]
+    if args.traces:
+        wanted.append(("--traces-port", args.traces_port, 1))
     taken: dict[int, str] = {}
     for option, first, count in wanted:
         for port in range(first, first + count) if first else ():

@@ -50,8 +50,9 @@ def _waves(
     chosen: Ports, data: DataDir, environment: Mapping[str, str], *, without_services: bool
 ) -> list[list[ChildSpec]]:
     services = () if without_services else children.SERVICES
+    traces = [children.traces(chosen, environment)] if chosen.traces else []
     return [
-        [children.azurite(chosen, data.path, environment), children.bus(chosen, data.path, environment)],
+        [children.azurite(chosen, data.path, environment), children.bus(chosen, data.path, environment), *traces],
         [
             children.host(chosen, data.path, environment),
             *(children.service(name, environment) for name in services),
@@ -94,12 +95,15 @@ class _Invitation:
         except Exception as error:  # the stack serves all the same
             log(f"the samples were not uploaded: {str(error).splitlines()[0]}")
         chosen = self._ports
+        traces = f"traces=http://{LOOPBACK}:{chosen.traces} " if chosen.traces else ""
         ready = (
             f"ready http://{LOOPBACK}:{chosen.api} bus=sb://{LOOPBACK}:{chosen.bus} "
             f"admin=http://{LOOPBACK}:{chosen.admin} blob={blob_endpoint(chosen)} "
-            f"table={table_endpoint(chosen)} data={self._data.path}"
+            f"table={table_endpoint(chosen)} {traces}data={self._data.path}"
         )
         print(ready, flush=True)
+        if traces:
+            log(f"each job's trace is on http://{LOOPBACK}:{chosen.traces}")
         if uploaded:
             first, second = samples.first_commands(chosen, self._environment)
             print(

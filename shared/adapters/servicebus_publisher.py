@@ -26,6 +26,12 @@ _SEND_TIMEOUT_S = 20.0
 _MAX_PARTITION_KEY = 128
 
 
+def _trace_properties(traceparent: str | None) -> dict[str | bytes, Any]:
+    """Where Service Bus clients look for a trace: the W3C name, and the older one with the same content
+    (https://learn.microsoft.com/azure/service-bus-messaging/service-bus-end-to-end-tracing)."""
+    return {"traceparent": traceparent, "Diagnostic-Id": traceparent} if traceparent is not None else {}
+
+
 class ServiceBusPublisher:
     """See `shared.ports.DirectivePublisher`."""
 
@@ -63,6 +69,7 @@ class ServiceBusPublisher:
                 "step_id": directive.stepId,
                 "attempt_no": directive.attempt_no,
                 "lane": directive.lane,
+                **_trace_properties(directive.traceparent),
             },
         )
         if len(directive.routing_key_used) <= _MAX_PARTITION_KEY:

@@ -1,4 +1,4 @@
-"""`SweepMarks` over Azure Tables: one row beside the guard."""
+"""`SweepMarks`: one row beside the guard, or in memory for tests."""
 
 from __future__ import annotations
 
@@ -41,3 +41,16 @@ class TablesSweepMark:
             actions=int(entity["actions"]),
             more=bool(entity["more"]),
         )
+
+
+class MemorySweepMark:
+    """See `shared.ports.SweepMarks`."""
+
+    def __init__(self) -> None:
+        self._mark: SweepMark | None = None
+
+    async def write(self, mark: SweepMark) -> None:
+        self._mark = mark
+
+    async def read(self) -> SweepMark | None:
+        return self._mark

@@ -1,0 +1,143 @@
+"""A running collector: OTLP/HTTP in, pages and JSON out."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from aiohttp import web
+
+from emulator.traces import pages
+from emulator.traces.otlp import NotOtlp, read_points, read_spans
+from emulator.traces.shelf import Shelf, Trace
+from emulator.traces.waterfall import rows
+
+_LOOPBACK = "127.0.0.1"
+_PROTOBUF = "application/x-protobuf"
+#: of one export, unpacked
+MAX_BODY_BYTES = 16 * 1024 * 1024
+_PAGE = 100
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until told to stop; the exit code."""
+    try:
+        return asyncio.run(_serve(args.port, Shelf(args.keep)))
+    except OSError as error:
+        print(f"traces: port {args.port} cannot be listened on: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+async def _serve(port: int, shelf: Shelf) -> int:
+    # a second signal ends it at once, as by default
+    runner = web.AppRunner(application(shelf), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, _LOOPBACK, port).start()
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def hear(number: signal.Signals) -> None:
+            loop.remove_signal_handler(number)
+            stop.set()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, hear, number)
+        print(f"ready http://{_LOOPBACK}:{runner.addresses[0][1]}", flush=True)
+        await stop.wait()
+        return 0
+    finally:
+        await runner.cleanup()
+
+
+def application(shelf: Shelf) -> web.Application:
+    """`POST /v1/traces`, `/v1/metrics`, `/v1/logs`; pages `/`, `/traces/{id}`, `/metrics`; `/api` has them as JSON."""
+
+    async def take_traces(request: web.Request) -> web.Response:
+        shelf.put_spans(read_spans(await _body(request)))
+        return web.Response(content_type=_PROTOBUF)
+
+    async def take_metrics(request: web.Request) -> web.Response:
+        shelf.put_points(read_points(await _body(request)))
+        return web.Response(content_type=_PROTOBUF)
+
+    async def take_logs(request: web.Request) -> web.Response:
+        await _body(request)  # nothing here shows them
+        return web.Response(content_type=_PROTOBUF)
+
+    async def overview(request: web.Request) -> web.Response:
+        wanted = request.query.get("job", "").strip()
+        return _html(pages.overview(shelf.find(wanted, _PAGE), wanted))
+
+    async def detail(request: web.Request) -> web.Response:
+        return _html(pages.detail(_found(request)))
+
+    async def metrics(request: web.Request) -> web.Response:
+        return _html(pages.metrics(shelf.points))
+
+    async def api_traces(request: web.Request) -> web.Response:
+        found = shelf.find(request.query.get("job", "").strip(), _PAGE)
+        return web.json_response({"traces": [_summary(trace) for trace in found]})
+
+    async def api_trace(request: web.Request) -> web.Response:
+        trace = _found(request)
+        spans = [{**asdict(row.span), "depth": row.depth} for row in rows(trace)]
+        return web.json_response({**_summary(trace), "spans": spans})
+
+    async def api_metrics(request: web.Request) -> web.Response:
+        return web.json_response({"metrics": [asdict(point) for point in shelf.points]})
+
+    def _found(request: web.Request) -> Trace:
+        trace = shelf.trace(request.match_info["trace_id"].lower())
+        if trace is None:
+            raise web.HTTPNotFound(text="there is no such trace here (any more)\n")
+        return trace
+
+    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_told])
+    app.router.add_post("/v1/traces", take_traces)
+    app.router.add_post("/v1/metrics", take_metrics)
+    app.router.add_post("/v1/logs", take_logs)
+    app.router.add_get("/", overview)
+    app.router.add_get("/traces/{trace_id}", detail)
+    app.router.add_get("/metrics", metrics)
+    app.router.add_get("/api/traces", api_traces)
+    app.router.add_get("/api/traces/{trace_id}", api_trace)
+    app.router.add_get("/api/metrics", api_metrics)
+    return app
+
+
+@web.middleware
+async def _told(request: web.Request, handler: Any) -> web.StreamResponse:
+    try:
+        response: web.StreamResponse = await handler(request)
+    except NotOtlp as error:
+        return web.Response(status=400, text=f"not an OTLP message: {error}\n")
+    return response
+
+
+async def _body(request: web.Request) -> bytes:
+    if request.content_type != _PROTOBUF:
+        text = f"send {_PROTOBUF} (OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf)\n"
+        raise web.HTTPUnsupportedMediaType(text=text)
+    return await request.read()
+
+
+def _summary(trace: Trace) -> dict[str, Any]:
+    return {
+        "trace_id": trace.trace_id,
+        "name": trace.root.name,
+        "jobs": trace.jobs,
+        "spans_total": len(trace.spans),
+        "start_ns": trace.start_ns,
+        "end_ns": trace.end_ns,
+        "failed": trace.failed,
+    }
+
+
+def _html(text: str) -> web.Response:
+    headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'"}
+    return web.Response(text=text, content_type="text/html", headers=headers)

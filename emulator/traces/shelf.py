@@ -1,0 +1,96 @@
+"""What is kept: the newest traces and the newest value of each metric, within bounds."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from emulator.traces.otlp import Point, Span
+
+#: of one trace; what comes later is counted and dropped
+MAX_SPANS = 5000
+MAX_POINTS = 5000
+
+#: the attribute by which a job's spans are found
+JOB = "lucius.job_id"
+
+
+class Trace:
+    """The spans of one trace so far; the same span told again replaces what was told first."""
+
+    def __init__(self, trace_id: str) -> None:
+        self.trace_id = trace_id
+        self.dropped = 0
+        self._spans: dict[str, Span] = {}
+
+    def add(self, span: Span) -> None:
+        if span.span_id not in self._spans and len(self._spans) >= MAX_SPANS:
+            self.dropped += 1
+        else:
+            self._spans[span.span_id] = span
+
+    @property
+    def spans(self) -> Sequence[Span]:
+        return tuple(self._spans.values())
+
+    @property
+    def jobs(self) -> list[str]:
+        return sorted({str(span.attributes[JOB]) for span in self.spans if JOB in span.attributes})
+
+    @property
+    def start_ns(self) -> int:
+        return min(span.start_ns for span in self.spans)
+
+    @property
+    def end_ns(self) -> int:
+        return max(span.end_ns for span in self.spans)
+
+    @property
+    def root(self) -> Span:
+        """The earliest span whose parent is not here."""
+        orphans = [span for span in self.spans if span.parent_id not in self._spans]
+        return min(orphans or self.spans, key=lambda span: span.start_ns)
+
+    @property
+    def failed(self) -> bool:
+        return any(span.failed for span in self.spans)
+
+
+class Shelf:
+    """`keep` traces at most; one that gets a span is young again."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._traces: OrderedDict[str, Trace] = OrderedDict()
+        self._points: dict[tuple[object, ...], Point] = {}
+
+    def put_spans(self, spans: Iterable[Span]) -> None:
+        for span in spans:
+            trace = self._traces.setdefault(span.trace_id, Trace(span.trace_id))
+            trace.add(span)
+            self._traces.move_to_end(span.trace_id)
+            if len(self._traces) > self._keep:
+                self._traces.popitem(last=False)
+
+    def put_points(self, points: Iterable[Point]) -> None:
+        for point in points:
+            key = (point.service, point.name, *sorted(point.attributes.items()))
+            if key in self._points or len(self._points) < MAX_POINTS:
+                self._points[key] = point
+
+    def trace(self, trace_id: str) -> Trace | None:
+        return self._traces.get(trace_id)
+
+    def find(self, wanted: str, limit: int) -> list[Trace]:
+        """The newest first; `wanted` is the beginning of a job id or of a trace id, "" for all."""
+        found = (
+            trace
+            for trace in reversed(self._traces.values())
+            if trace.trace_id.startswith(wanted) or any(job.startswith(wanted) for job in trace.jobs)
+        )
+        return [trace for trace, _ in zip(found, range(limit), strict=False)]
+
+    @property
+    def points(self) -> list[Point]:
+        """By name, then service and attributes."""
+        return [self._points[key] for key in sorted(self._points, key=lambda key: (str(key[1]), str(key)))]

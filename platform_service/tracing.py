@@ -1,0 +1,122 @@
+"""A service's spans: they hang on the `traceparent` of the directive, and go back in each reply's.
+
+Where they go the standard settings say: `APPLICATIONINSIGHTS_CONNECTION_STRING`, else `OTEL_EXPORTER_OTLP_ENDPOINT`.
+With neither, no SDK is loaded and a reply carries the directive's own context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from platform_service.directive_model import Directive
+from platform_service.error_model import StepFailed
+from platform_service.settings import SettingsError
+
+_tracer = trace.get_tracer("lucius.platform_service")
+_propagator = TraceContextTextMapPropagator()
+
+
+def configure(environ: Mapping[str, str], name: str) -> None:
+    """Once, before the first span. Raises SettingsError for a connection string that is none."""
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return
+    insights = environ.get("APPLICATIONINSIGHTS_CONNECTION_STRING", "").strip()
+    endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    if not insights and not any(environ.get(endpoint, "").strip() for endpoint in endpoints):
+        return
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+
+    exporter: SpanExporter
+    if insights:
+        from azure.monitor.opentelemetry.exporter import AzureMonitorTraceExporter
+
+        try:
+            exporter = AzureMonitorTraceExporter()
+        except ValueError:
+            raise SettingsError(
+                "APPLICATIONINSIGHTS_CONNECTION_STRING is not a connection string of Application Insights"
+            ) from None
+    else:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        exporter = OTLPSpanExporter()
+    named = {} if environ.get("OTEL_SERVICE_NAME") else {"service.name": f"lucius-{name}"}
+    provider = TracerProvider(resource=Resource.create(named))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+
+
+def begin_processing(directive: Directive, topic: str) -> Span:
+    """From the directive's arrival until its RESULT is on the bus; to be ended by whoever sees that."""
+    carrier = {"traceparent": directive.traceparent} if directive.traceparent is not None else {}
+    return _tracer.start_span(
+        f"process {topic}",
+        context=_propagator.extract(carrier, Context()),
+        kind=SpanKind.CONSUMER,
+        attributes={**_bus("process", topic), **_ids(directive)},
+    )
+
+
+@contextmanager
+def executing(directive: Directive, processing: Span) -> Iterator[None]:
+    """The work, on whatever thread. What fails is told by its code or class alone: its text may hold anything."""
+    with _tracer.start_as_current_span(
+        f"execute {directive.step_type}",
+        context=trace.set_span_in_context(processing, Context()),
+        attributes=_ids(directive),
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
+        try:
+            yield
+        except Exception as error:
+            failed(span, error.code if isinstance(error, StepFailed) else type(error).__name__)
+            raise
+
+
+@contextmanager
+def sending(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[str, Any], Span]]:
+    """One reply's way to the bus, under the current span; gives the reply with the context that it travels in."""
+    with _tracer.start_as_current_span(
+        f"send {topic}",
+        kind=SpanKind.PRODUCER,
+        attributes={**_bus("send", topic), "lucius.reply": reply["type"], "lucius.job_id": reply["jobId"]},
+    ) as span:
+        carrier: dict[str, str] = {}
+        _propagator.inject(carrier)
+        yield {**reply, **carrier}, span
+
+
+def failed(span: Span, code: str) -> None:
+    span.set_attribute("error.type", code)
+    span.set_status(Status(StatusCode.ERROR))
+
+
+def _bus(operation: str, topic: str) -> dict[str, str]:
+    return {
+        "messaging.system": "servicebus",
+        "messaging.operation.name": operation,
+        "messaging.operation.type": operation,
+        "messaging.destination.name": topic,
+    }
+
+
+def _ids(directive: Directive) -> dict[str, str | int]:
+    return {
+        "lucius.job_id": directive.jobId,
+        "lucius.tenant": directive.tenant_id,
+        "lucius.step_id": directive.stepId,
+        "lucius.step_type": directive.step_type,
+        "lucius.attempt_no": directive.attempt_no,
+        "lucius.lease_id": directive.lease_id,
+        **({"lucius.correlation_id": directive.correlation_id} if directive.correlation_id is not None else {}),
+    }

@@ -1,0 +1,29 @@
+"""Which build this is: its version and the commit that whoever packaged it wrote down; nothing asks git at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from shared.contracts.envelope import SCHEMA_MAJOR
+
+#: as in pyproject.toml, which is not deployed
+VERSION = "0.1.0"
+
+#: one line, written beside function_app.py by whoever packages the app
+COMMIT_FILE = "BUILD_COMMIT"
+
+
+def commit(environ: Mapping[str, str], root: Path) -> str | None:
+    """From the setting LUCIUS_BUILD_COMMIT, else from the file; None: nobody wrote it down."""
+    try:
+        told = environ.get("LUCIUS_BUILD_COMMIT", "").strip() or (root / COMMIT_FILE).read_text("utf-8").strip()
+    except OSError:
+        return None
+    return told[:64] or None
+
+
+def build_view(build_commit: str | None) -> dict[str, Any]:
+    """For health."""
+    return {"version": VERSION, "commit": build_commit, "envelope": f"{SCHEMA_MAJOR}.x"}
