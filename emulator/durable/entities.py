@@ -15,9 +15,6 @@ from typing import Any
 from .engine import Engine
 from .events import Kind, Message
 
-#: Operations handed over at once; the default of `maxEntityOperationBatchSize` is 50.
-_MAX_BATCH = 50
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -29,7 +26,9 @@ class Batch:
 
 
 class Entities:
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, max_batch: int = 50) -> None:
+        """`max_batch` operations are handed over at once."""
+        self._max_batch = max_batch
         self._engine = engine
         self._store = engine.store
 
@@ -59,7 +58,7 @@ class Entities:
             wanted = self._engine.entity_wakeups.take(self._engine.clock.now())
             if wanted is None:
                 return None
-            messages = self._store.due_messages(wanted, self._engine.clock.now())[:_MAX_BATCH]
+            messages = self._store.due_messages(wanted, self._engine.clock.now())[: self._max_batch]
             if messages:
                 return Batch(wanted, self._store.entity(wanted), tuple(messages))
             self._engine.entity_wakeups.release(wanted)

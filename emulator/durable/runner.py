@@ -67,7 +67,7 @@ _SLOW_S = 0.1
 
 
 class Runner:
-    """At most `max_episodes` orchestrator functions and `max_activities` activity functions run at once."""
+    """At most so many orchestrator, activity and entity functions run at once."""
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class Runner:
         *,
         max_episodes: int,
         max_activities: int,
+        max_entities: int,
         token_of: Callable[[str], str | None] = lambda resource: None,
     ) -> None:
         """`token_of` gives the bearer token of a managed identity for a resource."""
@@ -86,6 +87,7 @@ class Runner:
         self._token_of = token_of
         self._episodes = max_episodes
         self._activities = max_activities
+        self._entity_batches = max_entities
         self._batches = 0
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -125,11 +127,11 @@ class Runner:
             self._episodes -= len(episodes)
             self._batches += 1
             self._spawn(self._run_episodes(episodes))
-        while not self._stopping and self._episodes > 0:
+        while not self._stopping and self._entity_batches > 0:
             batch = self._entities.next_batch()
             if batch is None:
                 break
-            self._episodes -= 1
+            self._entity_batches -= 1
             self._spawn(self._run_entity(batch))
         while not self._stopping and self._activities > 0:
             task = self._engine.next_activity()
@@ -197,7 +199,7 @@ class Runner:
             answer["results"] = [failure] * len(batch.messages)
             done = True
         finally:
-            self._episodes += 1
+            self._entity_batches += 1
             if not done:
                 self._entities.drop(batch)
         self._entities.finish(

@@ -21,6 +21,7 @@ _HONOURED = {
     "extensions.http.routePrefix",
     "extensions.http.maxConcurrentRequests",
     "extensions.http.maxOutstandingRequests",
+    "extensions.http.customHeaders",
     "extensions.serviceBus.maxConcurrentCalls",
     "extensions.serviceBus.maxConcurrentSessions",
     "extensions.serviceBus.maxAutoLockRenewalDuration",
@@ -33,9 +34,12 @@ _HONOURED = {
     "extensions.queues.batchSize",
     "extensions.queues.maxDequeueCount",
     "extensions.queues.messageEncoding",
+    "extensions.blobs.poisonBlobThreshold",
     "extensions.durableTask.hubName",
     "extensions.durableTask.maxConcurrentActivityFunctions",
     "extensions.durableTask.maxConcurrentOrchestratorFunctions",
+    "extensions.durableTask.maxConcurrentEntityFunctions",
+    "extensions.durableTask.maxEntityOperationBatchSize",
     "extensions.durableTask.defaultVersion",
     "extensions.durableTask.versionMatchStrategy",
     "extensions.durableTask.versionFailureStrategy",
@@ -87,6 +91,11 @@ class HostJson:
         if key not in self.values:
             return default
         return parse_timespan(self.values[key], f"host.json: {key}")
+
+    def below(self, key: str) -> dict[str, str]:
+        """The texts of an object, by name."""
+        prefix = f"{key}."
+        return {name[len(prefix) :]: str(value) for name, value in self.values.items() if name.startswith(prefix)}
 
     @property
     def unknown_keys(self) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import json
+import logging
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,8 @@ from .routes import parse_template
 from .schedule import parse_schedule
 from .settings import Settings
 from .signature import read_signature
+
+_LOG = logging.getLogger("emulator.host")
 
 _SCRIPT = "function_app.py"
 
@@ -69,6 +72,9 @@ def index_app(app_dir: Path, settings: Settings) -> App:
     routes: list[Function] = []
     for name, declared in sorted(_functions_of(module, app_dir), key=lambda one: one[0]):
         try:
+            if settings.disabled(name):
+                _LOG.info("%s is switched off by its setting", name)
+                continue
             if isinstance(declared, BindingError):
                 raise declared
             if name.lower() in functions:

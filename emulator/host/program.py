@@ -24,6 +24,8 @@ _FORMAT = "%(asctime)s %(levelname)s [%(invocation)s] %(message)s"
 def run(args: argparse.Namespace) -> int:
     _log_to_stderr(args.log_level)
     args.app = args.app.resolve()
+    # stdout belongs to the ready line; what the app prints goes where the log goes.
+    args.stdout, sys.stdout = sys.stdout, sys.stderr
     # Orchestrators are CPU-bound Python; the default of 5 ms would delay every hand-over to the host's loop.
     sys.setswitchinterval(0.001)
     try:
@@ -61,7 +63,7 @@ async def _serve(args: argparse.Namespace) -> int:
         if server is None:
             _LOG.error("the changed app cannot be served, waiting for the next change: %s", problem)
         elif args.reloaded is None:
-            print(f"ready {server.url}", flush=True)
+            print(f"ready {server.url}", file=args.stdout, flush=True)
         path = await _first(stopped.wait(), *([_change(args.app)] if args.watch else []))
         if server is not None:
             await server.stop()

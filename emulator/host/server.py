@@ -135,7 +135,7 @@ class Server:
             _versions(host_json),
             timedelta(milliseconds=host_json.number(_POLL_INTERVAL, 30_000)),
         )
-        entities = Entities(engine)
+        entities = Entities(engine, host_json.number("extensions.durableTask.maxEntityOperationBatchSize", 50))
         client = self._faults.client(
             engine,
             host_json.values.get(_DEFAULT_VERSION),
@@ -150,8 +150,16 @@ class Server:
             host_json.number("extensions.http.maxConcurrentRequests", UNLIMITED),
             host_json.number("extensions.http.maxOutstandingRequests", UNLIMITED),
         )
-        site = Site(routes, api, keys=self._keys, cors=load_cors(self._app_dir), gate=gate)
+        site = Site(
+            routes,
+            api,
+            keys=self._keys,
+            cors=load_cors(self._app_dir),
+            gate=gate,
+            custom_headers=host_json.below("extensions.http.customHeaders"),
+        )
         url = await site.listen(self._host, self._port)
+        _tell_functions(app, routes, url)
         self._site = site
         hub = host_json.text("extensions.durableTask.hubName", "TestHubName")
         links = Links(f"{url}/runtime/webhooks/durabletask/", _required_query(hub, self._keys))
@@ -166,6 +174,7 @@ class Server:
             entities,
             self._faults.functions(durable),
             max_episodes=host_json.number("extensions.durableTask.maxConcurrentOrchestratorFunctions", 10 * cores),
+            max_entities=host_json.number("extensions.durableTask.maxConcurrentEntityFunctions", 10 * cores),
             max_activities=host_json.number("extensions.durableTask.maxConcurrentActivityFunctions", 10 * cores),
             token_of=lambda resource: settings.get("EMULATOR_IDENTITY_TOKEN"),
         )
@@ -246,7 +255,8 @@ class Server:
                 self._start(QueueTrigger(one, connection, options, self._run_quietly).run())
             else:
                 give_up = poison_blobs(settings, options)
-                self._start(BlobTrigger(one, connection, self._store, self._run_quietly, give_up).run())
+                attempts = host_json.number("extensions.blobs.poisonBlobThreshold", 5)
+                self._start(BlobTrigger(one, connection, self._store, self._run_quietly, give_up, attempts).run())
 
     async def _run_quietly(self, function: Function, value: Any, data: Mapping[str, Any] | None = None) -> bool:
         """Whether the function succeeded; the invoker has logged a failure."""
@@ -311,6 +321,16 @@ def _versions(host_json: HostJson) -> Versions:
 def _required_query(hub: str, keys: Keys | None) -> str:
     query = f"taskHub={hub}&connection=Storage"
     return query if keys is None else f"{query}&code={quote(keys.durable, safe='')}"
+
+
+def _tell_functions(app: App, routes: RouteTable, url: str) -> None:
+    """What `func start` shows: each function, and where its requests go."""
+    for route in routes.routes:
+        methods = ",".join(sorted(route.methods)) or "any method"
+        _LOG.info("%s: %s/%s [%s]", route.function.name, url, route.template.text, methods)
+    for one in app.functions:
+        if one.trigger.type != "httpTrigger":
+            _LOG.info("%s: %s", one.name, one.trigger.type)
 
 
 def _log_crash(task: asyncio.Task[None]) -> None:

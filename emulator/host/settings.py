@@ -24,6 +24,11 @@ class Settings:
         value = self._values.get(name)
         return value if value is not None else self._values.get(name.replace(":", "__"))
 
+    def disabled(self, function: str) -> bool:
+        """Whether `AzureWebJobs.NAME.Disabled` switches a function off; `_` stands for the dots where they cannot."""
+        values = (self.get(f"AzureWebJobs{dot}{function}{dot}Disabled") for dot in (".", "_", "__"))
+        return any((value or "").lower() in ("true", "1") for value in values)
+
     def resolve(self, text: str) -> str:
         """`text` with every `%NAME%` replaced; `BindingError` names a setting that is missing."""
 

@@ -37,7 +37,18 @@ _MAX_BODY = 100 * 1024 * 1024
 
 
 class Site:
-    def __init__(self, routes: RouteTable, api: WebApi, *, keys: Keys | None, cors: Cors, gate: Gate) -> None:
+    def __init__(
+        self,
+        routes: RouteTable,
+        api: WebApi,
+        *,
+        keys: Keys | None,
+        cors: Cors,
+        gate: Gate,
+        custom_headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """`custom_headers` go with every answer of a function."""
+        self._custom_headers = dict(custom_headers or {})
         self._routes = routes
         self._api = api
         self._keys = keys
@@ -102,6 +113,8 @@ class Site:
                 return await self._administer(request, path)
             if path == "emulator" or path.startswith("emulator/"):
                 return await self._show(request, path)
+            if not path and request.method == "GET" and self._routes.find("GET", path) is None and self._keys is None:
+                return web.Response(status=302, headers={"Location": "/emulator"})
             return await self._function(request, path)
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=413)
@@ -158,13 +171,13 @@ class Site:
             return web.Response(status=401)
         try:
             async with self._gate:
-                cors = self._cors.headers(request.headers.get("Origin"))
+                extra = {**self._custom_headers, **self._cors.headers(request.headers.get("Origin"))}
                 if self._streams is not None:
-                    return await self._stream(self._streams, request, route, values, cors)
+                    return await self._stream(self._streams, request, route, values, extra)
                 answer = await self._invoke(request, route, values)
         except TooManyRequestsError:
             return web.Response(status=429)
-        answer.headers.update(cors)
+        answer.headers.update(extra)
         return answer
 
     async def _stream(

@@ -29,7 +29,6 @@ from .settings import Settings
 _LOG = logging.getLogger("emulator.host")
 
 _SCAN_INTERVAL_S = 1.0
-_MAX_ATTEMPTS = 5
 
 
 class BlobTrigger:
@@ -42,12 +41,14 @@ class BlobTrigger:
         store: Store,
         invoke: Callable[[Function, Any, Mapping[str, Any]], Awaitable[bool]],
         give_up: Callable[[Function, str], Awaitable[None]],
+        max_attempts: int,
     ) -> None:
         self._function = function
         self._connection = connection
         self._store = store
         self._invoke = invoke
         self._give_up = give_up
+        self._max_attempts = max_attempts
         self._path = str(function.trigger.fields["path"])
         self._container = self._path.split("/", 1)[0]
         self._key = f"blobs:{function.name}"
@@ -85,8 +86,8 @@ class BlobTrigger:
                 continue
             attempt = (blob.name, blob.etag)
             self._failures[attempt] = self._failures.get(attempt, 0) + 1
-            if self._failures[attempt] >= _MAX_ATTEMPTS:
-                _LOG.error("%s failed %d times for %s and gives it up", self._function.name, _MAX_ATTEMPTS, path)
+            if self._failures[attempt] >= self._max_attempts:
+                _LOG.error("%s failed %d times for %s and gives it up", self._function.name, self._max_attempts, path)
                 await self._give_up(
                     self._function, json.dumps({"BlobName": blob.name, "ContainerName": self._container})
                 )
