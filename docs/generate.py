@@ -1,4 +1,4 @@
-"""Writes what the docs take from the code: the state diagrams, and the tables of settings, metrics, spans and lines.
+"""Writes what the docs take from the code: state diagrams, tables of settings, metrics, spans and lines, API documents.
 
 `python -m docs.generate` rewrites the files, `--check` exits 1 where one is out of date.
 """
@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from docs import api_documents
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
 from shared.settings_table import SETTINGS
@@ -108,9 +109,10 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 where a document is out of date")
     check = parser.parse_args().check
     stale = []
-    for path in sorted(DOCS.rglob("*.md")):
-        text = path.read_text(encoding="utf-8")
-        if (fresh := render(text)) != text:
+    texts = {path: render(path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
+    texts |= {DOCS / name: text for name, text in api_documents.files().items()}
+    for path, fresh in texts.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != fresh:
             stale.append(path.relative_to(DOCS.parent).as_posix())
             if not check:
                 path.write_text(fresh, encoding="utf-8")

@@ -9,14 +9,23 @@ import azure.functions as func
 
 from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.contracts.answers.callback import CallbackOutcome
+from shared.contracts.message_schemas import callback
 from shared.core.access import Caller
 from shared.core.view import callback_view
 from shared.operations.callbacks import Kind, take_callback
 from shared.wiring import Wiring
 from triggers.problems import answer, json_body
-from triggers.routes import Handler, Route, add
+from triggers.routes import Handler, Parameter, Route, add
 
 KINDS: tuple[Kind, ...] = ("ACK", "RESULT", "HEARTBEAT")
+
+IDEMPOTENCY_KEY = Parameter(
+    name="Idempotency-Key",
+    where="header",
+    schema={"type": "string"},
+    description="Your name for this callback, at most 512 characters: sent again under it, it changes nothing.",
+)
 
 CALLBACKS = {
     kind: Route(
@@ -27,6 +36,23 @@ CALLBACKS = {
         scope=None,
         tag="callbacks",
         summary=f"Hand in {kind} of an attempt, with the token of its directive",
+        description="The same as the reply on the bus. Late and repeated ones are recorded and answered with 200.",
+        callback=True,
+        parameters=(IDEMPOTENCY_KEY,),
+        body_schema=callback(kind),
+        body_required=kind == "RESULT",
+        answers={200: CallbackOutcome},
+        headers={200: ("Cache-Control",)},
+        refusals=(
+            (400, "NOT_JSON"),
+            (400, "REPLY_INVALID"),
+            (400, "LEDGER_REFUSED"),
+            (401, "TOKEN_INVALID"),
+            (403, "NOT_YOUR_ATTEMPT"),
+            (404, "UNKNOWN_JOB"),
+            (413, "BODY_TOO_LARGE"),
+            (415, "NOT_JSON"),
+        ),
     )
     for kind in KINDS
 }
@@ -45,7 +71,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 
 def _callback(wiring: Wiring, kind: Kind) -> Handler:
-    async def callback(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
+    async def taken(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         body = json_body(req) if req.get_body().strip() else b""
         key = req.headers.get("Idempotency-Key", "").strip()
         called = await take_callback(
@@ -59,7 +85,7 @@ def _callback(wiring: Wiring, kind: Kind) -> Handler:
         # never cached: a fresh token may stand in it
         return answer(req, _told(called), headers={"Cache-Control": "no-store"})
 
-    return callback
+    return taken
 
 
 def _told(called: Any) -> dict[str, Any]:

@@ -10,16 +10,26 @@ import azure.functions as func
 
 from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.contracts.answers.job import Job
+from shared.contracts.requests import ControlRequest
 from shared.core.access import Caller, Scope
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
-from shared.core.strict_json import parse
 from shared.core.view import job_view
-from shared.errors import Refusal
 from shared.operations.control_job import control_job
 from shared.wiring import Wiring
-from triggers.problems import answer, json_body
+from triggers.parameters import JOB_ID, job_id_of
+from triggers.problems import answer, optional_body
 from triggers.routes import Handler, Route, add
+
+#: of every POST about a job whose body is optional
+CONTROL_REFUSALS = (
+    (400, "NOT_JSON"),
+    (400, "REASON_INVALID"),
+    (404, "JOB_NOT_FOUND"),
+    (413, "BODY_TOO_LARGE"),
+    (415, "NOT_JSON"),
+)
 
 CONTROLS = {
     kind: Route(
@@ -29,12 +39,15 @@ CONTROLS = {
         scope=Scope.OPERATE,
         tag="jobs",
         summary=f"{kind.value.capitalize()} a job",
+        description="Asked for again, it changes nothing and answers the same.",
+        parameters=(JOB_ID,),
+        body=ControlRequest,
+        answers={200: Job},
+        refusals=(*CONTROL_REFUSALS, (409, "JOB_TERMINAL"), (409, "CONTROL_NOT_POSSIBLE")),
     )
     for kind in ControlKind
 }
 ROUTES = tuple(CONTROLS.values())
-
-MAX_REASON = 1024
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
@@ -49,21 +62,12 @@ def _control(wiring: Wiring, kind: ControlKind) -> Handler:
     async def control(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor=caller.actor, source="http", reason=reason_of(req))
         orchestrations = DurableOrchestrations(client, names.JOB)
-        stored = await control_job(wiring.context_for(caller), orchestrations, req.route_params["jobId"], kind, origin)
+        stored = await control_job(wiring.context_for(caller), orchestrations, job_id_of(req), kind, origin)
         return answer(req, job_view(stored.record))
 
     return control
 
 
 def reason_of(req: func.HttpRequest) -> str | None:
-    """What the optional body says. Raises Refusal (400)."""
-    if not req.get_body().strip():
-        return None
-    try:
-        body = parse(json_body(req))
-    except ValueError as wrong:
-        raise Refusal(400, "NOT_JSON", str(wrong)) from None
-    reason = body.get("reason") if isinstance(body, dict) else body
-    if reason is not None and (not isinstance(reason, str) or len(reason) > MAX_REASON):
-        raise Refusal(400, "REASON_INVALID", f"reason must be a string of at most {MAX_REASON} characters")
-    return reason
+    """What the optional body says. Raises Refusal (400, 413, 415)."""
+    return optional_body(req, ControlRequest, "REASON_INVALID").reason

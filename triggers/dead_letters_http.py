@@ -5,10 +5,12 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.contracts.answers.job import DeadLetterPage
 from shared.core.access import Caller, Scope
 from shared.operations.list_jobs import list_dead_letters
 from shared.wiring import Wiring
 from triggers.paging import cursor, page
+from triggers.parameters import PAGE, PAGE_REFUSALS, TENANT_ID
 from triggers.problems import answer
 from triggers.routes import Route, add
 
@@ -19,6 +21,10 @@ LIST = Route(
     scope=Scope.READ,
     tag="dead letters",
     summary="List the jobs that failed for good",
+    description="Take one up again with `POST /v1/jobs/{jobId}:redrive`.",
+    parameters=(TENANT_ID, *PAGE),
+    answers={200: DeadLetterPage},
+    refusals=((400, "NOT_STORABLE"), (403, "TENANT_FORBIDDEN"), *PAGE_REFUSALS),
 )
 ROUTES = (LIST,)
 

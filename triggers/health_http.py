@@ -5,6 +5,7 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.contracts.answers.health import Live, Ready
 from shared.core.access import Caller
 from shared.wiring import Wiring
 from triggers.problems import answer
@@ -17,6 +18,7 @@ LIVE = Route(
     scope=None,
     tag="health",
     summary="Whether this process answers",
+    answers={200: Live},
 )
 READY = Route(
     function="health_ready",
@@ -25,6 +27,7 @@ READY = Route(
     scope=None,
     tag="health",
     summary="Whether what it needs answers too",
+    answers={200: Ready},
 )
 ROUTES = (LIVE, READY)
 

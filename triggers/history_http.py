@@ -7,6 +7,8 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.contracts.answers.audit import AuditBundle
+from shared.contracts.answers.receipt import Receipt
 from shared.core.access import Caller, Scope
 from shared.core.as_of import as_of
 from shared.core.audit import bundle
@@ -16,6 +18,7 @@ from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
 from shared.wiring import Wiring
+from triggers.parameters import JOB_ID, job_id_of
 from triggers.problems import answer
 from triggers.routes import Route, add
 
@@ -26,6 +29,10 @@ AUDIT = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="Read everything that proves what happened to a job",
+    description="Keep it byte for byte: `lucius audit verify` proves it offline.",
+    parameters=(JOB_ID,),
+    answers={200: AuditBundle},
+    refusals=((404, "JOB_NOT_FOUND"),),
 )
 RECEIPT = Route(
     function="job_receipt",
@@ -34,6 +41,9 @@ RECEIPT = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="Read what a job cost",
+    parameters=(JOB_ID,),
+    answers={200: Receipt},
+    refusals=((404, "JOB_NOT_FOUND"),),
 )
 ROUTES = (AUDIT, RECEIPT)
 
@@ -44,12 +54,12 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     async def job_audit(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         context = wiring.context_for(caller)
-        record, events = await read_history(context, req.route_params["jobId"])
+        record, events = await read_history(context, job_id_of(req))
         return answer(req, bundle(record, events, context.clock.now()))
 
     async def job_receipt(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         context = wiring.context_for(caller)
-        record, events = await read_history(context, req.route_params["jobId"])
+        record, events = await read_history(context, job_id_of(req))
         return answer(req, receipt(record, events, context.clock.now()))
 
     add(bp, AUDIT, job_audit, wiring)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.contracts.answers.event import EventPage
+from shared.contracts.answers.explain import Explanation
+from shared.contracts.answers.job import Job, JobPage
+from shared.contracts.answers.step import StepPage
 from shared.core.access import Caller, Scope
 from shared.core.view import event_view, job_view, step_view
 from shared.errors import Refusal
@@ -15,8 +19,16 @@ from shared.wiring import Wiring
 from triggers.filters import wanted
 from triggers.history_http import view_as_of
 from triggers.paging import bad_cursor, cursor, page
+from triggers.parameters import FILTER_REFUSALS, FILTERS, JOB_ID, PAGE, PAGE_REFUSALS, job_id_of
 from triggers.problems import answer
-from triggers.routes import Route, add
+from triggers.routes import Parameter, Route, add
+
+AS_OF = Parameter(
+    name="asOf",
+    where="query",
+    schema={"type": "integer", "minimum": 1, "maximum": 9_999_999_999},
+    description="Number of an event: the job as that event left it.",
+)
 
 LIST = Route(
     function="jobs_list",
@@ -25,6 +37,10 @@ LIST = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="List jobs, newest first",
+    description="A call looks at 1,000 rows at most, so that a page may be short, or empty, and have a `next`.",
+    parameters=(*FILTERS, *PAGE),
+    answers={200: JobPage},
+    refusals=(*FILTER_REFUSALS, *PAGE_REFUSALS),
 )
 READ = Route(
     function="job_read",
@@ -33,6 +49,9 @@ READ = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="Read a job, as it is or as an event left it",
+    parameters=(JOB_ID, AS_OF),
+    answers={200: Job},
+    refusals=((400, "AS_OF_INVALID"), (404, "JOB_NOT_FOUND"), (404, "EVENT_NOT_FOUND")),
 )
 STEPS = Route(
     function="job_steps",
@@ -41,6 +60,9 @@ STEPS = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="Read the steps of a job",
+    parameters=(JOB_ID,),
+    answers={200: StepPage},
+    refusals=((404, "JOB_NOT_FOUND"),),
 )
 EVENTS = Route(
     function="job_events",
@@ -49,6 +71,9 @@ EVENTS = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="Read what happened to a job, in order",
+    parameters=(JOB_ID, *PAGE),
+    answers={200: EventPage},
+    refusals=((404, "JOB_NOT_FOUND"), *PAGE_REFUSALS),
 )
 EXPLAIN = Route(
     function="job_explain",
@@ -57,6 +82,9 @@ EXPLAIN = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="Say why a job is where it is, and what comes next",
+    parameters=(JOB_ID,),
+    answers={200: Explanation},
+    refusals=((404, "JOB_NOT_FOUND"),),
 )
 ROUTES = (LIST, READ, STEPS, EVENTS, EXPLAIN)
 
@@ -67,7 +95,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     async def job_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         if (seq := req.params.get("asOf")) is not None:
-            return answer(req, await view_as_of(wiring.context_for(caller), req.route_params["jobId"], seq))
+            return answer(req, await view_as_of(wiring.context_for(caller), job_id_of(req), seq))
         stored = await _job(wiring, req, caller)
         return answer(req, job_view(stored.record))
 
@@ -108,9 +136,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 
 async def _job(wiring: Wiring, req: func.HttpRequest, caller: Caller) -> Stored:
-    job_id = req.route_params["jobId"]
-    # a colon never stands in a job id: it sets off a control, as in `:cancel`
-    stored = None if ":" in job_id or len(job_id) > 128 else await wiring.context_for(caller).ledger.read(job_id)
+    job_id = job_id_of(req)
+    stored = await wiring.context_for(caller).ledger.read(job_id)
     if stored is None:
-        raise Refusal(404, "JOB_NOT_FOUND", f"there is no job {job_id[:128]}")
+        raise Refusal(404, "JOB_NOT_FOUND", f"there is no job {job_id}")
     return stored

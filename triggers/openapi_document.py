@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from types import UnionType
 from typing import Any, get_args
 
@@ -13,7 +13,6 @@ from shared.contracts.answers.problem import Problem
 from shared.contracts.envelope import Envelope
 from shared.contracts.json_schema import Way, schemas
 from shared.core import envelope_rules
-from shared.core.access import Scope
 from shared.core.api_examples import ENVELOPE, PROBLEM, by_model
 from shared.core.references import ReferencePolicy
 from shared.core.registry import Registry
@@ -39,14 +38,14 @@ _TAGS = {
     "documents": "What you are reading, for people and for programs.",
 }
 
-_DESCRIPTION = """\
-A control plane for document jobs: submit an envelope, follow its job, act on it.
-
-Bodies are JSON in UTF-8, at most 1 MiB, nested at most 64 deep, without duplicate keys, NaN or lone surrogates. Members \
-may be added to answers, so ignore those you do not know. Every refusal is a problem of RFC 9457 with a stable `code`. \
-Lists come in pages: pass `next` as `cursor` to read on. Reads have an `ETag`; with `If-None-Match` an unchanged one is \
-304. `HEAD` is answered wherever `GET` is. What `Retry-After` says is in seconds. Every request may name its \
-`X-Correlation-Id`, and every answer has one."""
+_DESCRIPTION = (
+    "A control plane for document jobs: submit an envelope, follow its job, act on it.\n\n"
+    "Bodies are JSON in UTF-8, at most 1 MiB, nested at most 64 deep, without duplicate keys, NaN or lone surrogates. "
+    "Members may be added to answers, so ignore those you do not know. Every refusal is a problem of RFC 9457 with a "
+    "stable `code`. Lists come in pages: pass `next` as `cursor` to read on. Reads have an `ETag`; with "
+    "`If-None-Match` an unchanged one is 304. `HEAD` is answered wherever `GET` is. What `Retry-After` says is in "
+    "seconds. Every request may name its `X-Correlation-Id`, and every answer has one."
+)
 
 _AUTHENTICATION = {
     "bearer": {
@@ -114,7 +113,7 @@ def _schemas(routes: Iterable[Route], registry: Registry, policy: ReferencePolic
     wanted: dict[type[BaseModel], Way] = {Problem: "read"}
     for route in routes:
         if route.body not in (None, Envelope):
-            wanted[route.body] = "write"  # type: ignore[index]
+            wanted[route.body] = "write"
         wanted |= {model: "read" for answer in route.answers.values() for model in _models(answer)}
     return schemas(list(wanted.items())) | envelope_rules.components(registry, policy)
 
@@ -261,8 +260,3 @@ def _refusal(route: Route, status: int, codes: list[str]) -> Json:
         "headers": headers.of(route, status),
         "content": {"application/problem+json": content},
     }
-
-
-def scopes() -> Mapping[str, str]:
-    """Every scope, for tests and pages."""
-    return {scope.name: str(scope) for scope in Scope}

@@ -54,7 +54,7 @@ def of(route: Route, status: int) -> Json:
     names += route.headers.get(status, ())
     if status in (429, 503):
         names.append("Retry-After")
-    if status == 401 or (status == 403 and route.scope is not None and not route.callback):
+    if status == 401:
         names.append("WWW-Authenticate")
     if route.deprecated:
         names += ["Deprecation", "Link"]

@@ -10,6 +10,8 @@ import azure.functions as func
 
 from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.contracts.answers.batch import BatchOutcome
+from shared.contracts.answers.dry_run import DryRun
 from shared.contracts.answers.job import Accepted, JobLinks
 from shared.contracts.envelope import Envelope
 from shared.core.access import Caller, Scope
@@ -20,6 +22,7 @@ from shared.operations.create_job import Created, create_job
 from shared.operations.dry_run import dry_run
 from shared.wiring import Wiring
 from triggers.batch import MEDIA_TYPE, is_batch, lines_of, outcomes
+from triggers.parameters import DRY_RUN, dry_run_of
 from triggers.problems import answer, correlation_id, json_body
 from triggers.routes import Route, add
 
@@ -30,9 +33,32 @@ ORCHESTRATE = Route(
     scope=Scope.OPERATE,
     tag="jobs",
     summary="Submit a job, or many as NDJSON",
+    description=(
+        "The same request again is the same job: by `idempotency_key`, else by the body. With `dryRun` nothing is "
+        "written. NDJSON is an envelope a line, each with an outcome of its own."
+    ),
+    parameters=(DRY_RUN,),
     body=Envelope,
+    body_required=True,
     media_types=("application/json", MEDIA_TYPE),
-    answers={202: Accepted, 200: None},
+    answers={202: Accepted, 200: DryRun | BatchOutcome},
+    headers={202: ("Location", "Idempotency-Replayed")},
+    refusals=(
+        (400, "REQUEST_INVALID"),
+        (400, "ENVELOPE_INVALID"),
+        (400, "PROTOCOL_UNKNOWN"),
+        (400, "NOT_JSON"),
+        (400, "NOT_STORABLE"),
+        (400, "BATCH_EMPTY"),
+        (400, "DRY_RUN_INVALID"),
+        (403, "TENANT_FORBIDDEN"),
+        (409, "IDEMPOTENCY_CONFLICT"),
+        (413, "BODY_TOO_LARGE"),
+        (413, "TOO_MANY_LINES"),
+        (413, "DIRECTIVE_TOO_LARGE"),
+        (415, "NOT_JSON"),
+        (429, "LIMIT_REACHED"),
+    ),
 )
 COMMANDS = replace(ORCHESTRATE, function="orchestrate_commands", path="v1/commands", successor="/v1/orchestrate")
 ROUTES = (ORCHESTRATE, COMMANDS)
@@ -46,7 +72,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         if is_batch(req):
             return await batch(req, caller, client)
         envelope = _envelope(json_body(req), caller)
-        if _dry(req):
+        if dry_run_of(req):
             context = await wiring.fresh_context_for(caller)
             return answer(req, await dry_run(context, envelope, correlation_id=correlation_id(req)))
         created = await create_job(
@@ -62,7 +88,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         return answer(req, body, status=202, headers=headers)
 
     async def batch(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
-        context, req_id, dry = await wiring.fresh_context_for(caller), correlation_id(req), _dry(req)
+        context, req_id, dry = await wiring.fresh_context_for(caller), correlation_id(req), dry_run_of(req)
         orchestrations = DurableOrchestrations(client, names.JOB)
 
         async def submit(line: bytes) -> dict[str, Any]:
@@ -86,10 +112,6 @@ def _accepted(created: Created) -> dict[str, Any]:
     found = JobLinks.model_validate(links(job.job_id))
     accepted = Accepted(jobId=job.job_id, status=job.status.value, links=found, created_at=job.created_at)
     return accepted.model_dump(mode="json")
-
-
-def _dry(req: func.HttpRequest) -> bool:
-    return bool(req.params.get("dryRun", "false").lower() == "true")
 
 
 def _envelope(body: bytes, caller: Caller) -> Envelope:

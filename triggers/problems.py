@@ -7,29 +7,43 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 import azure.functions as func
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from shared import telemetry
 from shared.core.canonical import digest
+from shared.core.strict_json import parse
 from shared.errors import LedgerRefused, Refusal, Transient
 
 MAX_BODY_BYTES = 1024 * 1024
 
 Handler = Callable[..., Awaitable[func.HttpResponse]]
 
+_Body = TypeVar("_Body", bound=BaseModel)
 
-def answer(req: func.HttpRequest, body: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Any:
-    """A JSON answer; reads (200) carry an ETag of the body and honour If-None-Match."""
-    text = json.dumps(body, ensure_ascii=False)
+
+def answer(
+    req: func.HttpRequest,
+    body: Any,
+    *,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+    media_type: str = "application/json",
+) -> func.HttpResponse:
+    """A JSON answer, or text where `body` is to be read as it is (`text/...`).
+
+    Reads carry an ETag of the body and honour If-None-Match (RFC 9110 13.1.2).
+    """
+    text = body if media_type.startswith("text/") else json.dumps(body, ensure_ascii=False)
     told = {"X-Correlation-Id": correlation_id(req), **(headers or {})}
-    if status == 200:
+    if status == 200 and req.method in ("GET", "HEAD"):
         told["ETag"] = f'"{digest(text)[:32]}"'
-        if told["ETag"] in [tag.strip().removeprefix("W/") for tag in req.headers.get("If-None-Match", "").split(",")]:
+        known = [tag.strip().removeprefix("W/") for tag in req.headers.get("If-None-Match", "").split(",")]
+        if told["ETag"] in known or known == ["*"]:
             return func.HttpResponse(status_code=304, headers=told)
-    return func.HttpResponse(text, status_code=status, headers=told, mimetype="application/json")
+    return func.HttpResponse(text, status_code=status, headers=told, mimetype=media_type)
 
 
 def correlation_id(req: func.HttpRequest) -> str:
@@ -93,10 +107,7 @@ def problem_of(error: Exception, req_id: str) -> func.HttpResponse:
                 400,
                 "ENVELOPE_INVALID",
                 "the request body is not a valid envelope; see errors",
-                errors=tuple(
-                    (".".join(str(part) for part in each["loc"]), each["msg"].removeprefix("Value error, "))
-                    for each in wrong.errors()
-                ),
+                errors=_errors(wrong),
             )
         case LedgerRefused():
             telemetry.warn("LEDGER_REFUSED", correlation_id=req_id, reason=str(error))
@@ -125,3 +136,23 @@ def json_body(req: func.HttpRequest) -> bytes:
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise Refusal(415, "NOT_JSON", "send Content-Type: application/json")
     return body
+
+
+def optional_body(req: func.HttpRequest, model: type[_Body], code: str) -> _Body:
+    """The body as `model`; without one, the model's defaults. Raises Refusal (400, 413, 415)."""
+    if not req.get_body().strip():
+        return model()
+    try:
+        return model.model_validate(parse(json_body(req)), strict=True)
+    except ValidationError as wrong:
+        detail = "the request body is not what this route takes; see errors"
+        raise Refusal(400, code, detail, errors=_errors(wrong)) from None
+    except ValueError as wrong:
+        raise Refusal(400, "NOT_JSON", str(wrong)) from None
+
+
+def _errors(wrong: ValidationError) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (".".join(str(part) for part in each["loc"]), each["msg"].removeprefix("Value error, "))
+        for each in wrong.errors()
+    )

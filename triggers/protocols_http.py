@@ -7,12 +7,14 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.contracts.answers.protocol import Protocol as ProtocolView
+from shared.contracts.answers.protocol import ProtocolPage
 from shared.core.access import Caller, Scope
 from shared.core.registry import Protocol
 from shared.errors import Refusal
 from shared.wiring import Wiring
 from triggers.problems import answer
-from triggers.routes import Route, add
+from triggers.routes import Parameter, Route, add
 
 LIST = Route(
     function="protocols_list",
@@ -21,6 +23,7 @@ LIST = Route(
     scope=Scope.READ,
     tag="protocols",
     summary="List what can be asked for",
+    answers={200: ProtocolPage},
 )
 READ = Route(
     function="protocols_read",
@@ -29,6 +32,13 @@ READ = Route(
     scope=Scope.READ,
     tag="protocols",
     summary="Read a protocol, by its id or request type",
+    parameters=(
+        Parameter(
+            name="protocolId", where="path", required=True, schema={"type": "string"}, description="Or a request type."
+        ),
+    ),
+    answers={200: ProtocolView},
+    refusals=((404, "PROTOCOL_NOT_FOUND"),),
 )
 ROUTES = (LIST, READ)
 

@@ -10,12 +10,13 @@ import azure.functions as func
 
 from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.contracts.answers.reconcile import Reconciled
+from shared.contracts.requests import ReconcileRequest
 from shared.core.access import Caller, Scope
-from shared.core.strict_json import parse
-from shared.errors import Refusal
 from shared.operations.sweep import sweep
 from shared.wiring import Wiring
-from triggers.problems import answer, json_body
+from triggers.parameters import DRY_RUN, dry_run_of
+from triggers.problems import answer, optional_body
 from triggers.routes import Route, add
 
 RECONCILE = Route(
@@ -25,6 +26,11 @@ RECONCILE = Route(
     scope=Scope.ADMIN,
     tag="admin",
     summary="Sweep now",
+    description="What the sweeper does every minute: finish what was left half done. Safe at any time.",
+    parameters=(DRY_RUN,),
+    body=ReconcileRequest,
+    answers={200: Reconciled},
+    refusals=((400, "NOT_JSON"), (400, "DRY_RUN_INVALID"), (413, "BODY_TOO_LARGE"), (415, "NOT_JSON")),
 )
 OUTBOX_RETRY = replace(
     RECONCILE, function="admin_outbox_retry", path="v1/admin/outbox/retry", successor="/v1/admin/reconcile"
@@ -56,14 +62,5 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 
 def _dry_run(req: func.HttpRequest) -> bool:
-    """`?dryRun=true` or a body `{"dryRun": true}`."""
-    given: object = {"true": True, "false": False}.get(req.params.get("dryRun", "false").lower())
-    if req.get_body().strip():
-        try:
-            body = parse(json_body(req))
-        except ValueError as wrong:
-            raise Refusal(400, "NOT_JSON", str(wrong)) from None
-        given = body.get("dryRun", given) if isinstance(body, dict) else None
-    if not isinstance(given, bool):
-        raise Refusal(400, "DRY_RUN_INVALID", "dryRun must be true or false")
-    return given
+    """`?dryRun=true` or a body `{"dryRun": true}`. Raises Refusal (400, 413, 415)."""
+    return optional_body(req, ReconcileRequest, "DRY_RUN_INVALID").dryRun or dry_run_of(req)

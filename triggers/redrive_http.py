@@ -10,12 +10,15 @@ import azure.functions as func
 
 from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.contracts.answers.job import Job
+from shared.contracts.requests import ControlRequest
 from shared.core.access import Caller, Scope
 from shared.core.history import Origin
 from shared.core.view import job_view
 from shared.operations.redrive_job import redrive_job
 from shared.wiring import Wiring
-from triggers.controls_http import reason_of
+from triggers.controls_http import CONTROL_REFUSALS, reason_of
+from triggers.parameters import JOB_ID, job_id_of
 from triggers.problems import answer
 from triggers.routes import Route, add
 
@@ -26,6 +29,19 @@ REDRIVE = Route(
     scope=Scope.OPERATE,
     tag="jobs",
     summary="Take a failed or cancelled job up again, as a new one",
+    description="Steps that SUCCEEDED are not run again. Asked for again, it answers the same new job.",
+    parameters=(JOB_ID,),
+    body=ControlRequest,
+    answers={200: Job},
+    says={200: "The new job."},
+    headers={200: ("Location", "Idempotency-Replayed")},
+    refusals=(
+        *CONTROL_REFUSALS,
+        (409, "JOB_LIVE"),
+        (409, "JOB_SUCCEEDED"),
+        (409, "WITHDRAWN"),
+        (429, "LIMIT_REACHED"),
+    ),
 )
 ROUTES = (REDRIVE,)
 
@@ -37,7 +53,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     async def job_redrive(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor=caller.actor, source="http", reason=reason_of(req))
         orchestrations = DurableOrchestrations(client, names.JOB)
-        redriven = await redrive_job(wiring.context_for(caller), orchestrations, req.route_params["jobId"], origin)
+        redriven = await redrive_job(wiring.context_for(caller), orchestrations, job_id_of(req), origin)
         record = redriven.stored.record
         headers = {"Location": f"/v1/jobs/{record.job.job_id}"}
         if redriven.replayed:

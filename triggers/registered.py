@@ -9,6 +9,7 @@ from triggers import (
     callbacks_http,
     controls_http,
     dead_letters_http,
+    documents_http,
     health_http,
     history_http,
     jobs_http,
@@ -32,6 +33,7 @@ _MODULES = (
     reconcile_http,
     callbacks_http,
     health_http,
+    documents_http,
 )
 
 #: what is served, in the order of the documentation

@@ -10,6 +10,7 @@ import azure.functions as func
 
 from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.contracts.answers.rejected import RejectedMessage, RejectedPage
 from shared.core.access import Caller, Scope
 from shared.core.rejections import day_of
 from shared.core.view import rejected_view
@@ -17,8 +18,22 @@ from shared.errors import Refusal
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.wiring import Wiring
 from triggers.paging import bad_cursor, cursor, page
+from triggers.parameters import PAGE, PAGE_REFUSALS
 from triggers.problems import answer
-from triggers.routes import Route, add
+from triggers.routes import Parameter, Route, add
+
+REJECTED_ID = Parameter(
+    name="rejectedId",
+    where="path",
+    required=True,
+    schema={"type": "string", "pattern": "^rej_[0-9]{13}_[0-9a-f]{24}$"},
+)
+DATE = Parameter(
+    name="date",
+    where="query",
+    schema={"type": "string", "format": "date"},
+    description="Only messages of this day of the UTC calendar.",
+)
 
 LIST = Route(
     function="rejected_list",
@@ -27,6 +42,10 @@ LIST = Route(
     scope=Scope.ADMIN,
     tag="rejected messages",
     summary="List messages that no job could take",
+    description="Of the last 90 days, newest first.",
+    parameters=(DATE, *PAGE),
+    answers={200: RejectedPage},
+    refusals=((400, "DATE_INVALID"), *PAGE_REFUSALS),
 )
 READ = Route(
     function="rejected_read",
@@ -35,6 +54,9 @@ READ = Route(
     scope=Scope.ADMIN,
     tag="rejected messages",
     summary="Read one whole, with what a redrive would do",
+    parameters=(REJECTED_ID,),
+    answers={200: RejectedMessage},
+    refusals=((404, "REJECTED_NOT_FOUND"),),
 )
 REDRIVE = Route(
     function="rejected_redrive",
@@ -43,6 +65,10 @@ REDRIVE = Route(
     scope=Scope.ADMIN,
     tag="rejected messages",
     summary="Hand a message in again",
+    description="Once a job took it, asking again changes nothing.",
+    parameters=(REJECTED_ID,),
+    answers={200: RejectedMessage},
+    refusals=((404, "REJECTED_NOT_FOUND"), (409, "STILL_NOT_APPLICABLE")),
 )
 ROUTES = (LIST, READ, REDRIVE)
 

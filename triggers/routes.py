@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from types import UnionType
 from typing import Any, Literal
 
 import azure.durable_functions as df
@@ -21,6 +22,9 @@ from triggers.problems import answers_problems
 
 #: `handler(req, caller)`, or `handler(req, caller, client)` with the durable client
 Handler = Callable[..., Awaitable[func.HttpResponse]]
+
+#: since when the older names are older (RFC 9745): 2026-01-01
+DEPRECATED_SINCE = "@1767225600"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +56,20 @@ class Route:
     parameters: tuple[Parameter, ...] = ()
     #: of the request; None: no body, or none that is checked by a model
     body: type[BaseModel] | None = None
+    #: where no model says it
+    body_schema: Mapping[str, Any] | None = None
+    body_required: bool = False
     media_types: tuple[str, ...] = ("application/json",)
-    #: status to the model of its body; None: no model of its own
-    answers: Mapping[int, type[BaseModel] | None] = field(default_factory=lambda: {200: None})
+    #: status to the model of its body, or to the media type of one that has none
+    answers: Mapping[int, type[BaseModel] | UnionType | str]
+    #: status to what it means here, where the model's own words do not say it
+    says: Mapping[int, str] = field(default_factory=dict)
+    #: status to headers beyond those that every such answer has (`triggers.openapi_headers`)
+    headers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     #: (status, code) of the problems beyond those that every route has
     refusals: tuple[tuple[int, str], ...] = ()
+    #: guarded by the token of a directive
+    callback: bool = False
     #: the path to use instead; such a route is an older name
     successor: str | None = None
 
@@ -85,13 +98,30 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring, *, cli
             caller.require(route.scope)
         return await handler(req, caller, *bound)
 
+    async def told(req: func.HttpRequest, *bound: Any) -> func.HttpResponse:
+        response = await guarded(req, *bound)
+        if route.successor is not None:
+            response.headers["Deprecation"] = DEPRECATED_SINCE
+            response.headers["Link"] = f'<{route.successor}>; rel="successor-version"'
+        return response
+
     # the worker reads the names of the bound parameters
     async def plain(req: func.HttpRequest) -> func.HttpResponse:
+<<<<<<< /tmp/obs/m.wt
+        return await told(req)
+
+    async def with_client(req: func.HttpRequest, client) -> func.HttpResponse:  # type: ignore[no-untyped-def]
+        return await told(req, client)
+
+    # the host leaves out the body of what it answers to HEAD
+    methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]
+=======
         return await traced(req)
 
     async def with_client(req: func.HttpRequest, client) -> func.HttpResponse:  # type: ignore[no-untyped-def]
         return await traced(req, client)
+>>>>>>> /tmp/obs/m.new
 
     function: Any = bp.durable_client_input(client_name="client")(with_client) if client else plain
-    function = bp.route(route=route.path, methods=[route.method], auth_level=func.AuthLevel.ANONYMOUS)(function)
+    function = bp.route(route=route.path, methods=methods, auth_level=func.AuthLevel.ANONYMOUS)(function)
     bp.function_name(route.function)(function)

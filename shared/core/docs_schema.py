@@ -62,10 +62,8 @@ def type_of(schema: Json) -> str:
 
 def limits(schema: Json) -> str:
     told = [text.format(_value(schema[name])) for name, text in _LIMITS.items() if name in schema]
-    for each in schema.get("anyOf", ()):
-        if isinstance(each, Mapping) and "$ref" not in each and (more := limits(each)):
-            told.append(more)
-    return "; ".join(told)
+    branches = (each for each in schema.get("anyOf", ()) if isinstance(each, Mapping) and "$ref" not in each)
+    return "; ".join([*told, *filter(None, map(limits, branches))])
 
 
 def table(schema: Json) -> str:

@@ -1,0 +1,27 @@
+"""The API's documents as `make up` serves them, with the protocols of this checkout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from shared.adapters.protocol_files import load_registry
+from shared.core import asyncapi
+from shared.core.references import ReferencePolicy
+from triggers.openapi_document import document
+from triggers.registered import ROUTES
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def openapi() -> dict[str, Any]:
+    registry = load_registry(ROOT / "protocols", ROOT / "infra" / "bicep" / "topology.json")
+    policy = ReferencePolicy(frozenset({"https", "s3", "abfss", "http"}))
+    return document(ROUTES, registry, policy, server="http://127.0.0.1:7071")
+
+
+def files() -> dict[str, str]:
+    """The committed copies, by name."""
+    documents = {"openapi.json": openapi(), "asyncapi.json": asyncapi.document(asyncapi.BusNames())}
+    return {name: json.dumps(whole, indent=1, ensure_ascii=False) + "\n" for name, whole in documents.items()}

@@ -1,0 +1,24 @@
+"""What the API says of itself."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from shared.contracts.answers.answer import Answer, Cursor
+
+
+class SchemaLine(Answer):
+    """A JSON Schema in the list of them."""
+
+    name: Annotated[str, Field(examples=["result"])]
+    title: str
+    path: Annotated[str, Field(examples=["/v1/schemas/result"])]
+
+
+class SchemaPage(Answer):
+    """Every JSON Schema there is."""
+
+    schemas: list[SchemaLine]
+    next: Cursor

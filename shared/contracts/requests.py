@@ -1,0 +1,25 @@
+"""Bodies of requests other than envelopes and replies."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+
+class ControlRequest(BaseModel):
+    """Why a job is cancelled, paused, resumed or redriven; it stands in the job's history."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    reason: Annotated[str, Field(max_length=1024, examples=["wrong document"])] | None = None
+    """In words."""
+
+
+class ReconcileRequest(BaseModel):
+    """What the sweeper is to do."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    dryRun: StrictBool = False
+    """Only tell what would be done."""
