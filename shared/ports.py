@@ -50,6 +50,12 @@ class Ledger(Protocol):
         Raises Conflict if the job moved since `before`, LedgerRefused, LedgerUnavailable.
         """
 
+    async def remove(self, stored: Stored) -> None:
+        """JOB and STEPs, under JOB's ETag, then all else of the partition. Raises Conflict, LedgerUnavailable."""
+
+    async def remove_rest(self, job_id: str) -> None:
+        """What a removal that died left of a job whose JOB row is gone. Raises LedgerUnavailable."""
+
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
         """The event that `cause_id` made, if it committed. Raises LedgerUnavailable."""
 
@@ -81,6 +87,15 @@ class Active:
     #: when the sweeper looks at the job next; written by the sweeper alone
     check_at: datetime
     gated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """An ENDED row: a job that ended, and from when on the next part of it is to be cleared away."""
+
+    job_id: str
+    tenant: str
+    clear_at: datetime
 
 
 @dataclass(frozen=True)
@@ -137,7 +152,7 @@ class Index(Protocol):
         """
 
     async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
-        """After a job's end: ACTIVE out, LIST brought up to date, the claim's end set; again is harmless."""
+        """After a job's end: ACTIVE out, LIST brought up to date, the claim's end set, ENDED in; again is harmless."""
 
     async def count_gated(self, tenant: str) -> int:
         """The tenant's active jobs by its GATE row, which alone decides its limit. Raises LedgerUnavailable."""
@@ -152,13 +167,31 @@ class Index(Protocol):
         """The counts of the last sweep. Raises LedgerUnavailable."""
 
     async def due(self, tenant: str, *, now: datetime, limit: int) -> list[Active]:
-        """Active jobs whose `check_at` has come, in the order of their keys. Raises LedgerUnavailable."""
+        """Active jobs whose `check_at` has come, the longest due first. Raises LedgerUnavailable."""
 
     async def check_later(self, active: Active, check_at: datetime) -> None:
         """Moves the sweeper's next look; nothing happens if the row is gone. Raises LedgerUnavailable."""
 
     async def withdraw(self, active: Active) -> None:
-        """CLAIM, ACTIVE and LIST of a job that never came to be, in one transaction; again is harmless."""
+        """CLAIM, ACTIVE and LIST of a job that never came to be, in one transaction; again is harmless.
+
+        ENDED comes in with it: the tombstone is cleared away like every other job.
+        """
+
+    async def ended(self, tenant: str, *, now: datetime, limit: int) -> list[Ended]:
+        """ENDED rows whose `clear_at` has come, the earliest first. Raises LedgerUnavailable."""
+
+    async def clear_later(self, ended: Ended, clear_at: datetime) -> None:
+        """Moves the row; nothing happens if it is gone. Raises LedgerUnavailable."""
+
+    async def cleared(self, ended: Ended) -> None:
+        """Nothing is left to clear away: the row goes; again is harmless. Raises LedgerUnavailable."""
+
+    async def drop_claim(self, tenant: str, claim: str, held: Claim) -> None:
+        """Under its ETag, so that a request that replaces it at the same time wins. Raises LedgerUnavailable."""
+
+    async def unlist(self, job: Job) -> None:
+        """LIST goes; again is harmless. Raises LedgerUnavailable."""
 
     async def list_jobs(self, tenant: str, *, after: str | None, limit: int, only: ListFilter = ANY) -> list[Listed]:
         """A tenant's jobs, newest first. Raises LedgerUnavailable."""
@@ -250,6 +283,13 @@ class DeadReplies(Protocol):
         """
 
 
+class Archive(Protocol):
+    """Where jobs go whose time in the ledger is over."""
+
+    async def put(self, name: str, text: str) -> None:
+        """Writing the same name again replaces it. Raises LedgerUnavailable."""
+
+
 class DirectivePublisher(Protocol):
     """The directive topics."""
 
@@ -295,8 +335,8 @@ class Orchestrations(Protocol):
     async def state(self, instance_id: str) -> InstanceState:
         """Raises OrchestrationUnavailable."""
 
-    async def purge_completed(self, before: datetime) -> int:
-        """Removes the histories of completed instances created before then. Raises OrchestrationUnavailable."""
+    async def purge(self, instance_id: str) -> bool:
+        """Removes the history of an instance that has ended; False: it has not. Raises OrchestrationUnavailable."""
 
     async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
         """Raises InstanceNotFound, InstanceEnded, OrchestrationUnavailable."""

@@ -53,6 +53,8 @@ class Settings:
 
     defaults: Defaults
     idempotency_ttl_days: float
+    #: None: ended jobs are kept for ever
+    retention_days: float | None
     default_mode: str
     sweep_schedule: str
     #: None: no limit, and no cost
@@ -126,6 +128,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             execution_backoffs=read.backoffs("LUCIUS_EXECUTION_BACKOFF_SECONDS"),
         ),
         idempotency_ttl_days=read.number("LUCIUS_IDEMPOTENCY_TTL_DAYS"),
+        retention_days=read.number("LUCIUS_RETENTION_DAYS") if read.text("LUCIUS_RETENTION_DAYS") else None,
         max_inflight_per_tenant=read.limit("LUCIUS_MAX_INFLIGHT_PER_TENANT"),
         max_inflight=read.limit("LUCIUS_MAX_INFLIGHT"),
         max_inflight_burst=read.limit("LUCIUS_MAX_INFLIGHT_BURST"),
@@ -142,6 +145,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         allowed_ref_schemes=frozenset(schemes),
         allowed_ref_hosts=frozenset(read.names("LUCIUS_ALLOWED_REF_HOSTS")),
     )
+    if settings.retention_days is not None and settings.retention_days < settings.idempotency_ttl_days:
+        # a repeated request would be answered with a job that is gone
+        read.wrong.append("LUCIUS_RETENTION_DAYS must not be less than LUCIUS_IDEMPOTENCY_TTL_DAYS")
     if read.wrong:
         raise SettingsError("; ".join(read.wrong))
     return settings

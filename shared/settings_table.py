@@ -43,6 +43,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("LUCIUS_ACK_BACKOFF_SECONDS", "60,300,900", "Waits after an ACK time-out; the last entry repeats"),
     Setting("LUCIUS_EXECUTION_BACKOFF_SECONDS", "5,30,120", "Waits after a failed execution; the last entry repeats"),
     Setting("LUCIUS_IDEMPOTENCY_TTL_DAYS", "30", "Days after a job's end in which the same request is still that job"),
+    Setting(
+        "LUCIUS_RETENTION_DAYS",
+        "",
+        "How long a job is kept after its end, at least as long as its idempotency key; then its audit bundle goes to "
+        "the blob container `lucius-archive` and its rows go; unset: for ever",
+    ),
     Setting("LUCIUS_MAX_INFLIGHT_PER_TENANT", "", "Active jobs a tenant may have; exact"),
     Setting("LUCIUS_MAX_INFLIGHT", "", "Active jobs in all; a guard, counted by the sweeper"),
     Setting("LUCIUS_MAX_INFLIGHT_BURST", "", "Active jobs in mode BURST; a guard, counted by the sweeper"),

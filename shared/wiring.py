@@ -12,8 +12,8 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.identity.aio import DefaultAzureCredential
 
 from shared.adapters.app_configuration import AppConfigurationStore
-from shared.adapters.blob_texts import BlobTexts
-from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.blob_texts import ARCHIVE, CONTAINER, BlobTexts
+from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.open_to_anyone import OpenToAnyone
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_dead_replies import ServiceBusDeadReplies
@@ -30,7 +30,7 @@ from shared.core.configured import Configured
 from shared.operations.admission import Admission
 from shared.operations.catalogue import Catalogue
 from shared.operations.context import Context
-from shared.ports import Callers, Index, Ledger, RejectedMessages, SweepMarks
+from shared.ports import Archive, Callers, Index, Ledger, RejectedMessages, SweepMarks
 from shared.settings import Settings
 
 
@@ -92,7 +92,7 @@ class Wiring:
 
     def _build(self) -> Context:
         settings = self.settings
-        ledger, index, rejected, marks = _storage(settings)
+        ledger, index, rejected, archive, marks = _storage(settings)
         publisher = ServiceBusPublisher.connect(
             connection=settings.servicebus_connection,
             namespace=settings.servicebus_namespace,
@@ -106,6 +106,7 @@ class Wiring:
             ledger=ledger,
             index=index,
             rejected=rejected,
+            archive=archive,
             publisher=publisher,
             lanes=lanes,
             dead_replies=dead_replies,
@@ -138,23 +139,28 @@ def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     )
 
 
-def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages, SweepMarks]:
+def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages, Archive, SweepMarks]:
     if settings.storage_backend == "memory":
-        return MemoryLedger(), MemoryIndex(), MemoryRejected(), MemorySweepMark()
+        return MemoryLedger(), MemoryIndex(), MemoryRejected(), MemoryArchive(), MemorySweepMark()
     account = TablesAccount.connect(
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
         credential=_credential(settings.table_connection),
     )
-    texts = BlobTexts.connect(
-        connection=settings.blob_connection,
-        endpoint=settings.blob_endpoint,
-        credential=_credential(settings.blob_connection),
+    texts, archive = (
+        BlobTexts.connect(
+            connection=settings.blob_connection,
+            endpoint=settings.blob_endpoint,
+            credential=_credential(settings.blob_connection),
+            container=container,
+        )
+        for container in (CONTAINER, ARCHIVE)
     )
     return (
         TablesLedger(account, settings.ledger_table, texts),
         TablesIndex(account, settings.index_table, settings.tenants_table),
         TablesRejected(account, settings.rejected_table, texts),
+        archive,
         TablesSweepMark(account, settings.index_table),
     )
 

@@ -1,4 +1,4 @@
-"""`TextStore` over Azure Blobs."""
+"""`TextStore` and `Archive` over Azure Blobs."""
 
 from __future__ import annotations
 
@@ -6,44 +6,61 @@ import asyncio
 import contextlib
 
 from azure.core.credentials_async import AsyncTokenCredential
-from azure.core.exceptions import AzureError, ResourceExistsError
+from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob.aio import BlobServiceClient
 
 from shared.errors import LedgerUnavailable
 
 CONTAINER = "lucius-ledger"
+ARCHIVE = "lucius-archive"
 
 
 class BlobTexts:
-    """See `shared.adapters.claim_check.TextStore`."""
+    """See `shared.adapters.claim_check.TextStore` and `shared.ports.Archive`."""
 
-    def __init__(self, service: BlobServiceClient) -> None:
+    def __init__(self, service: BlobServiceClient, container: str = CONTAINER) -> None:
         self._service = service
+        self._container = container
         self._created = False
         self._creating = asyncio.Lock()
 
     @classmethod
     def connect(
-        cls, *, connection: str | None, endpoint: str | None, credential: AsyncTokenCredential | None
+        cls,
+        *,
+        connection: str | None,
+        endpoint: str | None,
+        credential: AsyncTokenCredential | None,
+        container: str = CONTAINER,
     ) -> BlobTexts:
         if connection is not None:
-            return cls(BlobServiceClient.from_connection_string(connection))
+            return cls(BlobServiceClient.from_connection_string(connection), container)
         if endpoint is None or credential is None:
             raise ValueError("needs a connection string, or an endpoint and a credential")
-        return cls(BlobServiceClient(endpoint, credential=credential))
+        return cls(BlobServiceClient(endpoint, credential=credential), container)
 
     async def put(self, name: str, text: str) -> None:
         try:
             await self._create_container()
-            client = self._service.get_blob_client(CONTAINER, name)
+            client = self._service.get_blob_client(self._container, name)
             await client.upload_blob(text.encode("utf-8"), overwrite=True)
         except AzureError as error:
             raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
 
     async def get(self, name: str) -> str:
         try:
-            stream = await self._service.get_blob_client(CONTAINER, name).download_blob()
+            stream = await self._service.get_blob_client(self._container, name).download_blob()
             return bytes(await stream.readall()).decode("utf-8")
+        except AzureError as error:
+            raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
+
+    async def remove(self, prefix: str) -> None:
+        try:
+            await self._create_container()
+            container = self._service.get_container_client(self._container)
+            async for blob in container.list_blobs(name_starts_with=prefix):
+                with contextlib.suppress(ResourceNotFoundError):
+                    await container.delete_blob(blob.name)
         except AzureError as error:
             raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
 
@@ -54,5 +71,5 @@ class BlobTexts:
         async with self._creating:
             if not self._created:
                 with contextlib.suppress(ResourceExistsError):
-                    await self._service.create_container(CONTAINER)
+                    await self._service.create_container(self._container)
                 self._created = True

@@ -22,6 +22,9 @@ class TextStore(Protocol):
     async def get(self, name: str) -> str:
         """Raises LedgerUnavailable."""
 
+    async def remove(self, prefix: str) -> None:
+        """All whose names begin so; none is harmless. Raises LedgerUnavailable."""
+
 
 async def stow(entity: dict[str, Any], store: TextStore) -> dict[str, Any]:
     """The entity with every long string replaced by a reference."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
-from azure.durable_functions import DurableOrchestrationClient, OrchestrationRuntimeStatus
+from azure.durable_functions import DurableOrchestrationClient
 
 from shared.errors import InstanceEnded, InstanceNotFound, OrchestrationUnavailable
 from shared.ports import InstanceState
-
-#: the server wants a beginning
-_BEFORE_LUCIUS = datetime(2020, 1, 1, tzinfo=UTC)
 
 _ENDED = frozenset({"Completed", "Failed", "Canceled", "Terminated"})
 
@@ -44,16 +40,15 @@ class DurableOrchestrations:
             return InstanceState.NOT_FOUND
         return InstanceState.ENDED if status.runtime_status.name in _ENDED else InstanceState.ALIVE
 
-    async def purge_completed(self, before: datetime) -> int:
+    async def purge(self, instance_id: str) -> bool:
+        # the SDK makes a bare Exception of the server's 412 for an instance that still runs
+        if await self.state(instance_id) is InstanceState.ALIVE:
+            return False
         try:
-            purged = await self._client.purge_instance_history_by(
-                created_time_from=_BEFORE_LUCIUS,
-                created_time_to=before,
-                runtime_status=[OrchestrationRuntimeStatus.Completed],
-            )
+            await self._client.purge_instance_history(instance_id)
         except Exception as error:
-            raise OrchestrationUnavailable(f"histories were not purged: {error}") from error
-        return int(purged.instances_deleted)
+            raise OrchestrationUnavailable(f"the history was not purged: {error}") from error
+        return True
 
     async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
         try:

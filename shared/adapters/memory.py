@@ -11,10 +11,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.core.job import Event, Job, Record
-from shared.core.keys import FIRST_CHECK, list_row
+from shared.core.keys import FIRST_CHECK, FIRST_CLEARING, ended_row, list_row
 from shared.core.rejections import day_of, row_of
 from shared.errors import AlreadyExists, Conflict, LimitReached
-from shared.ports import ANY, Active, Claim, DeadReply, Guard, Listed, ListFilter, RejectedMessage, Stored
+from shared.ports import ANY, Active, Claim, DeadReply, Ended, Guard, Listed, ListFilter, RejectedMessage, Stored
 
 
 class MemoryLedger:
@@ -41,6 +41,16 @@ class MemoryLedger:
         self._events[job_id] += events
         return self._put(after)
 
+    async def remove(self, stored: Stored) -> None:
+        job_id = stored.record.job.job_id
+        if job_id not in self._jobs or self._jobs[job_id].etag != stored.etag:
+            raise Conflict
+        del self._jobs[job_id]
+        await self.remove_rest(job_id)
+
+    async def remove_rest(self, job_id: str) -> None:
+        self._events.pop(job_id, None)
+
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
         return next((event for event in self._events.get(job_id, []) if event.cause_id == cause_id), None)
 
@@ -62,6 +72,7 @@ class MemoryIndex:
         self._listed: dict[str, dict[str, Listed]] = {}
         self._gates: dict[str, int] = {}
         self._modes: dict[str, str] = {}
+        self._ended: dict[str, Ended] = {}
         self._guard: Guard | None = None
         self._etags = itertools.count(1)
 
@@ -116,6 +127,29 @@ class MemoryIndex:
         listed[row] = replace(listed[row], status=job.status.value, seq=job.event_seq)
         key = (job.tenant, job.idempotency_hash)
         self._claims[key] = replace(self._claims[key], expires_at=claim_expires_at, etag=str(next(self._etags)))
+        self._put_ended(job.tenant, job.job_id, (job.completed_at or job.updated_at) + FIRST_CLEARING)
+
+    def _put_ended(self, tenant: str, job_id: str, clear_at: datetime) -> None:
+        self._ended[ended_row(clear_at, job_id)] = Ended(job_id=job_id, tenant=tenant, clear_at=clear_at)
+
+    async def ended(self, tenant: str, *, now: datetime, limit: int) -> list[Ended]:
+        rows = [one for _, one in sorted(self._ended.items()) if one.tenant == tenant and one.clear_at <= now]
+        return rows[:limit]
+
+    async def clear_later(self, ended: Ended, clear_at: datetime) -> None:
+        if self._ended.pop(ended_row(ended.clear_at, ended.job_id), None) is not None:
+            self._put_ended(ended.tenant, ended.job_id, clear_at)
+
+    async def cleared(self, ended: Ended) -> None:
+        self._ended.pop(ended_row(ended.clear_at, ended.job_id), None)
+
+    async def drop_claim(self, tenant: str, claim: str, held: Claim) -> None:
+        found = self._claims.get((tenant, claim))
+        if found is not None and found.etag == held.etag:
+            del self._claims[tenant, claim]
+
+    async def unlist(self, job: Job) -> None:
+        self._listed[job.tenant].pop(list_row(job.created_at, job.job_id), None)
 
     def _count_down(self, tenant: str, *, gated: bool) -> None:
         if gated:
@@ -138,8 +172,8 @@ class MemoryIndex:
         return self._guard
 
     async def due(self, tenant: str, *, now: datetime, limit: int) -> list[Active]:
-        rows = sorted(self._active.items())
-        return [row for (owner, _), row in rows if owner == tenant and row.check_at <= now][:limit]
+        rows = [row for (owner, _), row in sorted(self._active.items()) if owner == tenant and row.check_at <= now]
+        return sorted(rows, key=lambda row: row.check_at)[:limit]
 
     async def check_later(self, active: Active, check_at: datetime) -> None:
         key = (active.tenant, active.job_id)
@@ -151,6 +185,7 @@ class MemoryIndex:
             self._count_down(active.tenant, gated=active.gated)
             self._claims.pop((active.tenant, active.claim), None)
             self._listed[active.tenant].pop(list_row(active.created_at, active.job_id), None)
+            self._put_ended(active.tenant, active.job_id, active.created_at + FIRST_CLEARING)
 
     async def list_jobs(self, tenant: str, *, after: str | None, limit: int, only: ListFilter = ANY) -> list[Listed]:
         rows = sorted(self._listed.get(tenant, {}).items())
@@ -195,6 +230,16 @@ class MemoryRejected:
     async def mark(self, id_: str, *, redriven_at: datetime, outcome: str) -> None:
         if id_ in self.parked:
             self.parked[id_] = replace(self.parked[id_], redriven_at=redriven_at, redriven_outcome=outcome)
+
+
+class MemoryArchive:
+    """See `shared.ports.Archive`."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, str] = {}
+
+    async def put(self, name: str, text: str) -> None:
+        self.kept[name] = text
 
 
 class MemoryDeadReplies:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
 import json
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,7 @@ from shared.adapters.tables_list import list_query
 from shared.core.job import Job
 from shared.core.keys import (
     FIRST_CHECK,
+    FIRST_CLEARING,
     GATE_ROW,
     GUARD_PARTITION,
     GUARD_ROW,
@@ -23,13 +25,19 @@ from shared.core.keys import (
     active_row,
     claim_row,
     encode_key,
+    ended_before,
+    ended_row,
     list_row,
 )
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
-from shared.ports import ANY, Active, Claim, Guard, Listed, ListFilter
+from shared.ports import ANY, Active, Claim, Ended, Guard, Listed, ListFilter
 
 #: two ends of the same tenant's jobs at once: the slower one reads the gate again
 _MAX_GATE_RACES = 20
+
+
+#: due jobs of one tenant among which the longest due are chosen
+MAX_DUE = 5000
 
 
 class TablesIndex:
@@ -118,6 +126,7 @@ class TablesIndex:
             ("delete", {"PartitionKey": partition, "RowKey": active_row(job.job_id)}),
             ("update", listed, {"mode": UpdateMode.MERGE}),
             ("update", claim, {"mode": UpdateMode.MERGE}),
+            ("create", _ended(partition, job.job_id, (job.completed_at or job.updated_at) + FIRST_CLEARING)),
         ]
         await self._end(partition, job.job_id, operations, gated=job.gated)
 
@@ -173,7 +182,8 @@ class TablesIndex:
         parameters = {"tenant": encode_key(tenant), "first": "ACTIVE:", "end": "ACTIVE;", "now": now}
         found: list[Active] = []
         async with meaning():
-            async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
+            # rows are in the order of their keys: taken so, a tenant with many due jobs would never see its last ones
+            async for entity in table.query_entities(query, parameters=parameters):
                 found.append(
                     Active(
                         job_id=entity["job_id"],
@@ -184,9 +194,9 @@ class TablesIndex:
                         gated=bool(entity.get("gated")),
                     )
                 )
-                if len(found) == limit:
+                if len(found) == MAX_DUE:
                     break
-        return found
+        return heapq.nsmallest(limit, found, key=lambda active: active.check_at)
 
     async def check_later(self, active: Active, check_at: datetime) -> None:
         row = {
@@ -202,8 +212,48 @@ class TablesIndex:
     async def withdraw(self, active: Active) -> None:
         partition = encode_key(active.tenant)
         keys = (claim_row(active.claim), active_row(active.job_id), list_row(active.created_at, active.job_id))
-        operations = [("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys]
+        operations: list[tuple[Any, ...]] = [
+            *(("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys),
+            ("create", _ended(partition, active.job_id, active.created_at + FIRST_CLEARING)),
+        ]
         await self._end(partition, active.job_id, operations, gated=active.gated)
+
+    async def ended(self, tenant: str, *, now: datetime, limit: int) -> list[Ended]:
+        table = await self._account.table(self._table)
+        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
+        # `;` is the character after `:`
+        parameters = {"tenant": encode_key(tenant), "first": "ENDED:", "end": f"{ended_before(now)};"}
+        found: list[Ended] = []
+        async with meaning():
+            async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
+                clear_at = _instant(entity["clear_at"])
+                found.append(Ended(job_id=entity["job_id"], tenant=tenant, clear_at=clear_at))
+                if len(found) == limit:
+                    break
+        return found
+
+    async def clear_later(self, ended: Ended, clear_at: datetime) -> None:
+        partition = encode_key(ended.tenant)
+        old = {"PartitionKey": partition, "RowKey": ended_row(ended.clear_at, ended.job_id)}
+        new = _ended(partition, ended.job_id, clear_at)
+        # gone, or moved by another sweep to the same instant
+        with contextlib.suppress(Conflict, AlreadyExists):
+            await transact(await self._account.table(self._table), [("delete", old), ("create", new)])
+
+    async def cleared(self, ended: Ended) -> None:
+        await self._delete(ended.tenant, ended_row(ended.clear_at, ended.job_id))
+
+    async def drop_claim(self, tenant: str, claim: str, held: Claim) -> None:
+        await self._delete(tenant, claim_row(claim), etag=held.etag, match_condition=MatchConditions.IfNotModified)
+
+    async def unlist(self, job: Job) -> None:
+        await self._delete(job.tenant, list_row(job.created_at, job.job_id))
+
+    async def _delete(self, tenant: str, row: str, **condition: Any) -> None:
+        table = await self._account.table(self._table)
+        with contextlib.suppress(Conflict):
+            async with meaning():
+                await table.delete_entity(encode_key(tenant), row, **condition)
 
     async def list_jobs(self, tenant: str, *, after: str | None, limit: int, only: ListFilter = ANY) -> list[Listed]:
         table = await self._account.table(self._table)
@@ -245,6 +295,11 @@ def _listed(entity: Any) -> Listed:
         created_at=_instant(entity["created_at"]),
         cursor=entity["RowKey"],
     )
+
+
+def _ended(partition: str, job_id: str, clear_at: datetime) -> dict[str, Any]:
+    row = ended_row(clear_at, job_id)
+    return {"PartitionKey": partition, "RowKey": row, "job_id": job_id, "clear_at": clear_at}
 
 
 def _instant(value: datetime) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,12 @@ from shared.adapters import rows
 from shared.adapters.claim_check import TextStore, stow, unstow
 from shared.adapters.tables_account import TablesAccount, meaning, transact
 from shared.core.job import Event, Record
-from shared.core.keys import JOB_ROW, event_row
+from shared.core.keys import JOB_ROW, event_row, step_row
 from shared.errors import AlreadyExists, Conflict
 from shared.ports import Stored
+
+#: of one entity-group transaction
+MAX_OPERATIONS = 100
 
 
 class TablesLedger:
@@ -67,6 +71,27 @@ class TablesLedger:
             # the EVENT's number is taken: somebody else moved the job
             raise Conflict from taken
         return Stored(after, meta[0]["etag"])
+
+    async def remove(self, stored: Stored) -> None:
+        job = stored.record.job
+        keys = [step_row(step.step_index, step.step_id) for step in stored.record.steps]
+        fence = {"etag": stored.etag, "match_condition": MatchConditions.IfNotModified}
+        operations: list[tuple[Any, ...]] = [("delete", {"PartitionKey": job.job_id, "RowKey": JOB_ROW}, fence)]
+        operations += [("delete", {"PartitionKey": job.job_id, "RowKey": key}) for key in keys]
+        await transact(await self._account.table(self._table), operations)
+        await self.remove_rest(job.job_id)
+
+    async def remove_rest(self, job_id: str) -> None:
+        table = await self._account.table(self._table)
+        keys = [
+            entity["RowKey"] async for entity in self._query("PartitionKey eq @job", {"job": job_id}, select=["RowKey"])
+        ]
+        for start in range(0, len(keys), MAX_OPERATIONS):
+            chunk = keys[start : start + MAX_OPERATIONS]
+            # another sweep may be at it
+            with contextlib.suppress(Conflict):
+                await transact(table, [("delete", {"PartitionKey": job_id, "RowKey": key}) for key in chunk])
+        await self._texts.remove(f"{job_id}/")
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
         query = "PartitionKey eq @job and RowKey lt @end and cause_id eq @cause"

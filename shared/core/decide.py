@@ -43,8 +43,8 @@ def apply(record: Record, occurrence: Occurrence, cause: Cause) -> Outcome:
             return attempts.lane_backlog(record, step_id, attempt_no, what, cause)
         case OrchestrationEnded(instance_id):
             return recovery.orchestration_ended(record, instance_id, cause)
-        case Repaired(what):
-            return recovery.repaired(record, what, cause)
+        case Repaired():
+            return recovery.repaired(record, occurrence, cause)
         case Control(kind):
             return controls.apply_control(record, kind, cause)
         case Redriven(job_id):

@@ -13,12 +13,17 @@ GATE_ROW = "GATE"
 #: no tenant encodes to this: a lone = never stands there
 GUARD_PARTITION = "=guard"
 GUARD_ROW = "GUARD"
+#: where the relisting of living jobs stopped at its bound
+RELISTED_ROW = "RELISTED"
 
 #: what a key may hold as it is; Azure forbids / \ # ? and control characters, and % and ' are trouble (azure-facts A2)
 _PLAIN = re.compile(r"[A-Za-z0-9_.~@ -]")
 
 #: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
 FIRST_CHECK = timedelta(minutes=1)
+
+#: how long the histories of an ended job's orchestrations are kept, for people to look at
+FIRST_CLEARING = timedelta(hours=1)
 
 #: LIST rows sort newest first: this minus the milliseconds since 1970, 13 digits
 _FAR_FUTURE_MS = 9_999_999_999_999
@@ -45,6 +50,16 @@ def claim_row(claim: str) -> str:
 
 def active_row(job_id: str) -> str:
     return f"ACTIVE:{job_id}"
+
+
+def ended_row(clear_at: datetime, job_id: str) -> str:
+    """Sorts by the instant from which on the job is to be looked at: what is due is one range of keys."""
+    return f"{ended_before(clear_at)}:{job_id}"
+
+
+def ended_before(instant: datetime) -> str:
+    """Every ENDED row that is due by then has a smaller key, or begins with this."""
+    return f"ENDED:{int(instant.astimezone(UTC).timestamp() * 1000):013d}"
 
 
 def list_row(created_at: datetime, job_id: str) -> str:

@@ -65,9 +65,12 @@ class OrchestrationEnded:
 
 @dataclass(frozen=True)
 class Repaired:
-    """The sweeper told the orchestration again what it seems not to have heard."""
+    """The sweeper did what somebody had left undone; no row of the job moves by it."""
 
     what: str
+    #: how things stood outside the job's rows, in words, and how they stand now
+    before: str | None = None
+    after: str | None = None
 
 
 class ControlKind(StrEnum):

@@ -6,6 +6,7 @@ import re
 
 from shared.core.history import Cause
 from shared.core.job import Record
+from shared.core.occurrences import Repaired
 from shared.core.outcome import NoSuchMove, Outcome, abandoned, ignored, move_job, moved, refused
 from shared.core.states import JobStatus
 from shared.core.transitions import JobEvent
@@ -24,12 +25,19 @@ def restarts(instance_id: str) -> int:
     return int(found[1]) if found else 0
 
 
-def repaired(record: Record, what: str, cause: Cause) -> Outcome:
-    """Nothing moves; the history says what was told again, and where the job stood."""
-    if record.job.status.terminal:
-        return ignored(record, "JOB_TERMINAL")
+def instances(record: Record) -> list[str]:
+    """Every orchestration that the job ever had: the first, each one after it, and those of its parallel groups."""
+    count = restarts(record.job.instance_id)
+    own = [record.job.job_id, *(f"{record.job.job_id}.r{number}" for number in range(1, count + 1))]
+    grouped = [step.step_index for step in record.steps if step.group is not None]
+    return own + [f"{instance_id}.s{index}" for instance_id in own for index in grouped]
+
+
+def repaired(record: Record, repair: Repaired, cause: Cause) -> Outcome:
+    """Nothing moves; the history says what was done, where the job stood, and what is different now."""
     stands = {step.step_id: step.status.value for step in record.steps}
-    return moved(record, record, "REPAIRED", cause, reason=what, data={"steps": stands})
+    data = {"steps": stands, "before": repair.before, "after": repair.after}
+    return moved(record, record, "REPAIRED", cause, reason=repair.what, data=data)
 
 
 def orchestration_ended(record: Record, instance_id: str, cause: Cause) -> Outcome:

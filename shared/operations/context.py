@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from shared.core.registry import Registry
 from shared.core.routing import Modes
 from shared.operations.admission import Admission
-from shared.ports import Clock, DeadReplies, DirectivePublisher, Index, Lanes, Ledger, RejectedMessages, SweepMarks
+from shared.ports import (
+    Archive,
+    Clock,
+    DeadReplies,
+    DirectivePublisher,
+    Index,
+    Lanes,
+    Ledger,
+    RejectedMessages,
+    SweepMarks,
+)
 from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not
@@ -25,6 +35,7 @@ class Context:
     ledger: Ledger
     index: Index
     rejected: RejectedMessages
+    archive: Archive
     publisher: DirectivePublisher
     lanes: Lanes
     dead_replies: DeadReplies

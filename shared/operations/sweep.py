@@ -1,7 +1,7 @@
 """The sweeper: finishes whatever was left half done, and tells lost from slow (LIFECYCLE "Sweeper"; FEATURES D15).
 
-It looks at ACTIVE rows whose `check_at` has come and at nothing else. Every repair is one that the functions
-themselves might make at the same moment, so it is safe beside normal work and beside itself.
+It looks at ACTIVE rows whose `check_at` has come and at ENDED rows whose `clear_at` has. Every repair is one
+that the functions themselves might make at the same moment, so it is safe beside normal work and beside itself.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from shared import telemetry
 from shared.core import event_names
 from shared.core.history import Origin
 from shared.core.job import Record, Step
-from shared.core.occurrences import OrchestrationEnded, Repaired
+from shared.core.occurrences import OrchestrationEnded, RecordAttempt, Repaired
 from shared.core.plan import WITHDRAWN, tombstone
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import AlreadyExists, BusUnavailable, InstanceEnded, InstanceNotFound, LuciusError
 from shared.operations.admission import count
+from shared.operations.clear import MAX_CLEARED, clear_due
 from shared.operations.context import Context
 from shared.operations.create_job import orchestration_input
 from shared.operations.drain_replies import drain_replies
-from shared.operations.move import close, move
+from shared.operations.move import move
 from shared.operations.redrive_job import mark_redriven
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep_pass import told
-from shared.operations.wake import wake_parked
 from shared.ports import Active, InstanceState, Orchestrations, Stored
 
 #: bounds of one sweep; the next one goes on, since every job looked at gets a later `check_at`
@@ -34,8 +34,6 @@ MAX_JOBS = 500
 
 #: a creation without rows is withdrawn after this
 WITHDRAW_AFTER = timedelta(minutes=5)
-#: how long the history of a completed orchestration is kept, for people to look at
-HISTORY_LIVES = timedelta(hours=1)
 #: beyond a deadline, before the orchestration's own timer counts as lost
 GRACE = timedelta(seconds=60)
 #: between two looks at a job that is in order, at the least
@@ -76,7 +74,8 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
     now = context.clock.now()
     if not dry_run:
         await count(context.index, context.settings, now)
-    for tenant in await context.index.tenants():
+    tenants = in_turn(await context.index.tenants(), now)
+    for tenant in tenants:
         due = await context.index.due(tenant, now=now, limit=MAX_JOBS_A_TENANT)
         swept.more = swept.more or len(due) == MAX_JOBS_A_TENANT
         for active in due:
@@ -90,8 +89,10 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
                 telemetry.faulted(fault)
                 telemetry.warn("SWEEP_FAILED", jobId=active.job_id, reason=str(fault))
                 swept.did(active.job_id, "failed, the next sweep tries again")
-    if not dry_run and now.minute == 0:
-        await _purge(orchestrations, now)
+    cleared = await clear_due(context, orchestrations, tenants, dry_run=dry_run)
+    for job_id, done in cleared:
+        swept.did(job_id, done)
+    swept.more = swept.more or len(cleared) == MAX_CLEARED
     telemetry.info(
         "SWEPT",
         looked_at=swept.looked_at,
@@ -102,12 +103,10 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
     return swept
 
 
-async def _purge(orchestrations: Orchestrations, now: datetime) -> None:
-    """Once an hour: the ledger holds the truth, histories only grow."""
-    try:
-        await orchestrations.purge_completed(now - HISTORY_LIVES)
-    except LuciusError as fault:
-        telemetry.warn("PURGE_FAILED", reason=str(fault))
+def in_turn(tenants: list[str], now: datetime) -> list[str]:
+    """Another tenant comes first every minute, so that the bounds of a sweep starve nobody."""
+    start = int(now.timestamp() // 60) % max(len(tenants), 1)
+    return sorted(tenants)[start:] + sorted(tenants)[:start]
 
 
 async def _look(context: Context, orchestrations: Orchestrations, active: Active, swept: Swept) -> None:
@@ -124,8 +123,9 @@ async def _look(context: Context, orchestrations: Orchestrations, active: Active
     if job.status.terminal:
         swept.did(job.job_id, "close")
         if not swept.dry_run:
-            await wake_parked(orchestrations, stored.record)
-            await close(context, stored)
+            told = Repaired("close", before="its ACTIVE row was there", after="its index rows say how it ended")
+            # one EVENT, however often this dies before the index follows
+            await move(context, stored, told, _origin("close"), orchestrations=orchestrations, again=True)
         return
     state = await orchestrations.state(job.instance_id)
     next_check = now + REPAIR_AGAIN
@@ -133,6 +133,8 @@ async def _look(context: Context, orchestrations: Orchestrations, active: Active
         swept.did(job.job_id, "start")
         if not swept.dry_run:
             await mark_redriven(context, stored.record)
+            told = Repaired("start", before="no orchestration", after=f"orchestration {job.instance_id}")
+            await move(context, stored, told, _origin(f"start:{job.instance_id}"), again=True)
             await orchestrations.start(job.instance_id, orchestration_input(stored.record))
     elif state is InstanceState.ENDED:
         swept.did(job.job_id, "restart")
@@ -172,8 +174,7 @@ async def _withdraw(context: Context, active: Active, swept: Swept, now: datetim
 
 async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
     job = stored.record.job
-    origin = Origin(cause_id=f"sweep:restart:{job.instance_id}", actor="system", source="sweeper")
-    moved = await move(context, stored, OrchestrationEnded(job.instance_id), origin)
+    moved = await move(context, stored, OrchestrationEnded(job.instance_id), _origin(f"restart:{job.instance_id}"))
     after = moved.stored.record
     if not after.job.status.terminal:
         await orchestrations.start(after.job.instance_id, orchestration_input(after))
@@ -184,6 +185,14 @@ async def _tell_again(
 ) -> None:
     """The orchestration lives and is behind: settle what is over, then say again what it has not heard."""
     job = stored.record.job
+    cap = stored.record.cap_of(step)
+    if cap is not None and cap <= context.clock.now() and not step.status.in_flight:
+        # instead of a new attempt this is the job's end, whether its orchestration hears or not
+        swept.did(job.job_id, "end: its time is over")
+        if not swept.dry_run:
+            origin = _origin(f"cap:{step.step_id}:{step.attempt_no}")
+            await move(context, stored, RecordAttempt(step.step_id), origin, orchestrations=orchestrations)
+        return
     events = _unheard(stored.record, step)
     for name, _ in events:
         swept.did(job.job_id, f"raise {name}")
@@ -203,12 +212,17 @@ async def _tell_again(
     if again is None or again.record.job.status.terminal:
         return
     for name, data in events:
-        origin = Origin(cause_id=f"sweep:{name}:{context.clock.now().isoformat()}", actor="system", source="sweeper")
-        again = (await move(context, again, Repaired(name), origin)).stored
+        told = Repaired(name, before="its orchestration is behind", after=f"told {name} again")
+        origin = _origin(f"{name}:{context.clock.now().isoformat()}")
+        again = (await move(context, again, told, origin)).stored
         try:
             await orchestrations.raise_event(stored.record.instance_of(step), name, data)
         except (InstanceEnded, InstanceNotFound):
             return  # the next look sees to that
+
+
+def _origin(key: str) -> Origin:
+    return Origin(cause_id=f"sweep:{key}", actor="system", source="sweeper")
 
 
 def _deadline(record: Record, step: Step) -> datetime:

@@ -193,7 +193,7 @@ def test_every_case_has_one_decided_outcome(cases: list[Case]) -> None:
 
 
 def test_terminal_means_terminal(cases: list[Case]) -> None:
-    """On an ended job nothing moves: replies and a redrive become EVENT rows, all else leaves no trace."""
+    """On an ended job nothing moves: replies, repairs and a redrive become EVENT rows, all else leaves no trace."""
     for case in cases:
         before, after = case.record, case.outcome.record
         if before.job.status.terminal:
@@ -201,6 +201,8 @@ def test_terminal_means_terminal(cases: list[Case]) -> None:
             if isinstance(case.occurrence, Redriven):
                 # the one thing that an ended job still learns
                 allowed = HEAD | {"redriven_by"}
+            elif isinstance(case.occurrence, Repaired):
+                allowed = HEAD  # the sweeper closed it
             else:
                 assert not case.outcome.moved, case
                 allowed = HEAD if isinstance(case.occurrence, ReplyArrived) else set()
@@ -234,7 +236,8 @@ def test_an_ended_job_with_a_step_in_flight_stands_still() -> None:
     for record, step_id in records(contradictory=True):
         for occurrence in occurrences(record, step_id):
             outcome = apply(record, occurrence, CAUSE)
-            assert not outcome.moved or isinstance(occurrence, Redriven), Case(record, step_id, occurrence, outcome)
+            if not isinstance(occurrence, Redriven | Repaired):
+                assert not outcome.moved, Case(record, step_id, occurrence, outcome)
 
 
 def test_strangers_change_nothing_else(cases: list[Case]) -> None:

@@ -153,7 +153,7 @@ class Pair:
             case Redriven(by):
                 return model.redriven(by)
             case Repaired():
-                return model.told_again()
+                return model.repaired()
             case ReplyArrived(told):
                 known = any(step.step_id == told.stepId for step in self.record.steps)
                 current = self.record.step(told.stepId)

@@ -387,8 +387,8 @@ class Model:
         self.redriven_by = by
         return MOVED
 
-    def told_again(self) -> str:
-        return UNHEARD if self.over else MOVED
+    def repaired(self) -> str:
+        return MOVED
 
 
 def _entry(waits: tuple[float, ...], failures: int) -> float:

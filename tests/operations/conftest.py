@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.memory import MemoryDeadReplies, MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.memory import MemoryArchive, MemoryDeadReplies, MemoryIndex, MemoryLedger, MemoryRejected
 from shared.contracts.messages import Directive
 from shared.core.directive import message_id
 from shared.core.job import Record
@@ -54,7 +54,8 @@ class RecordingOrchestrations:
     unknown: bool = False
     #: what the engine says of an instance; started ones are alive
     states: dict[str, InstanceState] = field(default_factory=dict)
-    purged_before: datetime | None = None
+    #: instance ids, in order
+    purged: list[str] = field(default_factory=list)
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
         self.started.append(instance_id)
@@ -63,9 +64,11 @@ class RecordingOrchestrations:
     async def state(self, instance_id: str) -> InstanceState:
         return self.states.get(instance_id, InstanceState.NOT_FOUND)
 
-    async def purge_completed(self, before: datetime) -> int:
-        self.purged_before = before
-        return 0
+    async def purge(self, instance_id: str) -> bool:
+        if self.states.get(instance_id) is InstanceState.ALIVE:
+            return False
+        self.purged.append(instance_id)
+        return True
 
     async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
         if self.unknown:
@@ -100,6 +103,7 @@ class World:
     clock: StillClock
     lanes: QuietLanes
     dead_replies: MemoryDeadReplies
+    archive: MemoryArchive
 
     async def job(self, job_id: str) -> Record:
         stored = await self.ledger.read(job_id)
@@ -111,7 +115,7 @@ class World:
 def world() -> World:
     ledger, index, rejected = MemoryLedger(), MemoryIndex(), MemoryRejected()
     publisher, clock, lanes = RecordingPublisher(), StillClock(), QuietLanes()
-    dead_replies = MemoryDeadReplies()
+    dead_replies, archive = MemoryDeadReplies(), MemoryArchive()
     numbers = itertools.count(1)
 
     async def no_sleep(seconds: float) -> None:
@@ -128,6 +132,7 @@ def world() -> World:
         ledger=ledger,
         index=index,
         rejected=rejected,
+        archive=archive,
         publisher=publisher,
         lanes=lanes,
         dead_replies=dead_replies,
@@ -137,4 +142,6 @@ def world() -> World:
         random=lambda: 0.5,
         new_job_id=lambda: f"job_{next(numbers)}",
     )
-    return World(context, ledger, index, rejected, publisher, RecordingOrchestrations(), clock, lanes, dead_replies)
+    return World(
+        context, ledger, index, rejected, publisher, RecordingOrchestrations(), clock, lanes, dead_replies, archive
+    )

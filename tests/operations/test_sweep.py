@@ -171,16 +171,6 @@ async def test_a_fault_with_one_job_does_not_stop_the_sweep(world: World) -> Non
     assert world.orchestrations.started == [second]
 
 
-async def test_histories_are_purged_once_an_hour(world: World) -> None:
-    """Histories of completed orchestrations go an hour after their creation; no sweep but the hour's asks for it."""
-    await swept(world)
-    assert world.orchestrations.purged_before == world.clock.now() - timedelta(hours=1)
-    world.orchestrations.purged_before = None
-    world.clock.advance(60)
-    await swept(world)
-    assert world.orchestrations.purged_before is None
-
-
 async def test_a_tombstone_whose_sweep_died_is_withdrawn_by_the_next(world: World) -> None:
     """Killed between the tombstone and the index: the claim is freed all the same."""
     await died_after_the_claim(world)
@@ -208,3 +198,80 @@ async def test_every_parking_is_told_again(world: World) -> None:
     world.clock.advance(61)
     assert await swept(world) == ["raise resume:1", "raise resume:2"]
     assert [name for name, _ in world.orchestrations.raised] == ["resume:1", "resume:2"]
+
+
+async def test_a_start_by_the_sweeper_is_told_in_the_history(world: World) -> None:
+    """Who started it late, what was there before and what is now; once, however often the start is tried."""
+    job_id = await submitted(world)
+    for _ in range(2):
+        world.orchestrations.states.clear()
+        world.clock.advance(301)
+        assert await swept(world) == ["start"]
+    [created, told] = await world.ledger.events(job_id)
+    assert (created.type, told.type, told.reason, told.source) == ("JOB_CREATED", "REPAIRED", "start", "sweeper")
+    assert (told.data["before"], told.data["after"]) == ("no orchestration", f"orchestration {job_id}")
+
+
+async def test_a_job_beyond_its_time_ends_though_its_orchestration_is_deaf(world: World) -> None:
+    """The total time is over while a step waits to begin: the sweeper ends the job, and writes how."""
+    job_id = await submitted(world)
+    stored = await world.ledger.read(job_id)
+    assert stored is not None
+    capped = stored.record.with_job(deadline_at=world.clock.now() + timedelta(seconds=90))
+    await world.ledger.commit(stored, capped, [])
+    world.clock.advance(61)
+    assert await swept(world) == []
+    world.clock.advance(301)
+    await swept(world)
+    job = (await world.job(job_id)).job
+    assert (job.status, job.error_code) == (JobStatus.FAILED_FINAL, "TIME_EXCEEDED")
+    assert [event.source for event in await world.ledger.events(job_id)][-1] == "sweeper"
+    assert await world.index.due("tenant_a", now=world.clock.now().replace(year=2030), limit=10) == []
+
+
+async def test_no_tenant_starves_another(world: World) -> None:
+    """Five tenants with hundreds of jobs to look at each sweep, and one with one: it is looked at within minutes."""
+    long_ago = world.clock.now()
+    for tenant in range(5):
+        for number in range(120):
+            await reserved(world, f"big-{tenant}", number)
+    lonely = await submitted(world, tenant_id="zz-small")
+    world.orchestrations.started.clear()
+    world.orchestrations.states.clear()
+    world.clock.advance(3600)
+    for _ in range(6):
+        told = await sweep(world.context, world.orchestrations)
+        assert told.looked_at <= 500
+        if lonely in world.orchestrations.started:
+            return
+        # all of them are due again at once: the worst there can be
+        world.clock.advance(60)
+        for active in list(world.index._active.values()):
+            await world.index.check_later(active, long_ago)
+    raise AssertionError("the small tenant was never looked at")
+
+
+async def test_within_a_tenant_the_longest_due_comes_first(world: World) -> None:
+    """More due jobs than a sweep looks at: each is looked at before any is looked at twice."""
+    ids = {await reserved(world, "tenant_a", number) for number in range(250)}
+    world.clock.advance(120)
+    seen: list[str] = []
+    for _ in range(3):
+        due = await world.index.due("tenant_a", now=world.clock.now(), limit=100)
+        seen += [active.job_id for active in due]
+        for active in due:
+            # still due at the next sweep, as jobs are that nobody can repair
+            await world.index.check_later(active, world.clock.now())
+        world.clock.advance(60)
+    assert ids <= set(seen[:250])
+
+
+async def reserved(world: World, tenant_id: str, number: int) -> str:
+    """A job whose rows and claim are there, and nothing else."""
+    created = await create_job(
+        world.context,
+        world.orchestrations,
+        envelope(tenant_id=tenant_id, doc_id=str(number), request_type="OCR", payload={}),
+        correlation_id=None,
+    )
+    return created.stored.record.job.job_id

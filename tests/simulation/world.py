@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from orchestrations import names
-from shared.adapters.memory import MemoryIndex, MemoryRejected
+from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryRejected
 from shared.contracts.envelope import Envelope
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
@@ -131,6 +131,7 @@ class World:
             ledger=self._port(self.ledger, LedgerUnavailable),
             index=self._port(self.index, LedgerUnavailable),
             rejected=self._port(self.rejected, LedgerUnavailable),
+            archive=self._port(MemoryArchive(), LedgerUnavailable),
             publisher=self._port(self.bus, PublishUnavailable),
             lanes=self._port(self.bus, BusUnavailable),
             dead_replies=self._port(self.bus, BusUnavailable),

@@ -1,0 +1,113 @@
+"""What is left of a job after its end, cleared away in its time (LIFECYCLE "Sweeper"; FEATURES D18).
+
+First the durable histories, by instance id, soon: the ledger holds the truth. Then its claim, when that has expired.
+Last, where a retention is set, the job itself: its audit bundle into the archive, LIST, then its partition. The job's
+ENDED row says when the next of these is due, and is the last to go; so what dies in between is gone on with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.audit import bundle
+from shared.core.job import Job, Record
+from shared.core.keys import encode_key
+from shared.core.recovery import instances
+from shared.errors import Conflict, LuciusError
+from shared.operations.context import Context
+from shared.operations.read_history import read_history
+from shared.ports import Ended, Orchestrations
+
+#: bounds of one sweep
+MAX_CLEARED_A_TENANT = 100
+MAX_CLEARED = 500
+_AT_ONCE = 8
+#: an orchestration that has not heard of its job's end is looked at again after this; its own timers will end it
+ALIVE_AGAIN = timedelta(hours=1)
+
+
+async def clear_due(
+    context: Context, orchestrations: Orchestrations, tenants: Sequence[str], *, dry_run: bool
+) -> list[tuple[str, str]]:
+    """Job ids and what was done, or would be looked at. A job that cannot be cleared is left for the next sweep.
+
+    Raises LedgerUnavailable for the listing alone.
+    """
+    due: list[Ended] = []
+    for tenant in tenants:
+        limit = min(MAX_CLEARED_A_TENANT, MAX_CLEARED - len(due))
+        if limit:
+            due += await context.index.ended(tenant, now=context.clock.now(), limit=limit)
+    if dry_run:
+        return [(ended.job_id, "clear") for ended in due]
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(ended: Ended) -> tuple[str, str]:
+        async with gate:
+            try:
+                return ended.job_id, await clear(context, orchestrations, ended)
+            except LuciusError as fault:
+                telemetry.faulted(fault)
+                telemetry.warn("CLEAR_FAILED", jobId=ended.job_id, reason=str(fault))
+                return ended.job_id, "failed, the next sweep tries again"
+
+    return list(await asyncio.gather(*map(one, due)))
+
+
+async def clear(context: Context, orchestrations: Orchestrations, ended: Ended) -> str:
+    """One look at one job, and what was done, in words. Raises Conflict where the job was written to meanwhile, and
+    Transient; what is done already is not done again.
+    """
+    stored = await context.ledger.read(ended.job_id)
+    if stored is None:
+        await context.ledger.remove_rest(ended.job_id)
+        await context.index.cleared(ended)
+        return "remove"
+    record, job = stored.record, stored.record.job
+    now, ended_at = context.clock.now(), job.completed_at or job.updated_at
+    purged = [await orchestrations.purge(instance_id) for instance_id in instances(record)]
+    if not all(purged):
+        await context.index.clear_later(ended, now + ALIVE_AGAIN)
+        return "purge later: an orchestration has not ended"
+    expires_at = await _claim_ends(context, job, now)
+    if expires_at is not None:
+        await context.index.clear_later(ended, expires_at)
+        return "purge"
+    retention = context.settings.retention_days
+    if retention is None:
+        await context.index.cleared(ended)
+        return "drop claim"
+    if ended_at + timedelta(days=retention) > now:
+        await context.index.clear_later(ended, ended_at + timedelta(days=retention))
+        return "drop claim"
+    whole, events = await read_history(context, ended.job_id)
+    if whole.job.event_seq != job.event_seq:
+        raise Conflict
+    await context.archive.put(archive_name(record), json.dumps(bundle(whole, events, now), ensure_ascii=False))
+    await context.index.unlist(job)
+    await context.ledger.remove(stored)
+    await context.index.cleared(ended)
+    telemetry.info("JOB_ARCHIVED", jobId=job.job_id, tenant_id=job.tenant)
+    return "archive"
+
+
+def archive_name(record: Record) -> str:
+    """`{tenant}/{yyyymm of creation}/{job id}.json`; the bundle is what `lucius audit verify` proves."""
+    job = record.job
+    return f"{encode_key(job.tenant)}/{job.created_at:%Y%m}/{job.job_id}.json"
+
+
+async def _claim_ends(context: Context, job: Job, now: datetime) -> datetime | None:
+    """When the job's claim ends; None: it is gone, or never was there, or stands for a later job by now."""
+    claim = await context.index.read_claim(job.tenant, job.idempotency_hash)
+    if claim is None or claim.job_id != job.job_id:
+        return None
+    if claim.expires_at is None or claim.expires_at > now:
+        return claim.expires_at or now + ALIVE_AGAIN
+    # Race expired-claim: a request may replace it at this very moment, under the same ETag
+    await context.index.drop_claim(job.tenant, job.idempotency_hash, claim)
+    return None

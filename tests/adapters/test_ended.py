@@ -1,0 +1,137 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.adapters.blob_texts import ARCHIVE, CONTAINER, BlobTexts
+from shared.core.job import Job
+from shared.core.keys import FIRST_CLEARING
+from shared.core.plan import tombstone
+from shared.core.states import JobStatus
+from shared.errors import Conflict, LedgerUnavailable
+from shared.ports import Stored
+from tests.adapters.conftest import Storage
+from tests.jobs import START, Story, planned
+
+LATE = START + timedelta(days=365)
+
+
+def ended_job(number: int, **changes: object) -> Job:
+    job = planned(f"job_{number}", doc_id=f"doc-{number}", **changes).job
+    return replace(job, status=JobStatus.SUCCEEDED, event_seq=9, completed_at=START + timedelta(minutes=number))
+
+
+async def close(storage: Storage, job: Job) -> None:
+    await storage.index.reserve(replace(job, status=JobStatus.QUEUED), replacing=None)
+    for _ in range(2):
+        await storage.index.close(job, claim_expires_at=START + timedelta(days=30))
+
+
+async def ids(storage: Storage, at: timedelta) -> list[str]:
+    return [ended.job_id for ended in await storage.index.ended("tenant_a", now=START + at, limit=10)]
+
+
+async def test_ended_jobs_are_due_in_the_order_of_their_times(storage: Storage) -> None:
+    """The earliest first, none before its time, another tenant's never; a bound is kept."""
+    for number in (2, 1):
+        await close(storage, ended_job(number))
+    await close(storage, ended_job(3, tenant_id="tenant_b"))
+    assert await ids(storage, FIRST_CLEARING) == []
+    assert await ids(storage, FIRST_CLEARING + timedelta(minutes=1)) == ["job_1"]
+    assert await ids(storage, timedelta(days=1)) == ["job_1", "job_2"]
+    [first] = await storage.index.ended("tenant_a", now=LATE, limit=1)
+    assert first.job_id == "job_1"
+
+
+async def test_a_row_is_moved_and_cleared_once(storage: Storage) -> None:
+    """Two sweeps at the same row: it stands where one of them put it, and is gone when it is cleared."""
+    await close(storage, ended_job(1))
+    [row] = await storage.index.ended("tenant_a", now=LATE, limit=10)
+    for _ in range(2):
+        await storage.index.clear_later(row, START + timedelta(days=30))
+    assert await ids(storage, timedelta(days=29)) == []
+    assert await ids(storage, timedelta(days=30)) == ["job_1"]
+    [row] = await storage.index.ended("tenant_a", now=LATE, limit=10)
+    for _ in range(2):
+        await storage.index.cleared(row)
+    await storage.index.clear_later(row, LATE)
+    assert await storage.index.ended("tenant_a", now=LATE, limit=10) == []
+
+
+async def test_a_claim_is_dropped_only_as_it_was_read(storage: Storage) -> None:
+    """A claim that a new job took over meanwhile stays."""
+    job, other = ended_job(1), replace(ended_job(1), job_id="job_9")
+    await close(storage, job)
+    claim = await storage.index.read_claim("tenant_a", job.idempotency_hash)
+    assert claim is not None
+    await storage.index.reserve(replace(other, status=JobStatus.QUEUED), replacing=claim)
+    await storage.index.drop_claim("tenant_a", job.idempotency_hash, claim)
+    taken = await storage.index.read_claim("tenant_a", job.idempotency_hash)
+    assert taken is not None
+    assert taken.job_id == "job_9"
+    for _ in range(2):
+        await storage.index.drop_claim("tenant_a", job.idempotency_hash, taken)
+    assert await storage.index.read_claim("tenant_a", job.idempotency_hash) is None
+
+
+async def test_a_job_is_unlisted_and_a_withdrawn_one_is_due(storage: Storage) -> None:
+    """LIST goes alone; a withdrawal leaves its tombstone to be cleared away."""
+    await close(storage, ended_job(1))
+    for _ in range(2):
+        await storage.index.unlist(ended_job(1))
+    assert await storage.index.list_jobs("tenant_a", after=None, limit=10) == []
+    await storage.index.reserve(replace(ended_job(2), status=JobStatus.QUEUED), replacing=None)
+    [active] = await storage.index.due("tenant_a", now=LATE, limit=10)
+    for _ in range(2):
+        await storage.index.withdraw(active)
+    assert await ids(storage, FIRST_CLEARING) == ["job_2"]
+
+
+async def test_the_longest_due_come_first(storage: Storage) -> None:
+    """Whatever their keys: else a tenant with more due jobs than a bound would never see its last ones."""
+    for number, minutes in ((1, 30), (2, 10), (3, 20)):
+        await storage.index.reserve(replace(ended_job(number), status=JobStatus.QUEUED), replacing=None)
+        rows = await storage.index.due("tenant_a", now=LATE, limit=10)
+        [active] = [row for row in rows if row.job_id == f"job_{number}"]
+        await storage.index.check_later(active, START + timedelta(minutes=minutes))
+    found = await storage.index.due("tenant_a", now=LATE, limit=2)
+    assert [active.job_id for active in found] == ["job_2", "job_3"]
+
+
+async def test_a_removed_job_leaves_nothing(storage: Storage) -> None:
+    """Rows, a hundred and more events, and long strings in blobs; a job that moved since it was read stays."""
+    story = Story(planned("job_1", payload={"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["🙂" * 20_000]}}))
+    record, created = tombstone("job_2", tenant="tenant_a", claim="c", created_at=START, now=START)
+    first = replace(created, job_id="job_1")
+    stale = stored = await storage.ledger.create(story.record, first)
+    story.record = story.record.with_job(event_seq=1, event_hash=first.hash)
+    stored = Stored(stored.record, stored.etag)
+    for number in range(120):
+        outcome = story.replied("ACK", attempt_no=1 + number // 20, lease_id="another")
+        stored = await storage.ledger.commit(stored, outcome.record, outcome.events)
+    with pytest.raises(Conflict):
+        await storage.ledger.remove(stale)
+    assert len(await storage.ledger.events("job_1")) == 121
+    await storage.ledger.remove(stored)
+    assert (await storage.ledger.read("job_1"), await storage.ledger.events("job_1")) == (None, [])
+    await storage.ledger.remove_rest("job_1")
+    await storage.ledger.remove(await storage.ledger.create(record, created))
+    assert await storage.ledger.read("job_2") is None
+
+
+async def test_the_archive_is_a_container_of_its_own(azurite: str) -> None:
+    """What is put there is read there, replaced by the same name, and no claim check's removal touches it."""
+    archive, texts = (
+        BlobTexts.connect(connection=azurite, endpoint=None, credential=None, container=container)
+        for container in (ARCHIVE, CONTAINER)
+    )
+    for text in ("first", "🙂"):
+        await archive.put("tenant/202601/job_1.json", text)
+        await texts.put("tenant/a", text)
+    await texts.remove("tenant/")
+    await texts.remove("tenant/")
+    assert await archive.get("tenant/202601/job_1.json") == "🙂"
+    with pytest.raises(LedgerUnavailable):
+        await texts.get("tenant/a")
+    await archive.close()
+    await texts.close()

@@ -1,0 +1,226 @@
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.core.audit import verify
+from shared.core.keys import FIRST_CLEARING
+from shared.core.occurrences import OrchestrationEnded
+from shared.core.recovery import instances
+from shared.errors import LedgerUnavailable, ReplyUnfit
+from shared.operations.hand_in_reply import hand_in_reply
+from shared.operations.sweep import sweep
+from shared.ports import InstanceState
+from shared.settings import SettingsError, load
+from tests.jobs import Story, planned, reply
+from tests.operations.conftest import World
+from tests.operations.test_running import dispatch, service_says, submitted
+from tests.operations.test_sweep import died_after_the_claim
+
+HOUR, DAY = 3600.0, 86_400.0
+
+
+async def ended(world: World, **changes: Any) -> str:
+    """A job of one step that SUCCEEDED, its orchestration with it."""
+    job_id = await submitted(world, request_type="OCR", payload={}, **changes)
+    await dispatch(world, job_id)
+    await service_says(world, job_id, "RESULT", 1)
+    world.orchestrations.states[job_id] = InstanceState.ENDED
+    return job_id
+
+
+async def swept(world: World, seconds: float = 0) -> list[str]:
+    world.clock.advance(seconds)
+    return [action["action"] for action in (await sweep(world.context, world.orchestrations)).actions]
+
+
+def keeping(world: World, days: float) -> World:
+    return replace(world, context=replace(world.context, settings=replace(world.context.settings, retention_days=days)))
+
+
+async def test_histories_go_soon_after_the_end_by_instance_id(world: World) -> None:
+    """An hour after its end a job's history goes; a living job's stays; nothing is purged twice."""
+    alive = await submitted(world)
+    job_id = await ended(world)
+    assert await swept(world, HOUR - 60) == []
+    assert "purge" in await swept(world, 61)
+    assert world.orchestrations.purged == [job_id]
+    await swept(world, HOUR)
+    assert world.orchestrations.purged == [job_id]
+    assert alive not in world.orchestrations.purged
+
+
+async def test_every_orchestration_that_a_job_had_is_purged(world: World) -> None:
+    """The first, the restarted ones, and those of its groups."""
+    story = Story(planned())
+    for number in range(2):
+        story.occurs(OrchestrationEnded("job_1" if number == 0 else f"job_1.r{number}"))
+    assert instances(story.record) == ["job_1", "job_1.r1", "job_1.r2"]
+    grouped = replace(
+        story.record, steps=tuple(replace(step, group=0) if step.step_index else step for step in story.record.steps)
+    )
+    assert instances(grouped)[3:] == [f"{own}.s{index}" for own in instances(story.record) for index in (1, 2)]
+
+
+async def test_a_history_that_still_runs_is_left(world: World) -> None:
+    """The orchestration has not heard of the end yet: looked at again an hour later."""
+    job_id = await ended(world)
+    world.orchestrations.states[job_id] = InstanceState.ALIVE
+    assert await swept(world, HOUR + 1) == ["purge later: an orchestration has not ended"]
+    assert await swept(world, 120) == []
+    world.orchestrations.states[job_id] = InstanceState.ENDED
+    assert await swept(world, HOUR) == ["purge"]
+    assert world.orchestrations.purged == [job_id]
+
+
+async def test_an_expired_claim_goes_and_the_job_stays(world: World) -> None:
+    """Thirty days after the end the claim's row goes; without a retention the job is kept."""
+    job_id = await ended(world)
+    claim = (await world.job(job_id)).job.idempotency_hash
+    await swept(world, HOUR + 1)
+    await swept(world, 29 * DAY)
+    assert await world.index.read_claim("tenant_a", claim) is not None
+    assert await swept(world, DAY) == ["drop claim"]
+    assert await world.index.read_claim("tenant_a", claim) is None
+    assert (await world.job(job_id)).job.job_id == job_id
+    assert await world.index.ended("tenant_a", now=world.clock.now() + timedelta(days=9999), limit=10) == []
+
+
+async def test_a_claim_that_stands_for_a_later_job_is_left(world: World) -> None:
+    """The same request after the claim's time made a new job: its claim is not the old job's to drop."""
+    old_id = await ended(world)
+    await swept(world, HOUR + 1)
+    world.clock.advance(30 * DAY)
+    new_id = await submitted(world, request_type="OCR", payload={})
+    assert new_id != old_id
+    claim_key = (await world.job(new_id)).job.idempotency_hash
+    assert "drop claim" in await swept(world, 1)
+    claim = await world.index.read_claim("tenant_a", claim_key)
+    assert (claim and claim.job_id) == new_id
+
+
+async def test_a_request_that_replaces_the_expired_claim_meanwhile_wins(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Race expired-claim: between the sweeper's look and its delete the same request takes the claim over."""
+    await ended(world)
+    await swept(world, HOUR + 1)
+    world.clock.advance(30 * DAY)
+    drop = world.index.drop_claim
+    new_ids: list[str] = []
+
+    async def slow(*args: Any) -> None:
+        new_ids.append(await submitted(world, request_type="OCR", payload={}))
+        await drop(*args)
+
+    monkeypatch.setattr(world.index, "drop_claim", slow)
+    await swept(world)
+    [new_id] = new_ids
+    again = await submitted(world, request_type="OCR", payload={})
+    assert again == new_id
+
+
+async def test_a_job_past_its_retention_goes_into_the_archive(world: World) -> None:
+    """Its proved bundle is kept, then LIST, rows and events go; a late reply finds no job."""
+    world = keeping(world, 60)
+    job_id = await ended(world)
+    record = await world.job(job_id)
+    for seconds in (HOUR + 1, 30 * DAY):
+        await swept(world, seconds)
+    assert await world.ledger.read(job_id) is not None
+    assert await swept(world, 30 * DAY) == ["archive"]
+    [(name, text)] = world.archive.kept.items()
+    assert name == f"tenant_a/202601/{job_id}.json"
+    assert verify(json.loads(text), head=record.job.event_hash) == []
+    assert (await world.ledger.read(job_id), await world.ledger.events(job_id)) == (None, [])
+    assert await world.index.list_jobs("tenant_a", after=None, limit=10) == []
+    with pytest.raises(ReplyUnfit, match="UNKNOWN_JOB"):
+        await hand_in_reply(world.context, world.orchestrations, reply(record, "ACK"), cause_id="late", source="bus")
+    assert await swept(world, DAY) == []
+
+
+@pytest.mark.parametrize(
+    "dies_at", ["archive.put", "index.unlist", "ledger.remove", "ledger.remove_rest", "index.cleared"]
+)
+async def test_an_archiving_that_died_is_gone_on_with(
+    world: World, monkeypatch: pytest.MonkeyPatch, dies_at: str
+) -> None:
+    """Wherever it dies, the next sweep brings it to its end, and the bundle is proved."""
+    world = keeping(world, 30)
+    job_id = await ended(world)
+    await swept(world, HOUR + 1)
+    target, method = dies_at.split(".")
+    port = getattr(world, target)
+    honest = getattr(port, method)
+    died: list[bool] = []
+
+    async def dies(*args: Any) -> Any:
+        if not died:
+            died.append(True)
+            raise LedgerUnavailable
+        return await honest(*args)
+
+    monkeypatch.setattr(port, method, dies)
+    assert await swept(world, 30 * DAY) == ["failed, the next sweep tries again"]
+    assert (await swept(world, 60))[0] in ("archive", "remove")
+    assert (await world.ledger.read(job_id), await world.ledger.events(job_id)) == (None, [])
+    [text] = world.archive.kept.values()
+    assert verify(json.loads(text)) == []
+    assert await swept(world, DAY) == []
+
+
+async def test_a_reply_that_comes_while_a_job_is_archived_is_in_the_bundle(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Race archived: a late reply between the bundle and the removal: that fails, and the next bundle has it."""
+    world = keeping(world, 30)
+    job_id = await ended(world)
+    await swept(world, HOUR + 1)
+    put = world.archive.put
+
+    async def slow(*args: Any) -> None:
+        await put(*args)
+        await service_says(world, job_id, "ACK", 99)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.archive, "put", slow)
+        assert await swept(world, 30 * DAY) == ["failed, the next sweep tries again"]
+    assert (await world.ledger.events(job_id))[-1].type == "REPLY_IGNORED"
+    assert await swept(world, 60) == ["archive"]
+    [text] = world.archive.kept.values()
+    bundle = json.loads(text)
+    assert (bundle["events"][-1]["type"], verify(bundle)) == ("REPLY_IGNORED", [])
+
+
+async def test_a_tombstone_is_cleared_away_as_well(world: World) -> None:
+    """A withdrawn creation leaves its tombstone, for late creators, and that goes with the retention."""
+    world = keeping(world, 30)
+    job_id = await died_after_the_claim(world)
+    assert await swept(world, 301) == ["withdraw"]
+    assert "drop claim" in await swept(world, HOUR)
+    assert await world.ledger.read(job_id) is not None
+    assert await swept(world, 30 * DAY) == ["archive"]
+    assert await world.ledger.read(job_id) is None
+
+
+async def test_a_dry_run_clears_nothing(world: World) -> None:
+    """It names the jobs that it would look at."""
+    job_id = await ended(world)
+    world.clock.advance(FIRST_CLEARING.total_seconds())
+    told = await sweep(world.context, world.orchestrations, dry_run=True)
+    assert told.actions == [{"jobId": job_id, "action": "clear"}]
+    assert world.orchestrations.purged == []
+
+
+def test_a_retention_shorter_than_the_claims_is_refused() -> None:
+    """A repeated request would be answered with a job that is gone."""
+    environment = {
+        "LUCIUS_STORAGE_BACKEND": "memory",
+        "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
+        "LUCIUS_RETENTION_DAYS": "29",
+    }
+    with pytest.raises(SettingsError, match="LUCIUS_RETENTION_DAYS must not be less"):
+        load(environment)
+    assert load(environment | {"LUCIUS_RETENTION_DAYS": "30"}).retention_days == 30
