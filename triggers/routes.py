@@ -85,10 +85,10 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring, *, cli
     """
 
     async def traced(req: func.HttpRequest, *bound: Any) -> func.HttpResponse:
-        with requesting(route.method, route.path, req.headers, traced=route.tag != "health") as told:
-            answer = await guarded(req, *bound)
-            told(answer.status_code)
-            return answer
+        with requesting(req.method, route.path, req.headers, traced=route.tag != "health") as answered:
+            response = await told(req, *bound)
+            answered(response.status_code)
+            return response
 
     @answers_problems
     async def guarded(req: func.HttpRequest, *bound: Any) -> func.HttpResponse:
@@ -107,20 +107,13 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring, *, cli
 
     # the worker reads the names of the bound parameters
     async def plain(req: func.HttpRequest) -> func.HttpResponse:
-<<<<<<< /tmp/obs/m.wt
-        return await told(req)
-
-    async def with_client(req: func.HttpRequest, client) -> func.HttpResponse:  # type: ignore[no-untyped-def]
-        return await told(req, client)
-
-    # the host leaves out the body of what it answers to HEAD
-    methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]
-=======
         return await traced(req)
 
     async def with_client(req: func.HttpRequest, client) -> func.HttpResponse:  # type: ignore[no-untyped-def]
         return await traced(req, client)
->>>>>>> /tmp/obs/m.new
+
+    # the host leaves out the body of what it answers to HEAD
+    methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]
 
     function: Any = bp.durable_client_input(client_name="client")(with_client) if client else plain
     function = bp.route(route=route.path, methods=methods, auth_level=func.AuthLevel.ANONYMOUS)(function)
