@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import uuid
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from emulator.bus.amqp.values import (
@@ -41,7 +42,10 @@ def encode_fields(code: int, fields: list[bytes]) -> bytes:
     """A described list from fields already encoded; trailing nulls are left out (part 1, 1.4)."""
     while fields and fields[-1] == b"\x40":
         fields.pop()
-    return b"\x00\x53" + bytes((code,)) + _compound(b"".join(fields), len(fields), 0xC0, 0xD0, empty=0x45)
+    body = b"".join(fields)
+    if fields and len(body) < 255:
+        return bytes((0, 0x53, code, 0xC0, len(body) + 1, len(fields))) + body
+    return b"\x00\x53" + bytes((code,)) + _compound(body, len(fields), 0xC0, 0xD0, empty=0x45)
 
 
 def encode_described(code: int, value: Any) -> bytes:
@@ -75,6 +79,7 @@ def _string(value: str) -> bytes:
     return _string_bytes(value.encode("utf-8"))
 
 
+@lru_cache(1024)  # keys of annotations and error conditions: few, and on every message
 def _symbol(value: str) -> bytes:
     return _symbol_bytes(value.encode("ascii"))
 
@@ -86,13 +91,11 @@ def _fixed(code: int, layout: str) -> Callable[[Any], bytes]:
 
 def _unsigned(zero: int, small: int, full: int, layout: str) -> Callable[[int], bytes]:
     pack = struct.Struct(">B" + layout).pack
+    short = [bytes((small, value)) for value in range(256)]
+    short[0] = bytes((zero,))
 
     def write(value: int) -> bytes:
-        if value == 0:
-            return bytes((zero,))
-        if 0 < value < 256:
-            return bytes((small, value))
-        return pack(full, value)
+        return short[value] if 0 <= value < 256 else pack(full, value)
 
     return write
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from emulator.bus.amqp.errors import FramingError
 from emulator.bus.amqp.performatives import Body, encode_body
@@ -18,8 +18,7 @@ _HEADER_BYTES = 8
 _header = struct.Struct(">IBBH")
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     kind: int
     channel: int
     body: bytes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from emulator.bus.amqp.decoder import decode
@@ -300,6 +301,13 @@ class SaslOutcome(Body):
     additional_data: bytes | None = None
 
 
+def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """Reads the attributes of these names."""
+    if len(names) == 1:
+        return lambda body: (getattr(body, names[0]),)
+    return attrgetter(*names)
+
+
 _BODIES: dict[int | str, type[Body]] = {
     body.CODE: body
     for body in (
@@ -314,10 +322,13 @@ _NAMES = {
     "rejected": 0x25, "released": 0x26, "modified": 0x27, "source": 0x28, "target": 0x29, "coordinator": 0x30,
     "transactional-state": 0x34, "sasl-mechanisms": 0x40, "sasl-init": 0x41, "sasl-outcome": 0x44,
 }  # fmt: skip
-#: The names and encoders of each body's fields, looked up once: this is the hottest spot of sending.
-_WRITERS: dict[type[Body], tuple[tuple[str, Callable[[Any], bytes]], ...]] = {
-    body: tuple(zip(body.__slots__, (spec.encode for spec in body.WIRE), strict=True)) for body in _BODIES.values()
+#: How the fields of each body are read and encoded, looked up once: this is the hottest spot of sending.
+_READERS = {body: _reader(tuple(body.__slots__)) for body in _BODIES.values() if body.WIRE}
+_WRITERS: dict[type[Body], tuple[Callable[[Any], bytes], ...]] = {
+    body: tuple(spec.encode for spec in body.WIRE) for body in _BODIES.values()
 }
+#: Bodies without fields, such as accepted.
+_CONSTANT = {body: encode_fields(body.CODE, []) for body in _BODIES.values() if not body.WIRE}
 #: A descriptor may be symbolic as well (part 1, 1.2), such as `amqp:accepted:list`.
 _BODIES.update({f"amqp:{name}:list": _BODIES[code] for name, code in _NAMES.items()})
 
@@ -362,9 +373,15 @@ def _in_range(item: Any, maximum: int) -> bool:
 
 
 def encode_body(body: Body) -> bytes:
-    """A performative's bytes."""
-    fields = []
-    for name, write in _WRITERS[type(body)]:
-        value = getattr(body, name)
-        fields.append(b"\x40" if value is None else write(value))
+    """A performative's bytes; trailing nulls are left out (part 1, 1.4)."""
+    kind = type(body)
+    if kind in _CONSTANT:
+        return _CONSTANT[kind]
+    values = _READERS[kind](body)
+    count = len(values)
+    while count and values[count - 1] is None:
+        count -= 1
+    fields = [
+        b"\x40" if value is None else write(value) for value, write in zip(values[:count], _WRITERS[kind], strict=False)
+    ]
     return encode_fields(body.CODE, fields)

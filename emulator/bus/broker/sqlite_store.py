@@ -2,8 +2,8 @@
 
 Changes wait in memory until `commit` writes them in one transaction, so that a burst of messages costs one commit, and
 a message that came and went in between costs nothing. `synchronous=NORMAL` keeps what is committed when the process
-dies; a power cut may lose the last moments. Deliveries under way are in a file beside it, see `delivery_log`. Entities
-are kept by lower-case path, since their names have no case.
+dies; a power cut may lose the last moments. What changes too often for that is in a file beside it, see `journal`.
+Entities are kept by lower-case path, since their names have no case.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from emulator.bus.broker.delivery_log import DeliveryLog
+from emulator.bus.broker.journal import Journal
 from emulator.bus.broker.message import Message
 from emulator.bus.broker.store import StoredMessage, StoreError
 
@@ -44,6 +44,7 @@ _UPDATE = (
     "WHERE entity = ? AND sequence_number = ?"
 )
 _RECOUNT = "UPDATE messages SET delivery_count = ? WHERE entity = ? AND sequence_number = ?"
+_COUNTER = "INSERT OR REPLACE INTO counters VALUES (?, ?)"
 _DELETE = "DELETE FROM messages WHERE entity = ? AND sequence_number = ?"
 
 
@@ -55,8 +56,6 @@ class SqliteStore:
         self._remembered = 0
         self._put: dict[tuple[str, int], Message] = {}
         self._update: dict[tuple[str, int], Message] = {}
-        self._delete: set[tuple[str, int]] = set()
-        self._counters: dict[str, int] = {}
         self._other: list[tuple[str, tuple[Any, ...]]] = []
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,21 +75,21 @@ class SqliteStore:
                     f"{path} has the format {version}, this version of the emulator writes {SCHEMA_VERSION}: take "
                     f"another --data, or delete {path.stem}* there to begin anew"
                 )
-            self._log = DeliveryLog(path.with_name(f"{path.stem}-deliveries.log"))
-            self._recount()
+            self._journal = Journal(path.with_suffix(".journal"))
+            self._fold()
             self._db.execute("COMMIT")
-            self._log.clear()
+            self._journal.clear()
         except (sqlite3.Error, OSError, ValueError, TypeError) as error:
             reason = "another bus is running on it" if "locked" in str(error) else str(error)
             raise StoreError(f"cannot use {path}: {reason}") from error
 
     @property
     def is_dirty(self) -> bool:
-        return self._is_changed or self._log.is_dirty
+        return self._has_rows or self._journal.is_dirty
 
     @property
-    def _is_changed(self) -> bool:
-        return bool(self._put or self._update or self._delete or self._counters or self._other)
+    def _has_rows(self) -> bool:
+        return bool(self._put or self._update or self._other)
 
     def put(self, entity: str, message: Message) -> None:
         self._put[(entity.lower(), message.sequence_number)] = message
@@ -105,14 +104,13 @@ class SqliteStore:
         self._update.pop(key, None)
         self._put.pop(key, None)
         # Also if it was put in this batch: it may have been a change to a row stored before.
-        self._delete.add(key)
-        self._log.forget(*key)
+        self._journal.remove(*key)
 
     def note_deliveries(self, entity: str, message: Message, count: int) -> None:
-        self._log.note(entity.lower(), message.sequence_number, count)
+        self._journal.note(entity.lower(), message.sequence_number, count)
 
     def put_counter(self, entity: str, last_sequence_number: int) -> None:
-        self._counters[entity.lower()] = last_sequence_number
+        self._journal.give(entity.lower(), last_sequence_number)
 
     def put_history(self, entity: str, message_id: str, until_ms: int) -> None:
         self._remembered += 1
@@ -139,44 +137,46 @@ class SqliteStore:
         for changes in (self._put, self._update):
             for key in [key for key in changes if key[0] == entity]:
                 del changes[key]
-        self._delete = {key for key in self._delete if key[0] != entity}
-        self._counters.pop(entity, None)
-        self._log.drop(entity)
+        self._journal.drop(entity)
         for table in ("messages", "counters", "history", "session_states"):
             self._other.append((f"DELETE FROM {table} WHERE entity = ?", (entity,)))
 
     def commit(self) -> None:
         try:
-            if self._is_changed or self._log.is_long:
+            self._journal.write_numbers()
+            if self._has_rows or self._journal.is_long:
                 self._write()
-            # After the rows: a message in the log and not in the database would count for the next of its number.
-            self._log.write()
+            self._journal.write()
         except (sqlite3.Error, OSError, OverflowError) as error:
             raise StoreError(f"{error}") from error
 
-    def _recount(self) -> None:
-        self._db.executemany(_RECOUNT, [(count, *key) for key, count in self._log.counts.items()])
-
     def _write(self) -> None:
-        db = self._db
+        db, folding = self._db, self._journal.is_long
         db.execute("BEGIN IMMEDIATE")
         for statement, values in self._other:
             db.execute(statement, values)
-        if self._delete:
-            db.executemany(_DELETE, self._delete)
         if self._put:
             db.executemany(_PUT, [_row(entity, message) for (entity, _), message in self._put.items()])
         if self._update:
             db.executemany(_UPDATE, [_changed(entity, message) for (entity, _), message in self._update.items()])
-        if self._counters:
-            db.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?)", self._counters.items())
-        if self._log.is_long:
-            self._recount()
+        if folding:
+            self._fold()
+        elif self._journal.gone:
+            # With what is put, or a message that moved could be in two places.
+            db.executemany(_DELETE, self._journal.gone)
         db.execute("COMMIT")
-        if self._log.is_long:
-            self._log.clear()
-        for changes in (self._put, self._update, self._delete, self._counters, self._other):
+        self._journal.gone.clear()
+        if folding:
+            self._journal.clear()
+        for changes in (self._put, self._update, self._other):
             changes.clear()
+
+    def _fold(self) -> None:
+        """Takes over what the journal says."""
+        journal = self._journal
+        self._db.executemany(_DELETE, journal.gone)
+        self._db.executemany(_RECOUNT, [(count, *key) for key, count in journal.counts.items()])
+        self._db.executemany(_COUNTER, journal.last.items())
 
     def messages(self) -> Iterator[StoredMessage]:
         columns = (
@@ -201,7 +201,7 @@ class SqliteStore:
 
     def close(self) -> None:
         self._db.close()
-        self._log.close()
+        self._journal.close()
 
 
 def _row(entity: str, message: Message) -> tuple[Any, ...]:

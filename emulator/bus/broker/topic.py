@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from emulator.bus.broker.descriptions import SubscriptionDescription, TopicDescription
 from emulator.bus.broker.duplicates import DuplicateHistory
@@ -88,11 +88,8 @@ class Topic:
         return [(item, item.select(content)) for item in self.subscriptions.values()]
 
     def _distribute(self, content: Content, selections: list[tuple[Subscription, Selection]], origin: Origin) -> None:
-        copied = replace(
-            origin,
-            sequence_number=self._counter.next(),
-            time_to_live_ms=self.description.default_time_to_live_ms,
-        )
+        ttl_ms = self.description.default_time_to_live_ms
+        copied = Origin(self._counter.next(), ttl_ms, origin.hops, origin.dead_letter_source)
         for subscription, selection in selections:
             subscription.take(content, selection, copied)
 

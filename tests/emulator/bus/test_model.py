@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from emulator.bus.amqp.encoder import encode_described
 from emulator.bus.amqp.message import APPLICATION_PROPERTIES, VALUE, AmqpMessage
-from emulator.bus.broker import delivery_log
+from emulator.bus.broker import journal
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.descriptions import QueueDescription
 from emulator.bus.broker.message import Message
@@ -43,8 +43,8 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.short_log = patch.object(delivery_log, "FOLD_AT_BYTES", 100)
-        self.short_log.start()
+        self.short_journal = patch.object(journal, "FOLD_AT_BYTES", 300)
+        self.short_journal.start()
         self.clock = StillClock()
         self.sent = self.lives = 0
         self.model: dict[int, tuple[str, int]] = {}
@@ -63,7 +63,7 @@ class QueueMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.store.close()
         self.folder.cleanup()
-        self.short_log.stop()
+        self.short_journal.stop()
 
     def fail(self, number: int) -> None:
         state, failures = self.model[number]
