@@ -1,0 +1,95 @@
+"""What one job without faults does (DESIGN 7), as `make bench` counts it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: a message is sent, received and completed
+_CALLS_A_MESSAGE = 3
+#: Standard counts a credit for the send and one for the receive
+_CREDITS_A_MESSAGE = 2
+
+#: measured by `make bench`: bodies of the shipped protocols; the rest of an AMQP message is an estimate
+DIRECTIVE_BYTES, REPLY_BYTES, MESSAGE_OVERHEAD_BYTES = 710, 370, 400
+#: measured by `make bench` on two laptop cores: the whole host process, the durable engine included
+HOST_CPU_S = {1: 0.042, 2: 0.074, 3: 0.095}
+#: estimates: a row with its keys; what a job leaves in logs and traces when each of its spans is kept
+ROW_BYTES, TELEMETRY_BYTES_A_STEP = 900, 8_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """Counts of a job with `steps` steps, one after another."""
+
+    steps: int
+
+    @property
+    def messages(self) -> int:
+        """A directive, an ACK and a RESULT a step."""
+        return 3 * self.steps
+
+    @property
+    def bus_operations(self) -> int:
+        return _CALLS_A_MESSAGE * self.messages
+
+    @property
+    def bus_credits(self) -> int:
+        return _CREDITS_A_MESSAGE * self.messages
+
+    @property
+    def bus_bytes(self) -> int:
+        """In and out."""
+        bodies = self.steps * (DIRECTIVE_BYTES + 2 * REPLY_BYTES)
+        return 2 * (bodies + self.messages * MESSAGE_OVERHEAD_BYTES)
+
+    @property
+    def table_writes(self) -> int:
+        """Requests: index and job at POST, the end; record, ACK and RESULT a step."""
+        return 3 + 3 * self.steps
+
+    @property
+    def table_reads(self) -> int:
+        return 1 + 3 * self.steps
+
+    @property
+    def entities_written(self) -> int:
+        """POST: JOB, steps, EVENT; CLAIM, ACTIVE, LIST. A move: JOB, STEP, EVENT. The end: the three of the index."""
+        return (2 + self.steps) + 3 + 3 * 3 * self.steps + 3
+
+    @property
+    def entities_read(self) -> int:
+        """A read of a job is JOB and its steps; the claim is one."""
+        return 1 + 3 * self.steps * (1 + self.steps)
+
+    @property
+    def index_entities(self) -> int:
+        """Written to the tenant's one index partition."""
+        return 6
+
+    @property
+    def rows_kept(self) -> int:
+        """JOB, steps, an EVENT a move; CLAIM and LIST."""
+        return 1 + self.steps + (1 + 3 * self.steps) + 2
+
+    @property
+    def episodes(self) -> int:
+        return 1 + 3 * self.steps
+
+    @property
+    def activities(self) -> int:
+        return self.steps
+
+    @property
+    def executions(self) -> int:
+        """Of functions: the POST, a reply function a reply, episodes and activities."""
+        return 1 + 2 * self.steps + self.episodes + self.activities
+
+    @property
+    def scheduler_actions(self) -> int:
+        """The start, two an activity, an event a reply."""
+        return 1 + 2 * self.activities + 2 * self.steps
+
+    @property
+    def durable_messages(self) -> int:
+        """Through control queues: the start, an activity's answer, an event a reply, and the timers of a step."""
+        return 1 + self.activities + 2 * self.steps + 2 * self.steps

@@ -1,0 +1,80 @@
+"""A small simulation of the lanes: how tenants fall on them, and how long a burst takes to drain."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from shared.core.routing import lane_of
+
+LANES = 16
+
+
+def weights(tenants: int, skew: float) -> np.ndarray:
+    """Shares of the traffic by tenant: Zipf with exponent `skew`, 0 for equal ones."""
+    ranks = np.arange(1, tenants + 1, dtype=float) ** -skew
+    return ranks / ranks.sum()
+
+
+def busiest(tenants: int, skew: float, mode: str, *, jobs: int = 50_000, seed: int = 0) -> float:
+    """The busiest lane's traffic over an even share: 1 is perfect, 16 is everything on one lane.
+
+    The lane of each job is computed by the product's own routing, over the keys that DEFAULT or BURST give. Tenants
+    have random names: CRC32 spreads names that differ in one digit more evenly than any real ones.
+    """
+    rng = np.random.default_rng(seed)
+    names = [rng.bytes(8).hex() for _ in range(tenants)]
+    drawn = rng.choice(tenants, size=jobs, p=weights(tenants, skew))
+    keys = (names[tenant] + (f"doc-{number:07d}" if mode == "BURST" else "") for number, tenant in enumerate(drawn))
+    counts = np.bincount([lane_of(key, LANES) for key in keys], minlength=LANES)
+    return float(counts.max() / counts.mean())
+
+
+@dataclass(frozen=True)
+class Drained:
+    """`drained_s`: until the burst's last reply was taken; `neighbour_s`: the longest wait of another tenant's."""
+
+    drained_s: float
+    neighbour_s: float
+
+
+def drain(
+    mode: str, *, burst: int, calls_a_lane: int, handling_s: float, neighbour_every_s: float, seed: int = 0
+) -> Drained:
+    """One tenant's burst of replies, all at once, beside a tenant on the same lane whose replies come now and then.
+
+    Each lane is a first-in-first-out queue with `calls_a_lane` servers (instances times `maxConcurrentCalls`);
+    handling times are exponential with mean `handling_s`.
+    """
+    rng = np.random.default_rng(seed)
+    crowded = lane_of("tenant-0000", LANES)
+    burst_lanes = [
+        lane_of(f"tenant-0000doc-{number:07d}" if mode == "BURST" else "tenant-0000", LANES) for number in range(burst)
+    ]
+    horizon = burst * handling_s / calls_a_lane
+    arrivals: list[list[tuple[float, bool]]] = [[] for _ in range(LANES)]
+    for lane in burst_lanes:
+        arrivals[lane].append((0.0, False))
+    arrivals[crowded] += [(at, True) for at in np.arange(neighbour_every_s, horizon, neighbour_every_s)]
+    lanes = [_serve(sorted(each), calls_a_lane, handling_s, rng) for each in arrivals]
+    return Drained(max(ended for ended, _ in lanes), lanes[crowded][1])
+
+
+def _serve(
+    arrivals: Iterable[tuple[float, bool]], servers: int, handling_s: float, rng: np.random.Generator
+) -> tuple[float, float]:
+    """When the burst's last one ended, and the longest wait of a neighbour."""
+    free = [0.0] * servers
+    last = longest = 0.0
+    for at, neighbour in arrivals:
+        begins = max(at, heapq.heappop(free))
+        ends = begins + rng.exponential(handling_s)
+        heapq.heappush(free, ends)
+        if neighbour:
+            longest = max(longest, begins - at)
+        else:
+            last = max(last, ends)
+    return last, longest

@@ -1,0 +1,107 @@
+"""The tables of docs/scale.md."""
+
+from __future__ import annotations
+
+from benchmarks.scale.cost import MILLION, STANDARD, fixed_a_month, needs, per_million
+from benchmarks.scale.job import Job
+from benchmarks.scale.lanes import busiest, drain
+from benchmarks.scale.prices import MONTH_S, PRICES
+
+STEPS = (1, 2, 3)
+RATES = (10, 100, 1_000, 10_000)
+TENANTS = (16, 100, 1_000)
+SKEWS = (0.0, 0.5, 1.0)
+BURST = 10_000
+HANDLING_S = 0.03
+CALLS = (4, 16, 64)
+
+
+def counts() -> str:
+    rows = {
+        "Service Bus messages": "messages",
+        "Service Bus operations (send, receive, complete)": "bus_operations",
+        "Service Bus bytes, in and out": "bus_bytes",
+        "table writes (requests)": "table_writes",
+        "table reads (requests)": "table_reads",
+        "table entities written": "entities_written",
+        "table entities read": "entities_read",
+        "rows kept": "rows_kept",
+        "orchestrator episodes": "episodes",
+        "activities": "activities",
+        "function executions": "executions",
+        "Durable Task Scheduler actions": "scheduler_actions",
+    }
+    body = [[name, *(f"{getattr(Job(n), field):,}" for n in STEPS)] for name, field in rows.items()]
+    return _table(["a job of", *(f"{n} step{'s' if n > 1 else ''}" for n in STEPS)], body)
+
+
+def cost() -> str:
+    columns = [per_million(Job(n)) for n in STEPS]
+    body = [[name, *(f"{column[name]:.2f}" for column in columns)] for name in columns[0]]
+    body.append(["**sum**", *(f"**{sum(column.values()):.2f}**" for column in columns)])
+    return _table(["USD a million jobs of", *(f"{n} step{'s' if n > 1 else ''}" for n in STEPS)], body)
+
+
+def fixed() -> str:
+    return _table(["USD a month", ""], [[name, f"{usd:.2f}"] for name, usd in fixed_a_month().items()])
+
+
+def limits() -> str:
+    body = []
+    for need in needs(Job(3)):
+        most = "any number" if need.most is None else f"{need.most:,}"
+        ends = "" if need.ends_at is None else f"{_round(need.ends_at):,}"
+        body.append([f"[{need.thing}]({need.page})", f"{_round(need.jobs_per_s):,}", most, ends])
+    return _table(["thing", "3-step jobs/s each", "of them in one deployment", "ends at jobs/s"], body)
+
+
+def rates() -> str:
+    columns = {rate: {need.thing: need.count(rate) for need in needs(Job(3))} for rate in RATES}
+    body = [[need.thing, *(f"{columns[rate][need.thing]:,}" for rate in RATES)] for need in needs(Job(3))]
+    monthly = [sum(per_million(Job(3)).values()) * rate * MONTH_S / MILLION for rate in RATES]
+    body.append([f"USD a month at that rate, {STANDARD} prices", *(f"{usd:,.0f}" for usd in monthly)])
+    return _table(["3-step jobs/s", *(f"{rate:,}" for rate in RATES)], body)
+
+
+def skew() -> str:
+    body = []
+    for tenants in TENANTS:
+        for exponent in SKEWS:
+            name = f"{tenants:,} tenants, " + ("of one size" if exponent == 0 else f"Zipf {exponent}")
+            body.append([name, *(f"{busiest(tenants, exponent, mode):.2f}" for mode in ("DEFAULT", "BURST"))])
+    return _table(["busiest lane over an even share", "DEFAULT", "BURST"], body)
+
+
+def drains() -> str:
+    body = []
+    for calls in CALLS:
+        for mode in ("DEFAULT", "BURST"):
+            told = drain(mode, burst=BURST, calls_a_lane=calls, handling_s=HANDLING_S, neighbour_every_s=1)
+            body.append([f"{mode}, {calls} calls a lane", f"{told.drained_s:.1f}", f"{told.neighbour_s:.1f}"])
+    return _table(["", "burst drained after s", "a neighbour on the lane waits at most s"], body)
+
+
+def prices() -> str:
+    return _table(["USD", "for one", "read it at"], [[f"{p.usd:g}", p.unit, p.page] for p in PRICES.values()])
+
+
+TABLES = {
+    "counts": counts,
+    "cost": cost,
+    "fixed": fixed,
+    "limits": limits,
+    "rates": rates,
+    "skew": skew,
+    "drains": drains,
+    "prices": prices,
+}
+
+
+def _table(head: list[str], body: list[list[str]]) -> str:
+    rule = "|---" + "|--:" * (len(head) - 1) + "|"
+    return "\n".join([f"| {' | '.join(head)} |", rule, *(f"| {' | '.join(row)} |" for row in body)])
+
+
+def _round(number: float) -> int:
+    """Two digits: the inputs are no better."""
+    return int(float(f"{number:.2g}"))

@@ -1,0 +1,58 @@
+"""docs/scale.md: its tables are the model's, and what it claims of the lanes holds for other seeds too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks.scale.cost import needs, per_million
+from benchmarks.scale.job import Job
+from benchmarks.scale.lanes import LANES, busiest, drain
+from tests.jobs import ROOT
+
+SEEDS = range(5)
+
+
+def test_the_page_is_what_the_model_says() -> None:
+    """Every table of the page is written by the model."""
+    check = subprocess.run(
+        [sys.executable, "-m", "benchmarks.scale", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert check.returncode == 0, check.stderr
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_counts_keep_to_the_design(steps: int) -> None:
+    """The model's counts are the bounds of the design, so that `make bench` can be held against them."""
+    job = Job(steps)
+    assert (job.table_writes, job.table_reads) == (3 + 3 * steps, 1 + 3 * steps)
+    assert (job.messages, job.episodes, job.activities) == (3 * steps, 1 + 3 * steps, steps)
+
+
+def test_what_ends_first_stands_first() -> None:
+    """A Standard namespace ends before the ledger account, and Premium carries more than the account."""
+    ends = {need.thing: need.ends_at or 0 for need in needs(Job(3))}
+    assert ends["Standard namespace"] < ends["ledger account"] < ends["Premium messaging unit"]
+    assert next(iter(ends)) == "Standard namespace"
+    assert sum(per_million(Job(1)).values()) < sum(per_million(Job(3)).values())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_burst_is_even_where_default_is_not(seed: int) -> None:
+    """Unequal tenants crowd a lane under DEFAULT and none under BURST."""
+    assert busiest(100, 1.0, "DEFAULT", seed=seed) > 2
+    assert busiest(100, 1.0, "BURST", seed=seed) < 1.1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_burst_drains_about_as_many_times_faster_as_there_are_lanes(seed: int) -> None:
+    """One tenant's burst uses one lane under DEFAULT, all of them under BURST; a neighbour waits accordingly."""
+
+    def drained(mode: str):
+        return drain(mode, burst=10_000, calls_a_lane=4, handling_s=0.03, neighbour_every_s=1, seed=seed)
+
+    default, burst = drained("DEFAULT"), drained("BURST")
+    assert LANES * 0.8 < default.drained_s / burst.drained_s < LANES * 1.1
+    assert default.neighbour_s > 5 * burst.neighbour_s
