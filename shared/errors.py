@@ -48,6 +48,10 @@ class OrchestrationUnavailable(Transient):
     """The durable client does not answer."""
 
 
+class KeysUnavailable(Transient):
+    """The issuer's keys cannot be fetched."""
+
+
 class LedgerRefused(LuciusError):
     """The ledger refused a row for good (a 400): the same write will never go through."""
 

@@ -24,6 +24,7 @@ _KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
 #: RFC 2104 3: a key shorter than the hash weakens it
 _MIN_KEY_BYTES = 32
 
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _DEV_STORAGE = "UseDevelopmentStorage=true"
 _DEV_BLOB_URI = "http://127.0.0.1:10000/devstoreaccount1"
 
@@ -74,6 +75,12 @@ class Settings:
     callback_keys: tuple[tuple[str, bytes], ...] = field(repr=False)
 
     auth_mode: str
+    #: these three are there with `jwt`
+    auth_issuer: str
+    auth_audiences: tuple[str, ...]
+    auth_jwks_url: str
+    auth_tenant_claim: str
+    auth_all_tenants_role: str
     allowed_ref_schemes: frozenset[str]
     allowed_ref_hosts: frozenset[str]
 
@@ -101,7 +108,9 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     if auth_mode == "none" and in_azure:
         read.wrong.append("LUCIUS_AUTH_MODE=none is refused in Azure")
     if auth_mode == "jwt":
-        read.wrong.append("LUCIUS_AUTH_MODE=jwt is not built yet; this version serves on a laptop only, with none")
+        for name in ("LUCIUS_AUTH_ISSUER", "LUCIUS_AUTH_AUDIENCE", "LUCIUS_AUTH_JWKS_URL"):
+            if read.text(name) is None:
+                read.wrong.append(f"{name} is not set: LUCIUS_AUTH_MODE=jwt needs it")
     schemes = read.names("LUCIUS_ALLOWED_REF_SCHEMES") or {"https", "s3", "abfss"} | (set() if in_azure else {"http"})
     settings = Settings(
         servicebus_connection=servicebus,
@@ -142,6 +151,11 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         public_url=read.url("LUCIUS_PUBLIC_URL"),
         callback_keys=read.keys("LUCIUS_CALLBACK_KEYS"),
         auth_mode=auth_mode,
+        auth_issuer=read.name("LUCIUS_AUTH_ISSUER"),
+        auth_audiences=tuple(filter(None, (each.strip() for each in read.name("LUCIUS_AUTH_AUDIENCE").split(",")))),
+        auth_jwks_url=read.guarded_url("LUCIUS_AUTH_JWKS_URL"),
+        auth_tenant_claim=read.name("LUCIUS_AUTH_TENANT_CLAIM"),
+        auth_all_tenants_role=read.name("LUCIUS_AUTH_ALL_TENANTS_ROLE"),
         allowed_ref_schemes=frozenset(schemes),
         allowed_ref_hosts=frozenset(read.names("LUCIUS_ALLOWED_REF_HOSTS")),
     )
@@ -186,6 +200,20 @@ class _Reader:
             return value.rstrip("/")
         self.wrong.append(f"{name} must be an http or https address, for example https://lucius.example.com")
         return None
+
+    def guarded_url(self, name: str) -> str:
+        """An address whose answer is trusted: https, or http where nobody stands between; "" if not set."""
+        value = self.name(name)
+        try:
+            parts = urlsplit(value)
+            good = bool(parts.hostname) and "@" not in parts.netloc and parts.port != 0
+        except ValueError:
+            good = False
+        if value and not (
+            good and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK))
+        ):
+            self.wrong.append(f"{name} must be an https address (http on loopback only)")
+        return value
 
     def keys(self, name: str) -> tuple[tuple[str, bytes], ...]:
         found: list[tuple[str, bytes]] = []

@@ -70,6 +70,13 @@ SETTINGS: tuple[Setting, ...] = (
         "Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify; none: no callbacks",
     ),
     Setting("LUCIUS_AUTH_MODE", "", "`none` (refused in Azure) or `jwt`; default: `jwt` in Azure, else `none`"),
+    Setting("LUCIUS_AUTH_ISSUER", "", "`iss` of callers' tokens, exactly; needed with `jwt`, as the next two"),
+    Setting("LUCIUS_AUTH_AUDIENCE", "", "`aud` of callers' tokens; one of several, with commas between"),
+    Setting("LUCIUS_AUTH_JWKS_URL", "", "Where the issuer publishes its keys; https, or http on loopback"),
+    Setting("LUCIUS_AUTH_TENANT_CLAIM", "tenant_id", "Claim that names the caller's LUCIUS tenant"),
+    Setting(
+        "LUCIUS_AUTH_ALL_TENANTS_ROLE", "orch:all-tenants", "Value of `roles` that lets an operator see every tenant"
+    ),
     Setting(
         "LUCIUS_ALLOWED_REF_SCHEMES", "", "Schemes of references; default: `https,s3,abfss`, and `http` on a laptop"
     ),

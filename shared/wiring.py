@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ from azure.identity.aio import DefaultAzureCredential
 
 from shared.adapters.app_configuration import AppConfigurationStore
 from shared.adapters.blob_texts import ARCHIVE, CONTAINER, BlobTexts
+from shared.adapters.jwt_callers import JwtCallers
+from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.open_to_anyone import OpenToAnyone
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
@@ -25,6 +28,7 @@ from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_ledger import TablesLedger
 from shared.adapters.tables_rejected import TablesRejected
 from shared.adapters.tenant_ledger import TenantLedger
+from shared.adapters.tenant_rejected import TenantRejected
 from shared.core.access import Caller
 from shared.core.configured import Configured
 from shared.operations.admission import Admission
@@ -120,13 +124,25 @@ class Wiring:
 
 
 def _callers(settings: Settings) -> Callers:
-    return OpenToAnyone()
+    if settings.auth_mode == "none":
+        return OpenToAnyone()
+    return JwtCallers(
+        JwtKeys(settings.auth_jwks_url, time.monotonic),
+        issuer=settings.auth_issuer,
+        audiences=settings.auth_audiences,
+        tenant_claim=settings.auth_tenant_claim,
+        all_tenants_role=settings.auth_all_tenants_role,
+    )
 
 
 def _seen_by(caller: Caller, context: Context) -> Context:
     if caller.tenant is None:
         return context
-    return replace(context, ledger=TenantLedger(context.ledger, caller))
+    return replace(
+        context,
+        ledger=TenantLedger(context.ledger, caller),
+        rejected=TenantRejected(context.rejected, caller),
+    )
 
 
 def _configuration_store(settings: Settings) -> AppConfigurationStore | None:

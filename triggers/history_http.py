@@ -48,6 +48,10 @@ RECEIPT = Route(
 ROUTES = (AUDIT, RECEIPT)
 
 
+#: of an event's number, as its RowKey has it
+MAX_SEQ_DIGITS = 10
+
+
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """The two routes; `view_as_of` serves `GET /v1/jobs/{jobId}?asOf=SEQ`."""
     bp = df.Blueprint()
@@ -69,7 +73,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 async def view_as_of(context: Context, job_id: str, given: str) -> dict[str, Any]:
     """The job as event `given` left it, with that event under `as_of`. Raises Refusal (400, 404)."""
-    if not given.isdecimal() or len(given) > 10 or int(given) < 1:
+    if not given.isdecimal() or len(given) > MAX_SEQ_DIGITS or int(given) < 1:
         raise Refusal(400, "AS_OF_INVALID", "asOf must be the number of an event, from 1")
     record, events = await read_history(context, job_id)
     try:

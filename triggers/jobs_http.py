@@ -12,12 +12,13 @@ from shared.contracts.answers.step import StepPage
 from shared.core.access import Caller, Scope
 from shared.core.view import event_view, job_view, step_view
 from shared.errors import Refusal
+from shared.operations.context import Context
 from shared.operations.explain_job import explain_job
 from shared.operations.list_jobs import list_jobs
 from shared.ports import Stored
 from shared.wiring import Wiring
 from triggers.filters import wanted
-from triggers.history_http import view_as_of
+from triggers.history_http import MAX_SEQ_DIGITS, view_as_of
 from triggers.paging import bad_cursor, cursor, page
 from triggers.parameters import FILTER_REFUSALS, FILTERS, JOB_ID, PAGE, PAGE_REFUSALS, job_id_of
 from triggers.problems import answer
@@ -94,22 +95,24 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     bp = df.Blueprint()
 
     async def job_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
+        context = wiring.context_for(caller)
         if (seq := req.params.get("asOf")) is not None:
-            return answer(req, await view_as_of(wiring.context_for(caller), job_id_of(req), seq))
-        stored = await _job(wiring, req, caller)
+            return answer(req, await view_as_of(context, job_id_of(req), seq))
+        stored = await _job(context, req)
         return answer(req, job_view(stored.record))
 
     async def job_steps(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        stored = await _job(wiring, req, caller)
+        stored = await _job(wiring.context_for(caller), req)
         return answer(req, {"steps": [step_view(step) for step in stored.record.steps], "next": None})
 
     async def job_events(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        stored = await _job(wiring, req, caller)
+        context = wiring.context_for(caller)
+        stored = await _job(context, req)
         limit, position = page(req)
-        if position and not position.isdecimal():
+        if position and not (position.isdecimal() and len(position) <= MAX_SEQ_DIGITS):
             raise bad_cursor()
         after = int(position or 0)
-        events = await wiring.context_for(caller).ledger.events(stored.record.job.job_id, after_seq=after, limit=limit)
+        events = await context.ledger.events(stored.record.job.job_id, after_seq=after, limit=limit)
         full = len(events) == limit and events[-1].seq < stored.record.job.event_seq
         return answer(
             req,
@@ -117,8 +120,9 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         )
 
     async def job_explain(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        stored = await _job(wiring, req, caller)
-        return answer(req, await explain_job(wiring.context_for(caller), stored.record))
+        context = wiring.context_for(caller)
+        stored = await _job(context, req)
+        return answer(req, await explain_job(context, stored.record))
 
     async def jobs_list(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         limit, position = page(req)
@@ -135,9 +139,9 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     return bp
 
 
-async def _job(wiring: Wiring, req: func.HttpRequest, caller: Caller) -> Stored:
+async def _job(context: Context, req: func.HttpRequest) -> Stored:
     job_id = job_id_of(req)
-    stored = await wiring.context_for(caller).ledger.read(job_id)
+    stored = await context.ledger.read(job_id)
     if stored is None:
         raise Refusal(404, "JOB_NOT_FOUND", f"there is no job {job_id}")
     return stored

@@ -73,7 +73,7 @@ _AUTHENTICATION = {
 
 #: (status, code) that any route may answer with
 _ALWAYS = ((500, "INTERNAL"), (503, "DEPENDENCY_UNAVAILABLE"))
-_WITH_TOKEN = ((401, "TOKEN_INVALID"), (403, "SCOPE_MISSING"))
+_WITH_TOKEN = ((401, "TOKEN_MISSING"), (401, "TOKEN_INVALID"), (403, "SCOPE_MISSING"), (403, "TENANT_MISSING"))
 
 
 def document(

@@ -14,7 +14,7 @@ from shared.contracts.answers.batch import BatchOutcome
 from shared.contracts.answers.dry_run import DryRun
 from shared.contracts.answers.job import Accepted, JobLinks
 from shared.contracts.envelope import Envelope
-from shared.core.access import Caller, Scope
+from shared.core.access import ANYONE, Caller, Scope
 from shared.core.strict_json import parse
 from shared.core.view import links
 from shared.errors import Refusal
@@ -115,10 +115,13 @@ def _accepted(created: Created) -> dict[str, Any]:
 
 
 def _envelope(body: bytes, caller: Caller) -> Envelope:
-    """Raises ValidationError, and Refusal (400, 403)."""
+    """Raises ValidationError, and Refusal (400, 403).
+
+    With tokens, who asked is the token's subject, whatever the body says.
+    """
     envelope = Envelope.model_validate(_object(body))
     caller.tenant_of(envelope.tenant_id)
-    return envelope
+    return envelope if caller is ANYONE else envelope.model_copy(update={"requested_by": caller.actor})
 
 
 def _object(body: bytes) -> dict[str, Any]:

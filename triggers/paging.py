@@ -11,12 +11,14 @@ from shared.errors import Refusal
 
 MAX_PAGE = 1000
 DEFAULT_PAGE = 100
+_MAX_DIGITS = 10
 
 
 def page(req: func.HttpRequest) -> tuple[int, str]:
     """The limit, and the position behind the cursor ("" for the beginning). Raises Refusal (400)."""
     given = req.params.get("limit", str(DEFAULT_PAGE))
-    if not given.isdecimal() or not 1 <= int(given) <= MAX_PAGE:
+    # a longer number is no limit either, and `int` refuses thousands of digits in its own way
+    if not given.isdecimal() or len(given) > _MAX_DIGITS or not 1 <= int(given) <= MAX_PAGE:
         raise Refusal(400, "LIMIT_INVALID", f"limit must be a whole number from 1 to {MAX_PAGE}")
     try:
         position = base64.b64decode(req.params.get("cursor", ""), altchars=b"-_", validate=True).decode()

@@ -44,14 +44,17 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     async def reconcile(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         orchestrations = DurableOrchestrations(client, names.JOB)
-        swept = await sweep(wiring.context_for(caller), orchestrations, dry_run=_dry_run(req))
+        swept = await sweep(wiring.context(), orchestrations, dry_run=_dry_run(req))
+        # the sweep is everybody's; an action names a job
+        ledger = wiring.context_for(caller).ledger
+        actions = [each for each in swept.actions if caller.tenant is None or await ledger.read(each["jobId"])]
         return answer(
             req,
             {
                 "dryRun": swept.dry_run,
                 "looked_at": swept.looked_at,
                 "dead_replies": swept.dead_replies,
-                "actions": swept.actions,
+                "actions": actions,
                 "more": swept.more,
             },
         )

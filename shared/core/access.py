@@ -5,11 +5,19 @@ Pure: `shared.adapters.jwt_callers` makes a `Caller` of a token, `triggers.route
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from shared.core.routing import normalise
 from shared.errors import Refusal
+
+_MAX_TENANT = 128
+_MAX_SUBJECT = 256
+#: of Unicode: control, invisible, surrogate, private, unassigned; line and paragraph separators
+_NO_TEXT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 class Scope(StrEnum):
@@ -59,3 +67,39 @@ class Caller:
 
 #: with LUCIUS_AUTH_MODE=none
 ANYONE = Caller(actor="caller", scopes=frozenset(Scope), tenant=None)
+
+
+def caller_of(claims: Mapping[str, Any], *, tenant_claim: str, all_tenants_role: str) -> Caller:
+    """The caller of a token whose signature and times are right.
+
+    Scopes stand in `scp` (text, spaces between) or `roles` (a list); the role that sees every tenant in `roles`
+    alone, since a user can ask for a scope but must be given a role. Raises Refusal (403) where there is no tenant.
+    """
+    roles = _words(claims.get("roles"))
+    said = _words(claims.get("scp")) | roles
+    everywhere = all_tenants_role in roles
+    subject = "".join(char if _is_text(char) else "?" for char in str(claims["sub"])[:_MAX_SUBJECT])
+    return Caller(
+        actor=f"{subject} ({all_tenants_role})" if everywhere else subject,
+        scopes=frozenset(scope for scope in Scope if scope in said),
+        tenant=None if everywhere else _tenant(claims.get(tenant_claim), tenant_claim),
+    )
+
+
+def _tenant(claimed: Any, name: str) -> str:
+    """Normalised. Only text that is its own compatibility form, so that no two spellings are one tenant."""
+    tenant = normalise(claimed) if isinstance(claimed, str) else ""
+    plain = unicodedata.normalize("NFKC", tenant) == tenant and all(map(_is_text, tenant))
+    if not 0 < len(tenant) <= _MAX_TENANT or not plain or unicodedata.normalize("NFKC", claimed) != claimed:
+        raise Refusal(403, "TENANT_MISSING", f"the token names no tenant: its claim {name} must be plain text")
+    return tenant
+
+
+def _words(claimed: Any) -> frozenset[str]:
+    if isinstance(claimed, str):
+        return frozenset(claimed.split(" "))
+    return frozenset(each for each in claimed if isinstance(each, str)) if isinstance(claimed, list) else frozenset()
+
+
+def _is_text(char: str) -> bool:
+    return unicodedata.category(char) not in _NO_TEXT

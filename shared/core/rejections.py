@@ -10,6 +10,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from shared.core.canonical import digest
+from shared.core.strict_json import parse
 
 _ID = re.compile(r"rej_(\d{13})_([0-9a-f]{24})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,3 +45,13 @@ def _parts(id_: str) -> tuple[int, str]:
     if (match := _ID.fullmatch(id_)) is None:
         raise ValueError("no such id")
     return int(match[1]), match[2]
+
+
+def tenant_of(body: str) -> str | None:
+    """The tenant that a rejected message names; None if it is not told."""
+    try:
+        value = parse(body.encode("utf-8"))
+    except ValueError:
+        return None
+    tenant_id = value.get("tenant_id") if isinstance(value, dict) else None
+    return tenant_id if isinstance(tenant_id, str) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shared.errors import (
     BusUnavailable,
     ConfigurationUnavailable,
+    KeysUnavailable,
     LedgerUnavailable,
     LuciusError,
     OrchestrationUnavailable,
@@ -19,6 +20,7 @@ _DEPENDENCIES: tuple[tuple[type[LuciusError], str], ...] = (
     (BusUnavailable, "bus"),
     (OrchestrationUnavailable, "orchestration"),
     (ConfigurationUnavailable, "configuration"),
+    (KeysUnavailable, "issuer"),
 )
 
 

@@ -54,6 +54,8 @@ LINES: tuple[Line, ...] = (
     Line("DEPENDENCY_UNAVAILABLE", _W, "A request was answered 503"),
     Line("DEPENDENCY_DOWN", _W, "Readiness: a dependency stopped answering"),
     Line("DEPENDENCY_BACK", _I, "Readiness: it answers again"),
+    Line("TOKEN_REFUSED", _I, "A request was answered 401; `reason` says why"),
+    Line("KEYS_UNAVAILABLE", _W, "The issuer's keys could not be fetched; the last ones stay good for a day"),
     Line("CONFIGURATION_READ", _W, "App Configuration holds something that cannot be used"),
     Line("CONFIGURATION_UNAVAILABLE", _W, "App Configuration does not answer; the last known good rules"),
 )

@@ -143,7 +143,7 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{fault}",
         ("dependency",),
-        "Calls that `ledger`, `bus`, `orchestration` or `configuration` did not answer",
+        "Calls that `ledger`, `bus`, `orchestration`, `configuration` or `issuer` did not answer",
         "ours",
     ),
     Metric(

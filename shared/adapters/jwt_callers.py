@@ -1,0 +1,101 @@
+"""`LUCIUS_AUTH_MODE=jwt`: callers by bearer tokens (RFC 6750, RFC 9068), checked here and not by a gate before us.
+
+No header but `Authorization` says who calls: `X-MS-CLIENT-PRINCIPAL` can be forged wherever the platform's own
+authentication is off.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import jwt
+from jwt.exceptions import (
+    DecodeError,
+    ExpiredSignatureError,
+    ImmatureSignatureError,
+    InvalidAudienceError,
+    InvalidIssuerError,
+    InvalidSignatureError,
+    PyJWTError,
+)
+
+from shared import telemetry
+from shared.adapters.jwt_keys import ALGORITHM, JwtKeys
+from shared.core.access import Caller, caller_of
+from shared.errors import Refusal
+
+#: clocks of issuers and of ours differ by this at most
+LEEWAY_S = 60
+#: far above any token; what is longer is not looked at
+_MAX_TOKEN = 16 * 1024
+_MAX_KID = 256
+#: RFC 6750 2.1
+_BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE)
+
+_WHY: Sequence[tuple[type[PyJWTError], str]] = (
+    (ExpiredSignatureError, "the token has expired"),
+    (ImmatureSignatureError, "the token is not valid yet"),
+    (InvalidAudienceError, "the token is for another audience"),
+    (InvalidIssuerError, "the token is of another issuer"),
+    # before DecodeError, which it is one of
+    (InvalidSignatureError, "the token's signature is wrong"),
+    (DecodeError, "the token cannot be read"),
+)
+
+
+class JwtCallers:
+    """See `shared.ports.Callers`."""
+
+    def __init__(
+        self,
+        keys: JwtKeys,
+        *,
+        issuer: str,
+        audiences: Sequence[str],
+        tenant_claim: str,
+        all_tenants_role: str,
+    ) -> None:
+        self._keys = keys
+        self._issuer = issuer
+        self._audiences = list(audiences)
+        self._tenant_claim = tenant_claim
+        self._all_tenants_role = all_tenants_role
+
+    async def caller(self, authorization: str | None) -> Caller:
+        """Raises Refusal (401, 403) and KeysUnavailable."""
+        if not authorization:
+            # RFC 6750 3.1: without a token, no error code
+            raise _unauthorised("TOKEN_MISSING", "send Authorization: Bearer with a token", "")
+        if (match := _BEARER.fullmatch(authorization)) is None or len(match[1]) > _MAX_TOKEN:
+            raise _invalid("the Authorization header holds no bearer token")
+        token = match[1]
+        try:
+            header = jwt.get_unverified_header(token)
+            kid = header.get("kid")
+            if header.get("alg") != ALGORITHM or not isinstance(kid, str) or len(kid) > _MAX_KID:
+                raise _invalid(f"the token must be signed by {ALGORITHM} and name its key")
+            key = await self._keys.key(kid)
+            if key is None:
+                raise _invalid("the token's key is none of the issuer's")
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=[ALGORITHM],
+                audience=self._audiences,
+                issuer=self._issuer,
+                leeway=LEEWAY_S,
+                options={"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True},
+            )
+        except (PyJWTError, ValueError, RecursionError) as wrong:
+            raise _invalid(next((why for kind, why in _WHY if isinstance(wrong, kind)), "the token is wrong")) from None
+        return caller_of(claims, tenant_claim=self._tenant_claim, all_tenants_role=self._all_tenants_role)
+
+
+def _invalid(why: str) -> Refusal:
+    telemetry.info("TOKEN_REFUSED", reason=why)
+    return _unauthorised("TOKEN_INVALID", why, f', error="invalid_token", error_description="{why}"')
+
+
+def _unauthorised(code: str, detail: str, parameters: str) -> Refusal:
+    return Refusal(401, code, detail, headers={"WWW-Authenticate": f'Bearer realm="lucius"{parameters}'})

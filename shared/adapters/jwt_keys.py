@@ -1,0 +1,117 @@
+"""The issuer's public keys (RFC 7517): fetched when first needed, kept, fetched again when the issuer has new ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+from jwt import PyJWK
+from jwt.exceptions import PyJWTError
+
+from shared import telemetry
+from shared.errors import KeysUnavailable
+
+#: issuers rotate over days; a withdrawn key is good for so long here
+REFRESH_S = 3600.0
+#: while the issuer does not answer, its last keys are good for so long
+STALE_S = 24 * 3600.0
+#: between two fetches, whoever asks for whatever key: a flood of made-up key ids costs the issuer nothing
+COOLDOWN_S = 30.0
+#: the same while there is no key at all
+RETRY_S = 5.0
+_FETCH_TIMEOUT_S = 5.0
+_MAX_BYTES = 256 * 1024
+#: the one algorithm that is taken: the token does not choose
+ALGORITHM = "RS256"
+
+#: seconds, from any beginning, that only grow
+Monotonic = Callable[[], float]
+
+
+class JwtKeys:
+    """By key id. Many may ask at once: one fetches, the others wait for it."""
+
+    def __init__(self, url: str, monotonic: Monotonic) -> None:
+        self._url = url
+        self._monotonic = monotonic
+        self._keys: dict[str, PyJWK] = {}
+        self._fetched_at: float | None = None
+        self._tried_at: float | None = None
+        self._lock = asyncio.Lock()
+
+    async def key(self, kid: str) -> PyJWK | None:
+        """None: the issuer has no such key. Raises KeysUnavailable where that cannot be told."""
+        if kid in self._keys and self._age() < REFRESH_S:
+            return self._keys[kid]
+        async with self._lock:
+            if (kid not in self._keys or self._age() >= REFRESH_S) and self._may_try():
+                await self._fetch()
+        if self._age() >= STALE_S:
+            raise KeysUnavailable
+        found = self._keys.get(kid)
+        if found is None and self._fetched_at != self._tried_at:
+            # it may be a new one: the last fetch failed
+            raise KeysUnavailable
+        return found
+
+    def _age(self) -> float:
+        return float("inf") if self._fetched_at is None else self._monotonic() - self._fetched_at
+
+    def _may_try(self) -> bool:
+        pause_s = COOLDOWN_S if self._keys else RETRY_S
+        return self._tried_at is None or self._monotonic() - self._tried_at >= pause_s
+
+    async def _fetch(self) -> None:
+        self._tried_at = self._monotonic()
+        try:
+            self._keys = _signing_keys(await self._download())
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            telemetry.warn("KEYS_UNAVAILABLE", reason=f"{type(error).__name__}: {error}")
+        else:
+            self._fetched_at = self._tried_at
+
+    async def _download(self) -> bytes:
+        timeout = aiohttp.ClientTimeout(total=_FETCH_TIMEOUT_S)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(self._url, allow_redirects=False) as answer,
+        ):
+            if answer.status != 200:
+                raise ValueError(f"status {answer.status}")
+            body = b""
+            async for part in answer.content.iter_any():
+                body += part
+                if len(body) > _MAX_BYTES:
+                    raise ValueError(f"more than {_MAX_BYTES} bytes")
+            return body
+
+
+def _signing_keys(body: bytes) -> dict[str, PyJWK]:
+    """Those that may sign tokens, by id; others are left out. Raises ValueError where there is none."""
+    try:
+        document = json.loads(body)
+        listed = document["keys"] if isinstance(document, dict) else []
+    except (KeyError, RecursionError):
+        listed = []
+    found = {}
+    for each in listed if isinstance(listed, list) else []:
+        if isinstance(each, dict) and _signs(each):
+            try:
+                found[each["kid"]] = PyJWK.from_dict(each, algorithm=ALGORITHM)
+            except (PyJWTError, ValueError, TypeError):
+                continue  # one that the library cannot read is no key of ours
+    if not found:
+        raise ValueError("there is no signing key in it")
+    return found
+
+
+def _signs(key: dict[str, Any]) -> bool:
+    return (
+        key.get("kty") == "RSA"
+        and isinstance(key.get("kid"), str)
+        and key.get("use", "sig") == "sig"
+        and key.get("alg", ALGORITHM) == ALGORITHM
+    )
