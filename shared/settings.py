@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from shared import build
 from shared.core.plan import Defaults
 from shared.errors import SettingsError
 from shared.settings_table import SETTINGS
@@ -73,6 +74,9 @@ class Settings:
     public_url: str | None
     #: (key id, secret): the first signs callback tokens, all verify; empty: no callbacks
     callback_keys: tuple[tuple[str, bytes], ...] = field(repr=False)
+
+    #: the commit that whoever packaged the app wrote down
+    build_commit: str | None
 
     auth_mode: str
     #: these three are there with `jwt`
@@ -150,6 +154,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         appconfig_refresh_s=read.number("LUCIUS_APPCONFIG_REFRESH_SECONDS"),
         public_url=read.url("LUCIUS_PUBLIC_URL"),
         callback_keys=read.keys("LUCIUS_CALLBACK_KEYS"),
+        build_commit=build.commit(environ, ROOT),
         auth_mode=auth_mode,
         auth_issuer=read.name("LUCIUS_AUTH_ISSUER"),
         auth_audiences=tuple(filter(None, (each.strip() for each in read.name("LUCIUS_AUTH_AUDIENCE").split(",")))),

@@ -62,6 +62,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("LUCIUS_APPCONFIG_ENDPOINT", "", "Endpoint of that store, for managed identity"),
     Setting("LUCIUS_APPCONFIG_REFRESH_SECONDS", "30", "Seconds between two looks at that store"),
+    Setting("LUCIUS_BUILD_COMMIT", "", "The commit that health tells of; default: the file `BUILD_COMMIT` of the app"),
     Setting("LUCIUS_TOPOLOGY_PATH", "", "Bus topology; default: `infra/bicep/topology.json` of the app"),
     Setting("LUCIUS_PUBLIC_URL", "", "The app's own address as services see it; with keys, directives name callbacks"),
     Setting(

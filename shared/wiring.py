@@ -13,6 +13,7 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.identity.aio import DefaultAzureCredential
 
 from shared.adapters.app_configuration import AppConfigurationStore
+from shared.adapters.blob_probe import BlobProbe
 from shared.adapters.blob_texts import ARCHIVE, CONTAINER, BlobTexts
 from shared.adapters.jwt_callers import JwtCallers
 from shared.adapters.jwt_keys import JwtKeys
@@ -54,6 +55,7 @@ class Wiring:
         self._packaged = Configured(load_registry(settings.protocols_path, settings.topology_path))
         self._context: Context | None = None
         self._catalogue: Catalogue | None = None
+        self._blob_probe: BlobProbe | None = None
         self._callers = _callers(settings)
 
     def context(self) -> Context:
@@ -93,6 +95,23 @@ class Wiring:
     def callers(self) -> Callers:
         """Who tells whom a request comes from."""
         return self._callers
+
+    def sweep_marks(self) -> SweepMarks:
+        """Where the sweeper leaves its mark."""
+        marks = self.context().sweep_marks
+        assert marks is not None
+        return marks
+
+    def blob_probe(self) -> BlobProbe | None:
+        """None: no blobs are used. Must be called on the loop that the functions run on."""
+        settings = self.settings
+        if self._blob_probe is None and settings.storage_backend != "memory":
+            self._blob_probe = BlobProbe.connect(
+                connection=settings.blob_connection,
+                endpoint=settings.blob_endpoint,
+                credential=_credential(settings.blob_connection),
+            )
+        return self._blob_probe
 
     def _build(self) -> Context:
         settings = self.settings

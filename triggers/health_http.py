@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from typing import Any
+
 import azure.durable_functions as df
 import azure.functions as func
 
+from orchestrations import names
+from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.build import build_view
 from shared.contracts.answers.health import Live, Ready
 from shared.core.access import Caller
-from shared.wiring import Wiring
+from shared.errors import Refusal
+from shared.operations.readiness import Check, Dependency, Readiness, sweeper_late
+from shared.ports import SweepMark
+from shared.wiring import SystemClock, Wiring
 from triggers.problems import answer
 from triggers.routes import Route, add
 
@@ -27,30 +36,72 @@ READY = Route(
     scope=None,
     tag="health",
     summary="Whether what it needs answers too",
+    description="503 names what does not answer, and since when.",
     answers={200: Ready},
+    refusals=((503, "NOT_READY"),),
 )
 ROUTES = (LIVE, READY)
 
+#: no instance has this id; asking for it shows that the engine answers
+_NOBODY = "health"
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Live: this process answers. Ready: the ledger answers too; a 503 problem says what does not."""
+    """Live: this process answers. Ready: tables, blobs, bus and durable engine answer it."""
     bp = df.Blueprint()
+    readiness = Readiness(SystemClock())
 
     async def health_live(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        return answer(req, {"status": "live"})
+        return answer(req, {"status": "live", "build": build_view(wiring.settings.build_commit)})
 
-    async def health_ready(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        await wiring.context().index.tenants()
-        await wiring.fresh_context()
+    async def health_ready(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
+        context = await wiring.fresh_context()
+        checks: dict[str, Check] = {
+            "tables": wiring.sweep_marks().read,
+            "servicebus": lambda: context.lanes.reply_waits(0, before=_LONG_AGO),
+            "durable": lambda: DurableOrchestrations(client, names.JOB).state(_NOBODY),
+        }
+        if (probe := wiring.blob_probe()) is not None:
+            checks["blob"] = probe.check
+        found = await readiness.look(checks)
+        told = {each.name: _told(each) for each in found}
+        down = [each for each in found if each.fault is not None]
+        if down:
+            detail = "; ".join(f"{each.name} is down since {_instant(each.since)}: {each.fault}" for each in down)
+            raise Refusal(503, "NOT_READY", detail, headers={"Retry-After": "5"}, dependencies=told)
+        versions = {protocol.definition.request_type: protocol.definition.version for protocol in context.registry}
         return answer(
             req,
             {
                 "status": "ready",
                 "ledger": wiring.settings.storage_backend,
-                "protocols": wiring.catalogue().state(),
+                "protocols": {**wiring.catalogue().state(), "versions": versions},
+                "build": build_view(wiring.settings.build_commit),
+                "dependencies": told,
+                "sweeper": _sweeper(await wiring.sweep_marks().read(), context.clock.now()),
             },
         )
 
     add(bp, LIVE, health_live, wiring)
-    add(bp, READY, health_ready, wiring)
+    add(bp, READY, health_ready, wiring, client=True)
     return bp
+
+
+def _told(dependency: Dependency) -> dict[str, Any]:
+    told = {"status": "ok" if dependency.fault is None else "down", "since": _instant(dependency.since)}
+    return told if dependency.fault is None else {**told, "reason": dependency.fault}
+
+
+def _sweeper(mark: SweepMark | None, now: datetime) -> dict[str, Any]:
+    return {
+        "last_pass_at": _instant(mark.ended_at) if mark is not None else None,
+        "looked_at": mark.looked_at if mark is not None else None,
+        "actions": mark.actions if mark is not None else None,
+        "more": mark.more if mark is not None else None,
+        "late": sweeper_late(mark, now),
+    }
+
+
+def _instant(instant: datetime) -> str:
+    return instant.isoformat().replace("+00:00", "Z")

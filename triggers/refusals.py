@@ -27,6 +27,7 @@ MEANINGS: dict[str, str] = {
     "LIMIT_REACHED": "So many jobs are active already; `limit` names the setting. Come again after `Retry-After`.",
     "NOT_JSON": "The body is not JSON, not strict enough JSON (duplicate keys, NaN, lone surrogates, nesting past 64), "
     "or not declared as JSON (415).",
+    "NOT_READY": "Something that the app needs does not answer; `dependencies` says what, and since when.",
     "NOT_STORABLE": "The ledger cannot hold a value of the request.",
     "NOT_YOUR_ATTEMPT": "The body names another job, step, attempt or lease than the token.",
     "PROTOCOL_NOT_FOUND": "There is no such protocol.",

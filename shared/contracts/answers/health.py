@@ -7,10 +7,21 @@ from typing import Literal
 from shared.contracts.answers.answer import Answer, Instant
 
 
+class Build(Answer):
+    """Which build serves."""
+
+    version: str
+    commit: str | None
+    """As whoever packaged the app wrote it down; null: nobody did."""
+    envelope: str
+    """Versions of the envelope that it takes."""
+
+
 class Live(Answer):
     """This process answers."""
 
     status: Literal["live"]
+    build: Build
 
 
 class ProtocolSource(Answer):
@@ -21,6 +32,31 @@ class ProtocolSource(Answer):
     """When the store was last read; null: never yet."""
     problems: list[str] | None = None
     """What is wrong there; what was good before still rules."""
+    versions: dict[str, int]
+    """The version that a new job gets, by request type."""
+
+
+class DependencyState(Answer):
+    """One thing that the app needs, as this process sees it."""
+
+    status: Literal["ok", "down"]
+    since: Instant
+    """Since when it is so."""
+    reason: str | None = None
+    """Why it is down."""
+
+
+class SweeperState(Answer):
+    """The last pass of the sweeper, wherever it ran."""
+
+    last_pass_at: Instant | None
+    """null: none yet."""
+    looked_at: int | None
+    actions: int | None
+    more: bool | None
+    """A bound was reached."""
+    late: bool
+    """The last pass was over five minutes ago; jobs go on, but what is lost is not found."""
 
 
 class Ready(Answer):
@@ -29,3 +65,7 @@ class Ready(Answer):
     status: Literal["ready"]
     ledger: Literal["tables", "memory"]
     protocols: ProtocolSource
+    build: Build
+    dependencies: dict[str, DependencyState]
+    """`tables`, `blob`, `servicebus`, `durable`."""
+    sweeper: SweeperState

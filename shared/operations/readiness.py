@@ -1,0 +1,79 @@
+"""Whether what the app needs answers, and since when (FEATURES J5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.errors import LuciusError
+from shared.ports import Clock, SweepMark
+
+Check = Callable[[], Awaitable[object]]
+
+#: of one check; a probe of the platform waits longer, and a lane's first link takes half a second
+CHECK_TIMEOUT_S = 5.0
+#: between two looks; whoever asks in between gets the last answer
+LOOK_AGAIN = timedelta(seconds=5)
+#: the sweeper comes every minute
+SWEEPER_LATE_AFTER = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """What one check found; `since` is when this process first found it so."""
+
+    name: str
+    fault: str | None
+    since: datetime
+
+
+class Readiness:
+    """One process's view of its dependencies, each asked beside the others and for a bounded time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: dict[str, Dependency] = {}
+        self._looked_at: datetime | None = None
+        self._looking = asyncio.Lock()
+
+    async def look(self, checks: Mapping[str, Check]) -> list[Dependency]:
+        """In the order of `checks`. Never raises: what a check raises is what is told of it."""
+        async with self._looking:
+            now = self._clock.now()
+            if self._looked_at is None or now - self._looked_at >= LOOK_AGAIN:
+                found = await asyncio.gather(*(_fault(check) for check in checks.values()))
+                self._looked_at = self._clock.now()
+                for name, fault in zip(checks, found, strict=True):
+                    self._note(name, fault, self._looked_at)
+        return [self._known[name] for name in checks]
+
+    def _note(self, name: str, fault: str | None, now: datetime) -> None:
+        before = self._known.get(name)
+        changed = before is None or (before.fault is None) is not (fault is None)
+        since = now if before is None or changed else before.since
+        self._known[name] = Dependency(name, fault, since)
+        if fault is not None and changed:
+            telemetry.warn("DEPENDENCY_DOWN", dependency=name, reason=fault)
+        elif changed and before is not None:
+            telemetry.info("DEPENDENCY_BACK", dependency=name, down_s=(now - before.since).total_seconds())
+
+
+def sweeper_late(mark: SweepMark | None, now: datetime) -> bool:
+    """A pass was made and none since; where there was none yet, the app is new."""
+    return mark is not None and now - mark.ended_at > SWEEPER_LATE_AFTER
+
+
+async def _fault(check: Check) -> str | None:
+    try:
+        await asyncio.wait_for(check(), CHECK_TIMEOUT_S)
+    except TimeoutError:
+        return f"no answer within {CHECK_TIMEOUT_S:g} s"
+    except LuciusError as error:
+        return str(error)
+    except Exception as error:
+        # whatever it is, it is the dependency's: the text of a stranger's error is not repeated
+        return type(error).__name__
+    return None
