@@ -24,6 +24,10 @@ def _rule(name: str, **correlation: Any) -> dict[str, Any]:
     return {"Name": name, "Properties": {"FilterType": "Correlation", "CorrelationFilter": correlation}}
 
 
+def _sql_rule(name: str, expression: str) -> dict[str, Any]:
+    return {"Name": name, "Properties": {"FilterType": "Sql", "SqlFilter": {"SqlExpression": expression}}}
+
+
 def configuration() -> dict[str, Any]:
     """A pool of plain queues and some of each special kind."""
     queues = [_queue(f"plain-{i}") for i in range(_POOL)]
@@ -35,6 +39,12 @@ def configuration() -> dict[str, Any]:
     ]
     queues += [_queue(f"sessions-{i}", RequiresSession=True) for i in range(_POOL)]
     queues += [_queue(f"short-sessions-{i}", RequiresSession=True, LockDuration="PT2S") for i in range(_POOL)]
+    queues += [
+        _queue("chain-first", ForwardTo="chain-last"),
+        _queue("chain-last", ForwardDeadLetteredMessagesTo="chain-graves"),
+        _queue("chain-graves"),
+        _queue("chain-astray", ForwardTo="sessions-0"),
+    ]
     topics = [
         {
             "Name": "steps",
@@ -49,6 +59,8 @@ def configuration() -> dict[str, Any]:
             ],
         }
     ]
+    judged = {"Name": "by-quotient", "Rules": [_sql_rule("a", "n / zero = 1")]}
+    topics.append({"Name": "judged", "Properties": {}, "Subscriptions": [judged]})
     return {"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Queues": queues, "Topics": topics}]}}
 
 

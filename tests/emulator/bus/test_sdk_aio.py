@@ -9,8 +9,13 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
-from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
+from azure.servicebus import (
+    ServiceBusMessage,
+    ServiceBusReceivedMessage,
+    ServiceBusReceiveMode,
+    ServiceBusSubQueue,
+)
+from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
 
 from tests.emulator.bus.process import Bus, start_bus
 
@@ -48,6 +53,39 @@ async def test_the_life_of_messages(client: ServiceBusClient, short_lock_queue: 
     ) as dead:
         [two] = await dead.receive_messages(max_wait_time=WAIT_S)
         assert (str(two), two.dead_letter_reason) == ("two", "because")
+
+
+async def test_forwarding_and_what_is_dead_lettered_on_the_way(client: ServiceBusClient) -> None:
+    """A message goes on to the next queue, its dead letter to another; where it cannot go or no rule can judge it, it
+    is a dead letter with the reason."""
+    mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+
+    async def send(sender: ServiceBusSender, message: ServiceBusMessage) -> None:
+        async with sender:
+            await sender.send_messages(message)
+
+    async def take(receiver: ServiceBusReceiver) -> ServiceBusReceivedMessage:
+        async with receiver:
+            [message] = await receiver.receive_messages(max_wait_time=WAIT_S)
+            return message
+
+    await asyncio.gather(
+        send(client.get_queue_sender("chain-first"), ServiceBusMessage("x")),
+        send(client.get_queue_sender("chain-astray"), ServiceBusMessage("no session id")),
+        send(client.get_topic_sender("judged"), ServiceBusMessage("y", application_properties={"n": 1, "zero": 0})),
+    )
+    async with client.get_queue_receiver("chain-last") as last:
+        [message] = await last.receive_messages(max_wait_time=WAIT_S)
+        await last.dead_letter_message(message, reason="why")
+    transfer = ServiceBusSubQueue.TRANSFER_DEAD_LETTER
+    grave, astray, unfit = await asyncio.gather(
+        take(client.get_queue_receiver("chain-graves", receive_mode=mode)),
+        take(client.get_queue_receiver("chain-astray", sub_queue=transfer, receive_mode=mode)),
+        take(client.get_subscription_receiver("judged", "by-quotient", sub_queue="deadletter", receive_mode=mode)),
+    )
+    assert (str(grave), grave.dead_letter_reason, grave.dead_letter_source) == ("x", "why", "chain-last")
+    assert "SessionId was not set" in (astray.dead_letter_error_description or "")
+    assert (str(unfit), unfit.dead_letter_reason) == ("y", "FilterEvaluationException")
 
 
 async def test_competing_consumers(client: ServiceBusClient, queue: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,14 +28,22 @@ def node_modules() -> None:
 @pytest.fixture
 def js_bus(tmp_path: Path) -> Iterator[Bus]:
     config = tmp_path / "Config.json"
-    config.write_text(
-        '{"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Topics": [], "Queues": ['
-        '{"Name": "js-sessions", "Properties": {"RequiresSession": true}}]}]}}'
-    )
+    special: dict[str, dict[str, Any]] = {
+        "sessions": {"RequiresSession": True},
+        "expiring": {"DefaultMessageTimeToLive": "PT0.2S", "DeadLetteringOnMessageExpiration": True},
+        "deduplicating": {"RequiresDuplicateDetection": True},
+        "first": {"ForwardTo": "js-last"},
+        "last": {"ForwardDeadLetteredMessagesTo": "js-graves"},
+        "graves": {},
+        "astray": {"ForwardTo": "js-sessions"},
+    }
+    entries = [{"Name": f"js-{name}", "Properties": properties} for name, properties in special.items()]
+    namespace = {"Name": "sbemulatorns", "Topics": [], "Queues": entries}
+    config.write_text(json.dumps({"UserConfig": {"Namespaces": [namespace]}}))
     queues = [argument for name in ("life", "batch", "pump", "ws") for argument in ("--queue", f"js-{name}")]
     bus = start_bus(
         *("--config", config, *queues, "--topic", "js-topic/js-sub"),
-        *("--tls", "--data", tmp_path, "--sas-key", "SAS_KEY_VALUE"),
+        *("--tls", "--data", tmp_path, "--sas-key", "SAS_KEY_VALUE", "--max-entity-bytes", "1000000"),
     )
     yield bus
     assert bus.stop() == 0

@@ -79,6 +79,51 @@ test("batches, peek, defer, schedule and cancel", async () => {
   await Promise.all([sender.close(), receiver.close()]);
 });
 
+test("time to live, duplicate detection, forwarding and its dead letters", async () => {
+  const send = async (queue, ...messages) => {
+    const sender = client.createSender(queue);
+    await sender.sendMessages(messages);
+    await sender.close();
+  };
+  const take = async (queue, options = {}, count = 1) => {
+    const receiver = client.createReceiver(queue, { receiveMode: "receiveAndDelete", ...options });
+    const messages = await receiveAll(receiver, count);
+    assert.deepEqual(await receiver.peekMessages(1), []);
+    await receiver.close();
+    return messages;
+  };
+  await send("js-expiring", { body: "x" }, { body: "y", timeToLive: 50 });
+  const expired = await take("js-expiring", { subQueueType: "deadLetter" }, 2);
+  assert.deepEqual(expired.map((m) => [m.body, m.deadLetterReason]).sort(), [["x", "TTLExpiredException"], ["y", "TTLExpiredException"]]);
+  await send("js-deduplicating", ...["a", "b", "a"].map((messageId) => ({ body: messageId, messageId })));
+  assert.deepEqual((await take("js-deduplicating", {}, 2)).map((m) => m.body), ["a", "b"]);
+  await send("js-first", { body: "on its way" });
+  const last = client.createReceiver("js-last");
+  const [forwarded] = await receiveAll(last, 1);
+  assert.equal(forwarded.body, "on its way");
+  await last.deadLetterMessage(forwarded, { deadLetterReason: "why" });
+  await last.close();
+  const [grave] = await take("js-graves");
+  assert.deepEqual([grave.body, grave.deadLetterReason, grave.deadLetterSource], ["on its way", "why", "js-last"]);
+  await assert.rejects(take("js-first"), /forwards its messages/);
+  await send("js-astray", { body: "no session id" });
+  const [astray] = await take("js-astray", { subQueueType: "transferDeadLetter" });
+  assert.match(astray.deadLetterErrorDescription, /SessionId was not set/);
+});
+
+test("a full entity refuses until it is read", async () => {
+  const impatient = new ServiceBusClient(connection, { retryOptions: { maxRetries: 0 } });
+  const sender = impatient.createSender("js-life");
+  const body = Buffer.alloc(240000);
+  for (let i = 0; i < 4; i++) await sender.sendMessages({ body });
+  await assert.rejects(sender.sendMessages({ body }), { code: "QuotaExceeded" });
+  const receiver = client.createReceiver("js-life", { receiveMode: "receiveAndDelete" });
+  await receiveAll(receiver, 4);
+  await sender.sendMessages({ body });
+  await receiveAll(receiver, 1);
+  await Promise.all([impatient.close(), receiver.close()]);
+});
+
 test("subscribe pumps messages", async () => {
   const sender = client.createSender("js-pump");
   const receiver = client.createReceiver("js-pump");
