@@ -7,6 +7,8 @@ from pathlib import Path
 _HOST_JSON = '{"version": "2.0", "extensions": {"http": {"routePrefix": ""}, "serviceBus": {"maxConcurrentCalls": 16}}}'
 
 _CODE = '''
+from datetime import timedelta
+
 import azure.durable_functions as df
 import azure.functions as func
 
@@ -34,6 +36,16 @@ def job(context: df.DurableOrchestrationContext):
     for step in range(context.get_input()):
         yield context.call_activity("send", step)
         yield context.wait_for_external_event(f"done:{step}")
+    return "done"
+
+
+@app.orchestration_trigger(context_name="context")
+def patient(context: df.DurableOrchestrationContext):
+    """Waits for an event or a day, whichever is first."""
+    timer = context.create_timer(context.current_utc_datetime + timedelta(days=1))
+    event = context.wait_for_external_event("go")
+    yield context.task_any([event, timer])
+    timer.cancel()
     return "done"
 '''
 

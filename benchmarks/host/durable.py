@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -15,6 +16,9 @@ from emulator.durable.engine import Engine
 from emulator.durable.runner import Runner
 from emulator.host import app_side
 from emulator.host.server import Server
+
+#: OrchestratorStarted, TaskCompleted or EventRaised, OrchestratorCompleted twice, and one TaskScheduled.
+_EVENTS_A_STEP = 7
 
 
 class Measured:
@@ -58,8 +62,53 @@ async def _start(app: Path, data: Path) -> tuple[Server, Engine, Measured]:
 
 
 async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, Any]:
-    """Each instance's next event comes when it waits for it, as a service's reply would."""
+    """Instances that all begin at once and take so many steps."""
     server, engine, measured = await _start(app, data)
+    client = Client(engine)
+    for number in range(instances):
+        client.start("job", str(number), json.dumps(json.dumps(steps)))
+    return await _measure(server, engine, measured, instances, instances * steps)
+
+
+async def grown(app: Path, data: Path, instances: int, events: int) -> dict[str, Any]:
+    """Instances whose histories are that long already take their last steps.
+
+    One is grown by its code; the others are copies of its rows under other ids.
+    """
+    before, rest = (events - 4) // _EVENTS_A_STEP, 4
+    server, engine, _ = await _start(app, data)
+    client = Client(engine)
+    client.start("job", "0", json.dumps(json.dumps(before + rest)))
+    for step in range(before):
+        await _come_to_rest(engine)
+        client.raise_event("0", f"done:{step}", "null")
+    await _come_to_rest(engine)
+    await server.stop()
+    db = sqlite3.connect(data / "host.sqlite3")
+    for number in range(1, instances):
+        for table in ("instances", "history"):
+            columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})") if row[1] != "instance_id"]
+            names = ", ".join(columns)
+            db.execute(
+                f"INSERT INTO {table} (instance_id, {names}) SELECT ?, {names} FROM {table} WHERE instance_id = '0'",
+                (str(number),),
+            )
+    db.commit()
+    db.close()
+    server, engine, measured = await _start(app, data)
+    client = Client(engine)
+    for number in range(instances):
+        client.raise_event(str(number), f"done:{before}", "null")
+    return await _measure(server, engine, measured, instances, instances * rest)
+
+
+async def _come_to_rest(engine: Engine) -> None:
+    while not engine.idle:  # noqa: ASYNC110  # nothing tells when an engine comes to rest
+        await asyncio.sleep(0.001)
+
+
+async def _measure(server: Server, engine: Engine, measured: Measured, instances: int, steps: int) -> dict[str, Any]:
+    """Until all have ended. Each one's next event comes when it waits for it, as a service's reply would."""
     client = Client(engine)
     began, cpu = time.perf_counter(), time.process_time()
     done = asyncio.Event()
@@ -70,8 +119,7 @@ async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, An
         nonlocal ended
         finish(episode, reply)
         one = episode.instance.instance_id
-        if reply.done:
-            ended += 1
+        ended += reply.done
         for waiting in engine.reports.waiting_for(one):
             if waiting.startswith("event "):
                 client.raise_event(one, waiting.removeprefix("event "), "null")
@@ -79,8 +127,6 @@ async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, An
             done.set()
 
     engine.finish_episode = finish_and_reply  # type: ignore[method-assign]
-    for number in range(instances):
-        client.start("job", str(number), json.dumps(json.dumps(steps)))
     await done.wait()
     seconds = time.perf_counter() - began
     history = len(client.history(client.status("0")))
@@ -88,29 +134,24 @@ async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, An
     await server.stop()
     return {
         "episodes_s": measured.episodes / seconds,
-        "steps_s": instances * steps / seconds,
+        "steps_s": steps / seconds,
         "history": history,
         "sdk_share": measured.seconds / busy,
+        "sdk_ms": measured.seconds / measured.episodes * 1000,
     }
 
 
 async def wait(app: Path, data: Path, instances: int) -> dict[str, Any]:
-    """Instances that wait for an event: what they cost, and how soon a new host serves with them."""
+    """Leaves instances that wait, each for an event and a timer; what one costs in memory."""
     server, engine, _ = await _start(app, data)
     client = Client(engine)
     before = _resident()
     for number in range(instances):
-        client.start("job", str(number), json.dumps(json.dumps(1)))
-    while not engine.idle:  # noqa: ASYNC110  # nothing tells when an engine comes to rest
-        await asyncio.sleep(0.05)
+        client.start("patient", str(number), None)
+    await _come_to_rest(engine)
     each = (_resident() - before) / instances
     await server.stop()
-    began = time.perf_counter()
-    server = Server(app, data_dir=data, host="127.0.0.1", port=0)
-    await server.start()
-    seconds = time.perf_counter() - began
-    await server.stop()
-    return {"instances": instances, "recovery_s": seconds, "bytes_each": each}
+    return {"instances": instances, "bytes_each": each}
 
 
 def _resident() -> int:
@@ -124,5 +165,5 @@ if __name__ == "__main__":
     logging.disable(logging.WARNING)
     sys.setswitchinterval(0.001)
     _, app, data, mode, *numbers = sys.argv
-    work = {"run": run, "wait": wait}[mode]
+    work = {"run": run, "grown": grown, "wait": wait}[mode]
     print(json.dumps(asyncio.run(work(Path(app), Path(data), *map(int, numbers)))))

@@ -52,14 +52,14 @@ class Status(StrEnum):
 class Event:
     """One history event. `data` holds DurableTask's own field names (`Name`, `Input`, `TaskScheduledId`, ...).
 
-    `memo` is where a wire format keeps what it has made of the event, since it is sent in every episode.
+    `memo` is where the wire format keeps the text it has made of the event, since it is sent in every episode.
     """
 
     kind: Kind
     event_id: int
     at: str
     data: Mapping[str, Any]
-    memo: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    memo: list[str] = field(default_factory=list, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

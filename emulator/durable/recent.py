@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from .events import Event
 
-#: About 100 MB of events at most.
-MAX_EVENTS = 100_000
+#: About 150 MB of events at most.
+MAX_EVENTS = 200_000
 
 
 class RecentHistories:

@@ -36,8 +36,6 @@ OUT_OF_PROC_MARKER = "\n\n$OutOfProcData$:"
 _MAX_SHORT_TIMER = "6.00:00:00"
 _LONG_TIMER_LEG = "3.00:00:00"
 
-_MEMO = "sdk-1.7"
-
 
 class WireError(ValueError):
     """the orchestrator's answer is not what the SDK writes"""
@@ -75,10 +73,9 @@ def _input_text(stored: str | None) -> str | None:
 
 
 def _encode_played(event: Event) -> str:
-    text = event.memo.get(_MEMO)
-    if text is None:
-        text = event.memo[_MEMO] = _encode_event(event, True)
-    return text
+    if not event.memo:
+        event.memo.append(_encode_event(event, True))
+    return event.memo[0]
 
 
 def _encode_event(event: Event, played: bool) -> str:
