@@ -65,6 +65,11 @@ class RunningStack:
         return self._words["traces"]
 
     @property
+    def issuer(self) -> str:
+        """Only of a stack with `--auth`."""
+        return self._words["issuer"]
+
+    @property
     def ports(self) -> Ports:
         def port(url: str) -> int:
             return int(url.split("://", 1)[1].split("/")[0].rsplit(":", 1)[1])
@@ -130,7 +135,7 @@ def start(
 ) -> RunningStack:
     """Starts a stack on free ports and waits until it serves; what its logs end with is in the failure."""
     data.mkdir(parents=True, exist_ok=True)
-    free = [word for name in ("api", "bus", "admin", "azurite", "traces") for word in (f"--{name}-port", "0")]
+    free = [word for name in ("api", "bus", "admin", "azurite", "traces", "issuer") for word in (f"--{name}-port", "0")]
     with (data / "up.stderr").open("a") as stderr:
         process = subprocess.Popen(
             [

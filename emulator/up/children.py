@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from emulator.up.child import ChildSpec
+from emulator.up.environment import AUDIENCE
 from emulator.up.errors import UpError
 from emulator.up.ports import Ports
 
@@ -49,6 +50,11 @@ def bus(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
 def traces(ports: Ports, environment: Mapping[str, str]) -> ChildSpec:
     """Ends last, so that it hears what the others say at their end."""
     return _python("traces", 3, ("emulator", "traces", "--port", str(ports.traces)), environment)
+
+
+def issuer(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
+    options = ("--port", str(ports.issuer), "--data", str(data), "--audience", AUDIENCE)
+    return _python("issuer", 2, ("emulator", "issuer", *options), environment)
 
 
 def host(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:

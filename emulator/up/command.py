@@ -26,6 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     port("--admin-port", None, f"the bus's HTTP ({DEFAULTS.admin}; a free one where --bus-port is given)")
     port("--azurite-port", DEFAULTS.azurite, f"blob N, queue N+1, table N+2 ({DEFAULTS.azurite})")
     parser.add_argument("--traces", action="store_true", help="collect traces and metrics, and show them on a page")
+    parser.add_argument("--auth", action="store_true", help="take requests with tokens only, and issue them")
+    port("--issuer-port", DEFAULTS.issuer, f"that issuer ({DEFAULTS.issuer})")
     port("--traces-port", DEFAULTS.traces, f"that page, and OTLP ({DEFAULTS.traces})")
     parser.add_argument("--without-services", action="store_true", help="no OCR, EMBEDDING and SIS")
 

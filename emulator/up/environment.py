@@ -19,6 +19,9 @@ from emulator.up.ports import LOOPBACK, Ports
 ACCOUNT = "devstoreaccount1"
 _ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
+#: `aud` of the tokens of the stack's own issuer
+AUDIENCE = "api://lucius"
+
 _DEFAULTS = {
     "LUCIUS_STORAGE_BACKEND": "tables",
     "LUCIUS_AUTH_MODE": "none",
@@ -40,8 +43,18 @@ def addresses(ports: Ports) -> dict[str, str]:
         f"TableEndpoint={table_endpoint(ports)};"
     )
     telemetry = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{LOOPBACK}:{ports.traces}"} if ports.traces else {}
+    auth = {}
+    if ports.issuer:
+        issuer = issuer_url(ports)
+        auth = {
+            "LUCIUS_AUTH_MODE": "jwt",
+            "LUCIUS_AUTH_ISSUER": issuer,
+            "LUCIUS_AUTH_AUDIENCE": AUDIENCE,
+            "LUCIUS_AUTH_JWKS_URL": f"{issuer}/keys",
+        }
     return {
         **telemetry,
+        **auth,
         "AzureWebJobsStorage": storage,
         "LUCIUS_BLOB_CONNECTION": storage,
         "LUCIUS_TABLE_CONNECTION": storage,
@@ -50,6 +63,10 @@ def addresses(ports: Ports) -> dict[str, str]:
             "SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
         ),
     }
+
+
+def issuer_url(ports: Ports) -> str:
+    return f"http://{LOOPBACK}:{ports.issuer}"
 
 
 def blob_endpoint(ports: Ports) -> str:

@@ -28,6 +28,8 @@ class Ports:
     azurite: int
     #: 0: no collector of traces
     traces: int = 0
+    #: 0: no issuer of tokens, and none is asked for
+    issuer: int = 0
 
     @property
     def blob(self) -> int:
@@ -42,11 +44,12 @@ class Ports:
         return self.azurite + 2
 
 
-DEFAULTS = Ports(api=7071, bus=5672, admin=5300, azurite=10000, traces=4318)
+DEFAULTS = Ports(api=7071, bus=5672, admin=5300, azurite=10000, traces=4318, issuer=7080)
 
 
 def choose(args: argparse.Namespace) -> Ports:
-    """The ports of the options `api_port, bus_port, admin_port, azurite_port`, and with `traces` `traces_port`.
+    """The ports of the options `api_port, bus_port, admin_port, azurite_port`; with `traces` and `auth` also
+    `traces_port` and `issuer_port`.
 
     0 finds a free one; `admin_port` None is the default beside the default bus port, else a free one, so that
     a second stack needs no option for it. A port that is taken or named twice: `UpError` with the option.
@@ -55,15 +58,18 @@ def choose(args: argparse.Namespace) -> Ports:
     if admin_port is None:
         admin_port = DEFAULTS.admin if args.bus_port == DEFAULTS.bus else 0
     wanted = [
-        ("--api-port", args.api_port, 1),
-        ("--bus-port", args.bus_port, 1),
-        ("--admin-port", admin_port, 1),
-        ("--azurite-port", args.azurite_port, 3),
+        ("api", args.api_port, 1),
+        ("bus", args.bus_port, 1),
+        ("admin", admin_port, 1),
+        ("azurite", args.azurite_port, 3),
     ]
     if args.traces:
-        wanted.append(("--traces-port", args.traces_port, 1))
+        wanted.append(("traces", args.traces_port, 1))
+    if args.auth:
+        wanted.append(("issuer", args.issuer_port, 1))
     taken: dict[int, str] = {}
-    for option, first, count in wanted:
+    for name, first, count in wanted:
+        option = f"--{name}-port"
         for port in range(first, first + count) if first else ():
             if port > 65535:
                 raise UpError(f"{option} {first} leaves no room for {count} ports")
@@ -72,13 +78,13 @@ def choose(args: argparse.Namespace) -> Ports:
             if not _is_free(port):
                 raise UpError(f"port {port} is in use; name another by {option} (0 picks a free one)")
             taken[port] = option
-    chosen = []
-    for option, first, count in wanted:
+    chosen = {}
+    for name, first, count in wanted:
         if not first:
             first = find_free(count, avoid=taken.keys())
-            taken.update((port, option) for port in range(first, first + count))
-        chosen.append(first)
-    return Ports(*chosen)
+            taken.update((port, name) for port in range(first, first + count))
+        chosen[name] = first
+    return Ports(**chosen)
 
 
 def find_free(count: int = 1, avoid: Iterable[int] = ()) -> int:

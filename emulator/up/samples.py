@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator.up.children import ROOT
-from emulator.up.environment import blob_endpoint
+from emulator.up.environment import blob_endpoint, issuer_url
 from emulator.up.ports import DEFAULTS, LOOPBACK, Ports
 
 SAMPLES = ROOT / "samples"
@@ -19,6 +19,7 @@ SAMPLES = ROOT / "samples"
 DOCUMENTS = "documents"
 RESULTS = "results"
 PROTOCOL = "OCR_EMBEDDING_SIS"
+TENANT = "demo"
 
 
 def sample_paths() -> list[Path]:
@@ -39,6 +40,22 @@ async def upload_samples(connection: str) -> None:
             await blob.upload_blob(path.read_bytes(), overwrite=True)
 
 
+def invitation(ports: Ports, environment: Mapping[str, str]) -> str:
+    """How to begin, in commands to paste."""
+    first, second = first_commands(ports, environment)
+    token = ""
+    if ports.issuer:
+        token = (
+            "\nA token for tenant demo, good for an hour; `lucius login` takes one for the command line:\n\n"
+            f"TOKEN=$(curl -s {issuer_url(ports)}/token -d grant_type=client_credentials -d tenant={TENANT} "
+            '-d \'scope=orch:read orch:operate\' | sed \'s/.*"access_token": *"\\([^"]*\\)".*/\\1/\')\n'
+        )
+    return (
+        f"{token}\nA job for a sample that is uploaded already:\n\n{first}\n"
+        f"\nOr upload a file, submit it and watch:\n\n{second}\n"
+    )
+
+
 def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
     """A `curl` that submits a job for an uploaded sample; a `lucius submit` that uploads one itself."""
     path = sample_paths()[0]
@@ -46,7 +63,7 @@ def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
     api, blob = f"http://{LOOPBACK}:{ports.api}", blob_endpoint(ports)
     envelope: dict[str, Any] = {
         "schema_version": "1.0",
-        "tenant_id": "demo",
+        "tenant_id": TENANT,
         "request_type": PROTOCOL,
         "input_ref": {"uri": f"{blob}/{DOCUMENTS}/samples/{path.name}"},
         "output_ref": {"uri": f"{blob}/{RESULTS}"},
@@ -68,7 +85,9 @@ def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
     elsewhere = ""
     if ports.azurite != DEFAULTS.azurite:
         elsewhere = f"LUCIUS_BLOB_CONNECTION={shlex.quote(environment['LUCIUS_BLOB_CONNECTION'])} "
-    return [shlex.join(curl), elsewhere + shlex.join(lucius)]
+    # what the shell must fill in stands in quotes that let it
+    bearer = ' -H "Authorization: Bearer $TOKEN"' if ports.issuer else ""
+    return [shlex.join(curl) + bearer, elsewhere + shlex.join(lucius)]
 
 
 def _shown(path: Path) -> str:

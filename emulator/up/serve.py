@@ -14,7 +14,7 @@ from datetime import datetime
 from emulator.up import children, ports, samples
 from emulator.up.child import ChildSpec
 from emulator.up.data_dir import DataDir
-from emulator.up.environment import addresses, blob_endpoint, for_children, table_endpoint
+from emulator.up.environment import addresses, blob_endpoint, for_children, issuer_url, table_endpoint
 from emulator.up.ports import LOOPBACK, Ports
 from emulator.up.stack import Stack
 
@@ -51,8 +51,14 @@ def _waves(
 ) -> list[list[ChildSpec]]:
     services = () if without_services else children.SERVICES
     traces = [children.traces(chosen, environment)] if chosen.traces else []
+    issuer = [children.issuer(chosen, data.path, environment)] if chosen.issuer else []
     return [
-        [children.azurite(chosen, data.path, environment), children.bus(chosen, data.path, environment), *traces],
+        [
+            children.azurite(chosen, data.path, environment),
+            children.bus(chosen, data.path, environment),
+            *traces,
+            *issuer,
+        ],
         [
             children.host(chosen, data.path, environment),
             *(children.service(name, environment) for name in services),
@@ -95,20 +101,15 @@ class _Invitation:
         except Exception as error:  # the stack serves all the same
             log(f"the samples were not uploaded: {str(error).splitlines()[0]}")
         chosen = self._ports
+        issuer = f"issuer={issuer_url(chosen)} " if chosen.issuer else ""
         traces = f"traces=http://{LOOPBACK}:{chosen.traces} " if chosen.traces else ""
         ready = (
             f"ready http://{LOOPBACK}:{chosen.api} bus=sb://{LOOPBACK}:{chosen.bus} "
             f"admin=http://{LOOPBACK}:{chosen.admin} blob={blob_endpoint(chosen)} "
-            f"table={table_endpoint(chosen)} {traces}data={self._data.path}"
+            f"table={table_endpoint(chosen)} {issuer}{traces}data={self._data.path}"
         )
         print(ready, flush=True)
         if traces:
             log(f"each job's trace is on http://{LOOPBACK}:{chosen.traces}")
         if uploaded:
-            first, second = samples.first_commands(chosen, self._environment)
-            print(
-                f"\nA job for a sample that is uploaded already:\n\n{first}\n"
-                f"\nOr upload a file, submit it and watch:\n\n{second}\n",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(samples.invitation(chosen, self._environment), file=sys.stderr, flush=True)
