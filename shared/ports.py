@@ -87,6 +87,9 @@ class Active:
     #: when the sweeper looks at the job next; written by the sweeper alone
     check_at: datetime
     gated: bool = False
+    #: the event that its LIST row is as of
+    listed_seq: int = 0
+    etag: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,34 +111,18 @@ class Guard:
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A LIST row: one line of a tenant's list. `status` is as of `seq` and may lag behind JOB's."""
+    """A LIST row: one line of a tenant's list, as of event `seq`; of a living job at most a sweep behind JOB."""
 
     job_id: str
     tenant_id: str
     request_type: str
     status: str
+    current_step_id: str | None
     labels: dict[str, str]
     seq: int
     created_at: datetime
     #: opaque position of this row, for the next page
     cursor: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListFilter:
-    """Which LIST rows are wanted; what is None does not matter."""
-
-    #: as the row says, which of a living job is only that it lives
-    statuses: frozenset[str] | None = None
-    request_type: str | None = None
-    #: created at or after this instant
-    since: datetime | None = None
-    #: created before this instant
-    until: datetime | None = None
-
-
-#: every row
-ANY = ListFilter()
 
 
 class Index(Protocol):
@@ -172,6 +159,21 @@ class Index(Protocol):
     async def check_later(self, active: Active, check_at: datetime) -> None:
         """Moves the sweeper's next look; nothing happens if the row is gone. Raises LedgerUnavailable."""
 
+    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[Active]:
+        """Active jobs in the order of their ids, past the id `after`. Raises LedgerUnavailable."""
+
+    async def relist(self, active: Active, job: Job) -> None:
+        """Brings LIST to where a living job stands; nothing happens if the row moved since `active` was read.
+
+        Raises LedgerUnavailable.
+        """
+
+    async def read_relisted(self) -> tuple[str, str] | None:
+        """Where the last relisting stopped at its bound: tenant and job id. Raises LedgerUnavailable."""
+
+    async def write_relisted(self, position: tuple[str, str] | None) -> None:
+        """None: it came to the end. Raises LedgerUnavailable."""
+
     async def withdraw(self, active: Active) -> None:
         """CLAIM, ACTIVE and LIST of a job that never came to be, in one transaction; again is harmless.
 
@@ -193,8 +195,19 @@ class Index(Protocol):
     async def unlist(self, job: Job) -> None:
         """LIST goes; again is harmless. Raises LedgerUnavailable."""
 
-    async def list_jobs(self, tenant: str, *, after: str | None, limit: int, only: ListFilter = ANY) -> list[Listed]:
-        """A tenant's jobs, newest first. Raises LedgerUnavailable."""
+    async def list_jobs(
+        self,
+        tenant: str,
+        *,
+        after: str | None,
+        limit: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[Listed]:
+        """A tenant's jobs, newest first, created from `since` on and before `until`: one query of at most 1,000 rows.
+
+        No other filter: the store would look at any number of rows to fill a page. Raises LedgerUnavailable.
+        """
 
     async def tenants(self) -> list[str]:
         """Every tenant (normalised) that ever posted. Raises LedgerUnavailable."""

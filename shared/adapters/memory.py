@@ -14,7 +14,7 @@ from shared.core.job import Event, Job, Record
 from shared.core.keys import FIRST_CHECK, FIRST_CLEARING, ended_row, list_row
 from shared.core.rejections import day_of, row_of
 from shared.errors import AlreadyExists, Conflict, LimitReached
-from shared.ports import ANY, Active, Claim, DeadReply, Ended, Guard, Listed, ListFilter, RejectedMessage, Stored
+from shared.ports import Active, Claim, DeadReply, Ended, Guard, Listed, RejectedMessage, Stored
 
 
 class MemoryLedger:
@@ -74,6 +74,7 @@ class MemoryIndex:
         self._modes: dict[str, str] = {}
         self._ended: dict[str, Ended] = {}
         self._guard: Guard | None = None
+        self._relisted: tuple[str, str] | None = None
         self._etags = itertools.count(1)
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
@@ -104,6 +105,7 @@ class MemoryIndex:
             created_at=job.created_at,
             check_at=job.created_at + FIRST_CHECK,
             gated=job.gated,
+            listed_seq=job.event_seq,
         )
         self._modes[job.job_id] = job.mode
         row = list_row(job.created_at, job.job_id)
@@ -112,6 +114,7 @@ class MemoryIndex:
             tenant_id=job.tenant_id,
             request_type=job.request_type,
             status=job.status.value,
+            current_step_id=job.current_step_id,
             labels=dict(job.labels),
             seq=job.event_seq,
             created_at=job.created_at,
@@ -122,9 +125,7 @@ class MemoryIndex:
         if self._active.pop((job.tenant, job.job_id), None) is None:
             return
         self._count_down(job.tenant, gated=job.gated)
-        row = list_row(job.created_at, job.job_id)
-        listed = self._listed[job.tenant]
-        listed[row] = replace(listed[row], status=job.status.value, seq=job.event_seq)
+        self._list_anew(job)
         key = (job.tenant, job.idempotency_hash)
         self._claims[key] = replace(self._claims[key], expires_at=claim_expires_at, etag=str(next(self._etags)))
         self._put_ended(job.tenant, job.job_id, (job.completed_at or job.updated_at) + FIRST_CLEARING)
@@ -150,6 +151,11 @@ class MemoryIndex:
 
     async def unlist(self, job: Job) -> None:
         self._listed[job.tenant].pop(list_row(job.created_at, job.job_id), None)
+
+    def _list_anew(self, job: Job) -> None:
+        listed, row = self._listed[job.tenant], list_row(job.created_at, job.job_id)
+        step_id = job.current_step_id
+        listed[row] = replace(listed[row], status=job.status.value, current_step_id=step_id, seq=job.event_seq)
 
     def _count_down(self, tenant: str, *, gated: bool) -> None:
         if gated:
@@ -180,6 +186,22 @@ class MemoryIndex:
         if key in self._active:
             self._active[key] = replace(self._active[key], check_at=check_at)
 
+    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[Active]:
+        rows = sorted(self._active.items())
+        return [row for (owner, job_id), row in rows if owner == tenant and job_id > (after or "")][:limit]
+
+    async def relist(self, active: Active, job: Job) -> None:
+        key = (active.tenant, active.job_id)
+        if self._active.get(key) == active:
+            self._active[key] = replace(active, listed_seq=job.event_seq)
+            self._list_anew(job)
+
+    async def read_relisted(self) -> tuple[str, str] | None:
+        return self._relisted
+
+    async def write_relisted(self, position: tuple[str, str] | None) -> None:
+        self._relisted = position
+
     async def withdraw(self, active: Active) -> None:
         if self._active.pop((active.tenant, active.job_id), None) is not None:
             self._count_down(active.tenant, gated=active.gated)
@@ -187,21 +209,26 @@ class MemoryIndex:
             self._listed[active.tenant].pop(list_row(active.created_at, active.job_id), None)
             self._put_ended(active.tenant, active.job_id, active.created_at + FIRST_CLEARING)
 
-    async def list_jobs(self, tenant: str, *, after: str | None, limit: int, only: ListFilter = ANY) -> list[Listed]:
+    async def list_jobs(
+        self,
+        tenant: str,
+        *,
+        after: str | None,
+        limit: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[Listed]:
         rows = sorted(self._listed.get(tenant, {}).items())
-        return [listed for row, listed in rows if row > (after or "") and _wanted(listed, only)][:limit]
+        return [
+            listed
+            for row, listed in rows
+            if row > (after or "")
+            and (since is None or listed.created_at >= since)
+            and (until is None or listed.created_at < until)
+        ][:limit]
 
     async def tenants(self) -> list[str]:
         return list(self._listed)
-
-
-def _wanted(listed: Listed, only: ListFilter) -> bool:
-    return (
-        (only.statuses is None or listed.status in only.statuses)
-        and (only.request_type is None or listed.request_type == only.request_type)
-        and (only.since is None or listed.created_at >= only.since)
-        and (only.until is None or listed.created_at < only.until)
-    )
 
 
 class MemoryRejected:

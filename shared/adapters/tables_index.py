@@ -10,10 +10,11 @@ from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
+from azure.data.tables.aio import TableClient
 
 from shared.adapters.tables_account import TablesAccount, meaning, read_row, transact
 from shared.adapters.tables_gate import gate_operation
-from shared.adapters.tables_list import list_query
+from shared.adapters.tables_list import list_columns, list_query, listed_of, moving_columns
 from shared.core.job import Job
 from shared.core.keys import (
     FIRST_CHECK,
@@ -21,6 +22,7 @@ from shared.core.keys import (
     GATE_ROW,
     GUARD_PARTITION,
     GUARD_ROW,
+    RELISTED_ROW,
     TENANTS_PARTITION,
     active_row,
     claim_row,
@@ -30,7 +32,7 @@ from shared.core.keys import (
     list_row,
 )
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
-from shared.ports import ANY, Active, Claim, Ended, Guard, Listed, ListFilter
+from shared.ports import Active, Claim, Ended, Guard, Listed
 
 #: two ends of the same tenant's jobs at once: the slower one reads the gate again
 _MAX_GATE_RACES = 20
@@ -81,18 +83,12 @@ class TablesIndex:
             "mode": job.mode,
             "gated": job.gated,
             "sent_seq": 0,
+            "listed_seq": job.event_seq,
         }
         listed = {
             "PartitionKey": partition,
             "RowKey": list_row(job.created_at, job.job_id),
-            "job_id": job.job_id,
-            "tenant_id": job.tenant_id,
-            "request_type": job.request_type,
-            "status": job.status.value,
-            "labels": json.dumps(dict(job.labels), ensure_ascii=False),
-            "mode": job.mode,
-            "seq": job.event_seq,
-            "created_at": job.created_at,
+            **list_columns(job),
         }
         if replacing is None:
             claiming: tuple[Any, ...] = ("create", claim)
@@ -114,8 +110,7 @@ class TablesIndex:
         listed = {
             "PartitionKey": partition,
             "RowKey": list_row(job.created_at, job.job_id),
-            "status": job.status.value,
-            "seq": job.event_seq,
+            **moving_columns(job),
         }
         claim = {
             "PartitionKey": partition,
@@ -180,23 +175,40 @@ class TablesIndex:
         table = await self._account.table(self._table)
         query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end and check_at le @now"
         parameters = {"tenant": encode_key(tenant), "first": "ACTIVE:", "end": "ACTIVE;", "now": now}
-        found: list[Active] = []
+        # rows are in the order of their keys: taken so, a tenant with many due jobs would never see its last ones
+        rows = [_active(tenant, entity) for entity in await _first(table, query, parameters, max(limit, MAX_DUE))]
+        return heapq.nsmallest(limit, rows, key=lambda active: active.check_at)
+
+    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[Active]:
+        table = await self._account.table(self._table)
+        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
+        parameters = {"tenant": encode_key(tenant), "first": active_row(after or ""), "end": "ACTIVE;"}
+        return [_active(tenant, entity) for entity in await _first(table, query, parameters, limit)]
+
+    async def relist(self, active: Active, job: Job) -> None:
+        partition = encode_key(active.tenant)
+        mark = {"PartitionKey": partition, "RowKey": active_row(active.job_id), "listed_seq": job.event_seq}
+        listed = {
+            "PartitionKey": partition,
+            "RowKey": list_row(active.created_at, active.job_id),
+            **moving_columns(job),
+        }
+        # ACTIVE is gone once the job's end is written, and changes with every relisting: so LIST never goes backwards
+        unmoved = {"mode": UpdateMode.MERGE, "etag": active.etag, "match_condition": MatchConditions.IfNotModified}
+        operations = [("update", mark, unmoved), ("update", listed, {"mode": UpdateMode.MERGE})]
+        with contextlib.suppress(Conflict):
+            await transact(await self._account.table(self._table), operations)
+
+    async def read_relisted(self) -> tuple[str, str] | None:
+        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, RELISTED_ROW)
+        return (entity["tenant"], entity["job_id"]) if entity is not None and entity["job_id"] else None
+
+    async def write_relisted(self, position: tuple[str, str] | None) -> None:
+        tenant, job_id = position or ("", "")
+        row = {"PartitionKey": GUARD_PARTITION, "RowKey": RELISTED_ROW, "tenant": tenant, "job_id": job_id}
+        table = await self._account.table(self._table)
         async with meaning():
-            # rows are in the order of their keys: taken so, a tenant with many due jobs would never see its last ones
-            async for entity in table.query_entities(query, parameters=parameters):
-                found.append(
-                    Active(
-                        job_id=entity["job_id"],
-                        tenant=tenant,
-                        claim=entity["claim"],
-                        created_at=_instant(entity["created_at"]),
-                        check_at=_instant(entity["check_at"]),
-                        gated=bool(entity.get("gated")),
-                    )
-                )
-                if len(found) == MAX_DUE:
-                    break
-        return heapq.nsmallest(limit, found, key=lambda active: active.check_at)
+            await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
     async def check_later(self, active: Active, check_at: datetime) -> None:
         row = {
@@ -212,7 +224,7 @@ class TablesIndex:
     async def withdraw(self, active: Active) -> None:
         partition = encode_key(active.tenant)
         keys = (claim_row(active.claim), active_row(active.job_id), list_row(active.created_at, active.job_id))
-        operations: list[tuple[Any, ...]] = [
+        operations = [
             *(("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys),
             ("create", _ended(partition, active.job_id, active.created_at + FIRST_CLEARING)),
         ]
@@ -255,16 +267,18 @@ class TablesIndex:
             async with meaning():
                 await table.delete_entity(encode_key(tenant), row, **condition)
 
-    async def list_jobs(self, tenant: str, *, after: str | None, limit: int, only: ListFilter = ANY) -> list[Listed]:
+    async def list_jobs(
+        self,
+        tenant: str,
+        *,
+        after: str | None,
+        limit: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[Listed]:
         table = await self._account.table(self._table)
-        query, parameters = list_query(encode_key(tenant), after, only)
-        found: list[Listed] = []
-        async with meaning():
-            async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
-                found.append(_listed(entity))
-                if len(found) == limit:
-                    break
-        return found
+        query, parameters = list_query(encode_key(tenant), after, since, until)
+        return [listed_of(entity) for entity in await _first(table, query, parameters, limit)]
 
     async def tenants(self) -> list[str]:
         table = await self._account.table(self._tenants_table)
@@ -284,16 +298,27 @@ class TablesIndex:
         self._known_tenants.add(tenant)
 
 
-def _listed(entity: Any) -> Listed:
-    return Listed(
+async def _first(table: TableClient, query: str, parameters: dict[str, Any], limit: int) -> list[Any]:
+    """At most `limit` entities, in the order of their keys. Raises LedgerUnavailable."""
+    found: list[Any] = []
+    async with meaning():
+        async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
+            found.append(entity)
+            if len(found) == limit:
+                break
+    return found
+
+
+def _active(tenant: str, entity: Any) -> Active:
+    return Active(
         job_id=entity["job_id"],
-        tenant_id=entity["tenant_id"],
-        request_type=entity["request_type"],
-        status=entity["status"],
-        labels=json.loads(entity["labels"]),
-        seq=entity["seq"],
+        tenant=tenant,
+        claim=entity["claim"],
         created_at=_instant(entity["created_at"]),
-        cursor=entity["RowKey"],
+        check_at=_instant(entity["check_at"]),
+        gated=bool(entity.get("gated")),
+        listed_seq=int(entity.get("listed_seq", 0)),
+        etag=entity.metadata["etag"] or "",
     )
 
 

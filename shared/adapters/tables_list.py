@@ -1,35 +1,69 @@
-"""The query that finds a tenant's LIST rows by filter, on the server as far as it goes."""
+"""A tenant's LIST rows: written as columns, found by their keys alone.
+
+A filter on a column would have the store look at any number of rows to fill one page. So the query names a range of
+keys, and whoever wants more looks at what comes back (`shared.operations.list_jobs`).
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import json
+from datetime import datetime, timedelta
 from typing import Any
 
+from shared.core.job import Job
 from shared.core.keys import list_row
-from shared.ports import ListFilter
+from shared.ports import Listed
 
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def list_query(partition: str, after: str | None, only: ListFilter) -> tuple[str, dict[str, Any]]:
-    """OData text and its parameters. The instants bound the key range too, so that a late page reads late rows only."""
+def list_columns(job: Job) -> dict[str, Any]:
+    """All but the keys."""
+    return {
+        "job_id": job.job_id,
+        "tenant_id": job.tenant_id,
+        "request_type": job.request_type,
+        "labels": json.dumps(dict(job.labels), ensure_ascii=False),
+        "mode": job.mode,
+        "created_at": job.created_at,
+        **moving_columns(job),
+    }
+
+
+def moving_columns(job: Job) -> dict[str, Any]:
+    """Those that change while the job lives."""
+    return {"status": job.status.value, "current_step_id": job.current_step_id, "seq": job.event_seq}
+
+
+def listed_of(entity: Any) -> Listed:
+    created_at = entity["created_at"]
+    return Listed(
+        job_id=entity["job_id"],
+        tenant_id=entity["tenant_id"],
+        request_type=entity["request_type"],
+        status=entity["status"],
+        current_step_id=entity.get("current_step_id"),
+        labels=json.loads(entity["labels"]),
+        seq=entity["seq"],
+        created_at=datetime.combine(created_at.date(), created_at.timetz()),
+        cursor=entity["RowKey"],
+    )
+
+
+def list_query(
+    partition: str, after: str | None, since: datetime | None, until: datetime | None
+) -> tuple[str, dict[str, Any]]:
+    """OData text and its parameters. The instants bound the key range, so that a late page reads late rows only."""
     first, end = "LIST:", "LIST;"
     clauses = ["PartitionKey eq @partition", "RowKey gt @first", "RowKey lt @end"]
     parameters: dict[str, Any] = {"partition": partition}
-    if only.until is not None:
+    if until is not None:
         # rows sort newest first; the key holds milliseconds, the column all there is
-        first = list_row(only.until + _MILLISECOND, "")
+        first = list_row(until + _MILLISECOND, "")
         clauses.append("created_at lt @until")
-        parameters["until"] = only.until
-    if only.since is not None:
-        end = list_row(only.since - _MILLISECOND, "")
+        parameters["until"] = until
+    if since is not None:
+        end = list_row(since - _MILLISECOND, "")
         clauses.append("created_at ge @since")
-        parameters["since"] = only.since
-    if only.request_type is not None:
-        clauses.append("request_type eq @request_type")
-        parameters["request_type"] = only.request_type
-    if only.statuses is not None:
-        names = {f"status{number}": status for number, status in enumerate(sorted(only.statuses))}
-        clauses.append(f"( {' or '.join(f'status eq @{name}' for name in names)} )")
-        parameters |= names
+        parameters["since"] = since
     return " and ".join(clauses), {**parameters, "first": max(after or "", first), "end": end}

@@ -48,14 +48,15 @@ def _plain(value: Any) -> Any:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 
-def listed_view(listed: Any, *, status: str, current_step_id: str | None) -> dict[str, Any]:
-    """A line of a list, from a LIST row (`shared.ports.Listed`) and what JOB says of a living job."""
+def listed_view(listed: Any, *, status: str, current_step_id: str | None, seq: int) -> dict[str, Any]:
+    """A line of a list, from a LIST row (`shared.ports.Listed`); `seq` is the event that state and step are as of."""
     return {
         "jobId": listed.job_id,
         "tenant_id": listed.tenant_id,
         "request_type": listed.request_type,
         "status": status,
         "current_step_id": current_step_id,
+        "seq": seq,
         "labels": dict(listed.labels),
         "created_at": _plain(listed.created_at),
         "links": links(listed.job_id),

@@ -1,4 +1,9 @@
-"""Jobs, newest first, by filter (FEATURES E3), and those that failed for good (D8)."""
+"""Jobs, newest first, by filter (FEATURES E3), and those that failed for good (D8).
+
+A list is what the index says: one query a page, however many jobs there are. Each line names the event that it is as
+of (`seq`); the sweeper brings the lines of living jobs to where their jobs stand (`shared.operations.relist`), so that
+none is behind for longer than a sweep. Whoever asks for living jobs by status is answered from the ledger.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +17,14 @@ from shared.core.routing import normalise
 from shared.core.states import JobStatus
 from shared.core.view import dead_letter_view, listed_view
 from shared.operations.context import Context
-from shared.ports import Listed, ListFilter
+from shared.ports import Listed
 
-#: LIST rows say how a job ended, but of a living job only that it lives: its state is read from its own row
 _READS_AT_ONCE = 16
 
 #: rows that one request looks at, however few of them fit its filter; the next page goes on after the last
 MAX_LOOKED_AT = 1000
+#: what a filtered list looks at first: most pages are filled by it
+_FIRST_LOOK = 100
 
 #: a row's line of the list; None where it does not fit the filter after all
 Show = Callable[[Listed], Awaitable[dict[str, Any] | None]]
@@ -41,16 +47,23 @@ class Wanted:
     #: a label and its value
     label: tuple[str, str] | None = None
 
-    def rows(self) -> ListFilter:
-        """What of it the LIST rows can tell."""
-        wanted = self.statuses
-        if wanted is not None and wanted & _LIVING:
-            wanted |= _LIVING
-        return ListFilter(
-            statuses=frozenset(status.value for status in wanted) if wanted is not None else None,
-            request_type=self.request_type,
-            since=self.since,
-            until=self.until,
+    @property
+    def every_row(self) -> bool:
+        """The keys alone tell what is wanted."""
+        return self.statuses is None and self.request_type is None and self.label is None
+
+    @property
+    def asks_the_ledger(self) -> bool:
+        """A LIST row may not know yet in which of these states a living job is."""
+        return self.statuses is not None and bool(self.statuses & _LIVING)
+
+    def may_take(self, listed: Listed) -> bool:
+        """As far as the LIST row can tell."""
+        status = JobStatus(listed.status)
+        return (
+            (self.statuses is None or status in self.statuses or (self.asks_the_ledger and status in _LIVING))
+            and (self.request_type is None or listed.request_type == self.request_type)
+            and (self.label is None or listed.labels.get(self.label[0]) == self.label[1])
         )
 
 
@@ -60,11 +73,14 @@ async def list_jobs(
     """One page, and the position to go on from. Raises LedgerUnavailable."""
 
     async def show(listed: Listed) -> dict[str, Any] | None:
-        status, step_id = listed.status, None
-        if not JobStatus(status).terminal and (stored := await context.ledger.read(listed.job_id)) is not None:
-            status, step_id = stored.record.job.status.value, stored.record.job.current_step_id
-        fits = wanted.statuses is None or JobStatus(status) in wanted.statuses
-        return listed_view(listed, status=status, current_step_id=step_id) if fits else None
+        status, step_id, seq = JobStatus(listed.status), listed.current_step_id, listed.seq
+        if wanted.asks_the_ledger and not status.terminal:
+            if (stored := await context.ledger.read(listed.job_id)) is not None:
+                job = stored.record.job
+                status, step_id, seq = job.status, job.current_step_id, job.event_seq
+            if status not in (wanted.statuses or ()):
+                return None
+        return listed_view(listed, status=status.value, current_step_id=None if status.terminal else step_id, seq=seq)
 
     return await _walk(context, wanted, show, after=after, limit=limit)
 
@@ -88,30 +104,44 @@ async def _walk(
     """Looks at rows until the page is full, the list is at its end, or the bound is reached."""
     tenants = [normalise(wanted.tenant_id)] if wanted.tenant_id else await context.index.tenants()
     gate = asyncio.Semaphore(_READS_AT_ONCE)
-    only = wanted.rows()
     kept: list[dict[str, Any]] = []
     looked_at = 0
+    batch = limit if wanted.every_row else max(limit, _FIRST_LOOK)
 
     async def line(listed: Listed) -> dict[str, Any] | None:
-        if wanted.label is not None and listed.labels.get(wanted.label[0]) != wanted.label[1]:
+        if not wanted.may_take(listed):
             return None
         async with gate:
             return await show(listed)
 
     while True:
-        batch = max(limit - len(kept), _READS_AT_ONCE)
-        found: list[Listed] = []
-        for tenant in tenants:
-            found += await context.index.list_jobs(tenant, after=after, limit=batch, only=only)
-        found.sort(key=lambda listed: listed.cursor)
-        more = len(found) >= batch
-        rows = found[:batch]
+        batch = min(batch, MAX_LOOKED_AT - looked_at)
+        rows, more = await _rows(context, wanted, tenants, after, batch, gate)
         for listed, shown in zip(rows, await asyncio.gather(*map(line, rows)), strict=True):
             after = listed.cursor
-            looked_at += 1
             if shown is not None:
                 kept.append(shown)
-            if len(kept) == limit or looked_at == MAX_LOOKED_AT:
+            if len(kept) == limit:
                 return kept, after if more or listed is not rows[-1] else None
+        looked_at += len(rows)
         if not more:
             return kept, None
+        if looked_at >= MAX_LOOKED_AT:
+            return kept, after
+        batch *= 4
+
+
+async def _rows(
+    context: Context, wanted: Wanted, tenants: list[str], after: str | None, limit: int, gate: asyncio.Semaphore
+) -> tuple[list[Listed], bool]:
+    """At most `limit` rows of all these tenants, newest first, and whether there are more of them."""
+    # one more than wanted tells that; the store gives at most so many in one answer
+    ask = min(limit + 1, MAX_LOOKED_AT)
+
+    async def of_tenant(tenant: str) -> list[Listed]:
+        async with gate:
+            return await context.index.list_jobs(tenant, after=after, limit=ask, since=wanted.since, until=wanted.until)
+
+    found = [listed for rows in await asyncio.gather(*map(of_tenant, tenants)) for listed in rows]
+    found.sort(key=lambda listed: listed.cursor)
+    return found[:limit], len(found) >= ask

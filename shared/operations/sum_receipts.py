@@ -11,7 +11,7 @@ from shared.core.routing import normalise
 from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
-from shared.ports import Listed, ListFilter
+from shared.ports import Listed
 
 #: jobs of one page: each is read whole, with its events
 MAX_JOBS = 100
@@ -28,7 +28,7 @@ async def sum_receipts(
     """
     limit = min(limit, MAX_JOBS)
     tenant = normalise(tenant_id)
-    listed = await context.index.list_jobs(tenant, after=after, limit=limit, only=ListFilter(since=since, until=until))
+    listed = await context.index.list_jobs(tenant, after=after, limit=limit, since=since, until=until)
     gate = asyncio.Semaphore(_READS_AT_ONCE)
     now = context.clock.now()
 

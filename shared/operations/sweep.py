@@ -24,6 +24,7 @@ from shared.operations.create_job import orchestration_input
 from shared.operations.drain_replies import drain_replies
 from shared.operations.move import move
 from shared.operations.redrive_job import mark_redriven
+from shared.operations.relist import relist
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep_pass import told
 from shared.ports import Active, InstanceState, Orchestrations, Stored
@@ -71,9 +72,11 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
     swept = Swept(dry_run)
     drained = await drain_replies(context, orchestrations, dry_run=dry_run)
     swept.dead_replies, swept.undrained = drained.replies, drained.unfinished
-    now = context.clock.now()
     if not dry_run:
-        await count(context.index, context.settings, now)
+        await count(context.index, context.settings, context.clock.now())
+        await _relist(context)
+    # after the relisting, which makes an ended job due at once
+    now = context.clock.now()
     tenants = in_turn(await context.index.tenants(), now)
     for tenant in tenants:
         due = await context.index.due(tenant, now=now, limit=MAX_JOBS_A_TENANT)
@@ -101,6 +104,15 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
         dry_run=dry_run or None,
     )
     return swept
+
+
+async def _relist(context: Context) -> None:
+    """Lists are for people to look at: no job's repair waits for them."""
+    try:
+        await relist(context)
+    except LuciusError as fault:
+        telemetry.faulted(fault)
+        telemetry.warn("RELIST_FAILED", reason=str(fault))
 
 
 def in_turn(tenants: list[str], now: datetime) -> list[str]:

@@ -6,7 +6,6 @@ import pytest
 from shared.core.job import Job
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict
-from shared.ports import ListFilter
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
 
@@ -79,27 +78,63 @@ async def test_lists_are_newest_first_and_paged(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("only", "found"),
+    ("since", "until", "found"),
     [
-        (ListFilter(statuses=frozenset({"SUCCEEDED"})), [2]),
-        (ListFilter(statuses=frozenset({"SUCCEEDED", "QUEUED"})), [4, 3, 2, 1, 0]),
-        (ListFilter(request_type="OCR"), [3]),
-        (ListFilter(since=START + timedelta(minutes=3)), [4, 3]),
-        (ListFilter(until=START + timedelta(minutes=1)), [0]),
-        (ListFilter(since=START + timedelta(seconds=1), until=START + timedelta(minutes=3)), [2, 1]),
-        (ListFilter(statuses=frozenset({"QUEUED"}), until=START + timedelta(minutes=3)), [1, 0]),
+        (3, None, [4, 3]),
+        (None, 1, [0]),
+        (1, 3, [2, 1]),
+        (5, None, []),
     ],
 )
-async def test_lists_are_filtered(storage: Storage, only: ListFilter, found: list[int]) -> None:
-    """By state, type and time of creation, and paged like the whole list."""
+async def test_lists_are_of_a_time(storage: Storage, since: int | None, until: int | None, found: list[int]) -> None:
+    """`since` is inclusive, `until` is not; paged like the whole list."""
     for number in range(5):
-        kind = {"request_type": "OCR", "payload": {}} if number == 3 else {}
-        await storage.index.reserve(job(f"job_{number}", number, doc_id=f"doc-{number}", **kind), replacing=None)
-    ended = replace(job("job_2", 2, doc_id="doc-2"), status=JobStatus.SUCCEEDED, completed_at=START)
-    await storage.index.close(ended, claim_expires_at=START + timedelta(days=30))
+        await storage.index.reserve(job(f"job_{number}", number, doc_id=f"doc-{number}"), replacing=None)
+    span = {name: START + timedelta(minutes=at) for name, at in (("since", since), ("until", until)) if at is not None}
     seen: list[str] = []
     after: str | None = None
-    while page := await storage.index.list_jobs("tenant_a", after=after, limit=2, only=only):
+    while page := await storage.index.list_jobs("tenant_a", after=after, limit=2, **span):
         seen += [listed.job_id for listed in page]
         after = page[-1].cursor
     assert seen == [f"job_{number}" for number in found]
+
+
+async def test_a_living_jobs_line_is_brought_forward(storage: Storage) -> None:
+    """Relisting tells state, step and event; whoever read the row before another relisting changes nothing."""
+    born = job("job_1")
+    await storage.index.reserve(born, replacing=None)
+    [active] = await storage.index.list_active("tenant_a", after=None, limit=10)
+    assert active.listed_seq == born.event_seq
+    await storage.index.relist(active, replace(born, status=JobStatus.IN_PROGRESS, event_seq=7))
+    await storage.index.relist(active, replace(born, status=JobStatus.PAUSING, event_seq=5))
+    [listed] = await storage.index.list_jobs("tenant_a", after=None, limit=10)
+    assert (listed.status, listed.current_step_id, listed.seq) == ("IN_PROGRESS", "ocr", 7)
+    [active] = await storage.index.list_active("tenant_a", after=None, limit=10)
+    assert active.listed_seq == 7
+
+
+async def test_relisting_never_revives_a_line(storage: Storage) -> None:
+    """A sweep that read the job before its end does not undo what the end wrote."""
+    born = job("job_1")
+    await storage.index.reserve(born, replacing=None)
+    [active] = await storage.index.list_active("tenant_a", after=None, limit=10)
+    ended = replace(born, status=JobStatus.SUCCEEDED, event_seq=9, completed_at=START)
+    await storage.index.close(ended, claim_expires_at=START + timedelta(days=30))
+    await storage.index.relist(active, replace(born, status=JobStatus.IN_PROGRESS, event_seq=7))
+    [listed] = await storage.index.list_jobs("tenant_a", after=None, limit=10)
+    assert (listed.status, listed.seq) == ("SUCCEEDED", 9)
+    assert await storage.index.list_active("tenant_a", after=None, limit=10) == []
+
+
+async def test_active_jobs_are_paged_and_the_place_is_kept(storage: Storage) -> None:
+    """In the order of their ids; where a pass stopped is known until one comes to the end."""
+    for number in range(3):
+        await storage.index.reserve(job(f"job_{number}", doc_id=f"doc-{number}"), replacing=None)
+    first = await storage.index.list_active("tenant_a", after=None, limit=2)
+    rest = await storage.index.list_active("tenant_a", after=first[-1].job_id, limit=2)
+    assert [active.job_id for active in [*first, *rest]] == ["job_0", "job_1", "job_2"]
+    assert await storage.index.read_relisted() is None
+    await storage.index.write_relisted(("tenant_a", "job_1"))
+    assert await storage.index.read_relisted() == ("tenant_a", "job_1")
+    await storage.index.write_relisted(None)
+    assert await storage.index.read_relisted() is None

@@ -4,9 +4,13 @@ from typing import Any
 import pytest
 
 from shared.core.states import JobStatus
+from shared.errors import LedgerUnavailable
 from shared.operations import list_jobs as lists
+from shared.operations import relist as relisting
 from shared.operations.list_jobs import Wanted, list_dead_letters, list_jobs
+from shared.operations.relist import relist
 from shared.operations.settle_step import settle_step
+from shared.operations.sweep import sweep
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, service_says, submitted
@@ -55,6 +59,50 @@ async def test_a_page_ends_at_the_bound_and_the_next_goes_on(world: World, monke
     found = await pages(world, Wanted(label=("team", "red")), 10)
     assert [job_id for page in found for job_id in page] == [old]
     assert len(found) == 4
+
+
+async def test_a_line_is_as_of_an_event_and_a_sweep_brings_it_forward(world: World) -> None:
+    """Without a filter the index alone speaks: it may be behind, says as of which event, and a sweep ends that."""
+    [job_id] = await several(world, 1)
+    await dispatch(world, job_id)
+    await service_says(world, job_id, "ACK", 1)
+
+    async def line() -> tuple[Any, ...]:
+        [[found], _] = await list_jobs(world.context, Wanted(tenant_id="tenant_a"), after=None, limit=10)
+        return found["status"], found["current_step_id"], found["seq"]
+
+    job = (await world.job(job_id)).job
+    assert await line() == ("QUEUED", "ocr", 1)
+    assert await relist(world.context) == 1
+    assert await line() == ("IN_PROGRESS", "ocr", job.event_seq)
+    assert await relist(world.context) == 0
+
+
+async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash between the end of a job and its index rows shows for a sweep at most, whatever its next check was."""
+    [job_id] = await several(world, 1)
+
+    async def crash(*_: Any, **__: Any) -> None:
+        raise LedgerUnavailable("killed here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.index, "close", crash)
+        with pytest.raises(LedgerUnavailable):
+            await failed(world, job_id)
+    await sweep(world.context, world.orchestrations)
+    [[found], _] = await list_jobs(world.context, Wanted(tenant_id="tenant_a"), after=None, limit=10)
+    assert found["status"] == "FAILED_FINAL"
+
+
+async def test_relisting_goes_on_where_its_bound_stopped_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more active jobs than one sweep compares, the next one compares the others."""
+    monkeypatch.setattr(relisting, "MAX_RELISTED", 2)
+    monkeypatch.setattr(relisting, "_PAGE", 2)
+    for job_id in await several(world, 3, tenant_id="tenant_a") + await several(world, 2, tenant_id="tenant_b"):
+        await dispatch(world, job_id)
+    assert [await relist(world.context) for _ in range(4)] == [2, 2, 1, 0]
 
 
 async def test_states_are_those_of_now(world: World) -> None:

@@ -107,6 +107,8 @@ class JobLine(Answer):
     status: JobStatusName
     current_step_id: str | None
     """Null once the job has ended."""
+    seq: int
+    """The event that `status` and `current_step_id` are as of; a living job's line may be one sweep behind the job."""
     labels: dict[str, str]
     created_at: Instant
     links: JobLinks

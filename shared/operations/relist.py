@@ -1,0 +1,51 @@
+"""The sweeper's part in lists: LIST rows of living jobs are brought to where their jobs stand (FEATURES E3).
+
+A job's move is one transaction in the ledger; its LIST row is in another partition and is written at its birth and at
+its end only. In between this pass compares the two, so that a list is never behind for longer than a sweep (while no
+more than `MAX_RELISTED` jobs are active: past that, for as many sweeps as they take).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from shared.operations.context import Context
+from shared.ports import Active
+
+#: jobs that one sweep compares; the next one goes on after the last
+MAX_RELISTED = 5000
+_PAGE = 500
+_READS_AT_ONCE = 16
+
+
+async def relist(context: Context) -> int:
+    """How many rows were behind. Safe beside normal work and beside itself. Raises LedgerUnavailable."""
+    gate = asyncio.Semaphore(_READS_AT_ONCE)
+    start = await context.index.read_relisted()
+    compared = behind = 0
+    for tenant in sorted(await context.index.tenants()):
+        after = start[1] if start and start[0] == tenant else None
+        if start and tenant < start[0]:
+            continue
+        while rows := await context.index.list_active(tenant, after=after, limit=min(_PAGE, MAX_RELISTED - compared)):
+            behind += sum(await asyncio.gather(*(_compare(context, active, gate) for active in rows)))
+            compared, after = compared + len(rows), rows[-1].job_id
+            if compared >= MAX_RELISTED:
+                await context.index.write_relisted((tenant, after))
+                return behind
+    if start is not None:
+        await context.index.write_relisted(None)
+    return behind
+
+
+async def _compare(context: Context, active: Active, gate: asyncio.Semaphore) -> bool:
+    async with gate:
+        stored = await context.ledger.read(active.job_id)
+        if stored is None or stored.record.job.event_seq == active.listed_seq:
+            return False
+        if stored.record.job.status.terminal:
+            # its end is not in the index: this very sweep shall look at it and close it
+            await context.index.check_later(active, context.clock.now())
+        else:
+            await context.index.relist(active, stored.record.job)
+        return True
