@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,15 @@ def test_without_a_file_the_stack_has_what_it_needs(tmp_path: Path) -> None:
     assert environment["LUCIUS_AUTH_MODE"] == "none"
     assert "TableEndpoint=http://127.0.0.1:6/devstoreaccount1;" in environment["LUCIUS_TABLE_CONNECTION"]
     assert environment["LUCIUS_SERVICEBUS_CONNECTION"].startswith("Endpoint=sb://127.0.0.1:2;")
+
+
+def test_an_issuer_is_the_one_whose_tokens_are_asked_for(tmp_path: Path) -> None:
+    """With an issuer in the stack no request passes without its tokens, whatever the file says of authentication."""
+    write_settings(tmp_path, {"LUCIUS_AUTH_MODE": "none"})
+    environment = for_children(replace(PORTS, issuer=9), tmp_path, {})
+    assert environment["LUCIUS_AUTH_MODE"] == "jwt"
+    assert environment["LUCIUS_AUTH_ISSUER"] == "http://127.0.0.1:9"
+    assert environment["LUCIUS_AUTH_JWKS_URL"] == "http://127.0.0.1:9/keys"
 
 
 def test_the_caller_wins_over_the_file_and_the_file_over_defaults(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from emulator.up.ports import DEFAULTS, Ports, choose, find_free
 
 def options(**given: int | None) -> argparse.Namespace:
     free: dict[str, int | None] = {"api_port": 0, "bus_port": 0, "admin_port": None, "azurite_port": 0}
-    return argparse.Namespace(**{"traces": False, "traces_port": 0, **free, **given})
+    return argparse.Namespace(**{"traces": False, "traces_port": 0, "auth": False, "issuer_port": 0, **free, **given})
 
 
 def all_of(ports: Ports) -> list[int]:
