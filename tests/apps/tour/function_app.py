@@ -217,6 +217,25 @@ def steps(context: df.DurableOrchestrationContext):
     return results
 
 
+@app.entity_trigger(context_name="context")
+def total(context: df.DurableEntityContext) -> None:
+    value = context.get_state(lambda: 0)
+    if context.operation_name == "add":
+        value += context.get_input()
+        context.set_state(value)
+    context.set_result(value)
+
+
+@app.orchestration_trigger(context_name="context")
+def tally(context: df.DurableOrchestrationContext):
+    """Adds one by a call and one by a signal to the total of the input's name."""
+    one = df.EntityId("total", context.get_input())
+    yield context.call_entity(one, "add", 1)
+    context.signal_entity(one, "add", 1)
+    yield context.create_timer(context.current_utc_datetime + timedelta(seconds=0.2))
+    return "counted"
+
+
 @app.orchestration_trigger(context_name="context")
 def hourly(context: df.DurableOrchestrationContext):
     """Looks at the clock, sleeps an hour, looks again; input: how often."""

@@ -150,12 +150,15 @@ def test_the_history_can_be_shown(host: Host) -> None:
     [(12, 4, 3), pytest.param(200, 8, 20, marks=[pytest.mark.long, pytest.mark.timeout(1800)])],
 )
 def test_killed_hosts_lose_nothing(tmp_path: Path, jobs: int, step_count: int, kills: int) -> None:
-    """SIGKILL in the middle of jobs, again and again: every job ends with exactly its result."""
+    """SIGKILL in the middle of jobs, sub-orchestrations, timers, retries, entities and fresh generations, again and
+    again: every one ends with exactly its result."""
     data = tmp_path / "data"
     host = start_host("tour", tmp_path, "--data", data)
     ids = [host.start("steps", step_count, f"job-{number}") for number in range(jobs)]
+    others: dict[str, Any] = {}
     luck = random.Random(jobs)
-    for _ in range(kills):
+    for kill in range(kills):
+        others |= _start_others(host, kill, tmp_path)
         _raise_some(host, luck.sample(ids, len(ids) // 3), step_count)
         host.kill()
         host = start_host("tour", tmp_path, "--data", data)
@@ -171,9 +174,33 @@ def test_killed_hosts_lose_nothing(tmp_path: Path, jobs: int, step_count: int, k
         for one in ids:
             ended = host.status(one)
             assert (ended["runtimeStatus"], ended["output"]) == ("Completed", expected)
+        for one, output in others.items():
+            ended = host.wait_for(one, within=120)
+            assert (one, ended["runtimeStatus"]) == (one, "Completed")
+            assert output in (None, ended["output"])
+        total = eventually(lambda: host.get(f"{API}/entities/total/all").json() == 2 * kills or None, within=60)
+        assert total
         assert host.stalls == []
     finally:
         assert host.stop() == 0
+
+
+def _start_others(host: Host, kill: int, folder: Path) -> dict[str, Any]:
+    """One of each kind, with the output that it must end with; `None`: that depends on how often its activity ran."""
+    words = [f"w{kill}", "x"]
+    shouted = [word.upper() for word in words]
+    plan = {"file": str(folder / f"attempts-{kill}"), "fails": 2}
+    kinds = {
+        "parent": (words, [[word, {"word": word.lower(), "by": "whisper"}] for word in shouted]),
+        "fan_out": (words, shouted),
+        "countdown": (3, "lift-off"),
+        "sleeper": (1, "awake"),
+        "tally": ("all", "counted"),
+        "retrying": (plan, None),
+    }
+    for kind, (value, _) in kinds.items():
+        host.start(kind, value, f"{kind}-{kill}")
+    return {f"{kind}-{kill}": output for kind, (_, output) in kinds.items()}
 
 
 def _raise_some(host: Host, ids: list[str], step_count: int) -> None:
