@@ -70,7 +70,7 @@ def _label(text: str) -> str:
 def page(broker: Broker, connections: int) -> str:
     """A small page that reloads itself."""
     head = "".join(f"<th>{state.replace('_', ' ')}</th>" for state in _STATES)
-    rows = "".join(_row(path, entry) for path, entry in sorted(counts(broker).items()))
+    rows = "".join(_row(path, entry) for path, entry in sorted({**counts(broker), **_topics(broker)}.items()))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="5">'
         '<meta name="viewport" content="width=device-width"><title>Service Bus emulator</title>'
@@ -81,10 +81,21 @@ def page(broker: Broker, connections: int) -> str:
     )
 
 
+def _topics(broker: Broker) -> dict[str, dict[str, int]]:
+    """A topic keeps nothing but what is scheduled."""
+    topics = [item.entity for item in broker.destinations.values() if isinstance(item.entity, Topic)]
+    return {
+        topic.path: {"scheduled": len(topic.schedule.messages), "enqueued": topic.last_sequence_number}
+        for topic in topics
+    }
+
+
 def _row(path: str, entry: dict[str, int]) -> str:
     cells = "".join(
-        f'<td class="dead">{entry[state]}</td>' if "dead" in state and entry[state] else f"<td>{entry[state]}</td>"
+        f'<td class="dead">{entry[state]}</td>'
+        if "dead" in state and entry.get(state)
+        else f"<td>{entry.get(state, '')}</td>"
         for state in _STATES
     )
-    idle = "" if any(entry[state] for state in _STATES) else ' class="idle"'
+    idle = "" if any(entry.get(state) for state in _STATES) else ' class="idle"'
     return f"<tr{idle}><td>{escape(path)}</td>{cells}<td>{entry['enqueued']}</td></tr>"

@@ -65,6 +65,10 @@ class Topic:
         self._counter = counter
         self.created_at_ms = self.updated_at_ms = environment.clock.now_ms()
 
+    @property
+    def last_sequence_number(self) -> int:
+        return self._counter.last
+
     def enqueue(self, content: Content, origin: Origin = SENDER) -> None:
         """Gives each subscription what its rules select."""
         self._distribute(content, self._select(content), origin)

@@ -193,7 +193,8 @@ def test_what_there_is_to_see(own_bus: Bus) -> None:
     """The page names the entities, the metrics are Prometheus text, the rest is not found."""
     with urllib.request.urlopen(own_bus.admin_url) as response:
         page = response.read().decode()
-    assert "t/Subscriptions/a" in page
+    assert "<td>t/Subscriptions/a</td>" in page
+    assert "<td>t</td>" in page
     with urllib.request.urlopen(own_bus.admin_url + "/metrics") as response:
         families = {family.name: family for family in text_string_to_metric_families(response.read().decode())}
     for name, kind in (("connections", "gauge"), ("messages", "gauge"), ("enqueued", "counter")):
