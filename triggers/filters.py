@@ -28,7 +28,7 @@ def wanted(req: func.HttpRequest, caller: Caller) -> Wanted:
 
 
 def _statuses(given: str | None) -> frozenset[JobStatus] | None:
-    if not given:
+    if given is None:
         return None
     try:
         return frozenset(JobStatus(each.strip().upper()) for each in given.split(","))
@@ -38,7 +38,7 @@ def _statuses(given: str | None) -> frozenset[JobStatus] | None:
 
 
 def _instant(req: func.HttpRequest, name: str) -> datetime | None:
-    if not (given := req.params.get(name)):
+    if (given := req.params.get(name)) is None:
         return None
     try:
         # an unescaped + of a query is a space
@@ -52,7 +52,7 @@ def _instant(req: func.HttpRequest, name: str) -> datetime | None:
 
 
 def _label(given: str | None) -> tuple[str, str] | None:
-    if not given:
+    if given is None:
         return None
     key, colon, value = given.partition(":")
     if not key or not colon:

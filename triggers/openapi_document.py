@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from types import UnionType
@@ -9,11 +10,12 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from shared.contracts.answers.job import Accepted
 from shared.contracts.answers.problem import Problem
 from shared.contracts.envelope import Envelope
 from shared.contracts.json_schema import Way, schemas
 from shared.core import envelope_rules
-from shared.core.api_examples import ENVELOPE, PROBLEM, by_model
+from shared.core.api_examples import ENVELOPE, PROBLEM, REQUESTS, by_model
 from shared.core.references import ReferencePolicy
 from shared.core.registry import Registry
 from triggers import openapi_headers as headers
@@ -87,7 +89,7 @@ def document(
     routes = list(routes)
     paths: Json = {}
     for route in routes:
-        paths.setdefault(f"/{route.path}", {})[route.method.lower()] = _operation(route)
+        paths.setdefault(f"/{route.path}", {})[route.method.lower()] = _operation(route, routes)
     used = {route.tag for route in routes}
     return {
         "openapi": "3.1.0",
@@ -124,14 +126,14 @@ def _models(answer: Any) -> tuple[type[BaseModel], ...]:
     return get_args(answer) if isinstance(answer, UnionType) else (answer,)
 
 
-def _operation(route: Route) -> Json:
+def _operation(route: Route, routes: Iterable[Route]) -> Json:
     told: Json = {
         "operationId": route.function,
         "tags": [route.tag],
         "summary": route.summary,
         "security": _security(route),
         "parameters": _parameters(route),
-        "responses": _responses(route),
+        "responses": _responses(route, routes),
     }
     if route.description:
         told["description"] = route.description
@@ -175,41 +177,51 @@ def _parameter(each: Parameter) -> Json:
 def _body(route: Route) -> Json | None:
     if route.body is Envelope:
         schema: Json = {"allOf": [{"$ref": f"{_SCHEMAS}{name}"} for name in envelope_rules.ENVELOPE]}
-        example: Any = ENVELOPE
+        name = "Envelope"
     elif route.body is not None:
-        schema, example = {"$ref": f"{_SCHEMAS}{route.body.__name__}"}, None
+        schema, name = {"$ref": f"{_SCHEMAS}{route.body.__name__}"}, route.body.__name__
     elif route.body_schema is not None:
-        schema, example = dict(route.body_schema), None
+        schema, name = dict(route.body_schema), route.body_schema["title"]
     else:
         return None
-    content: Json = {}
-    for media_type in route.media_types:
-        content[media_type] = {"schema": schema if "ndjson" not in media_type else _LINES}
-        if "ndjson" in media_type:
-            content[media_type]["examples"] = {"lines": {"value": _NDJSON_EXAMPLE}}
-        elif example is not None:
-            content[media_type]["examples"] = {"job": {"value": example}}
+    content: Json = {
+        media_type: {"schema": _LINES, "examples": {"two jobs": {"value": _NDJSON_EXAMPLE}}}
+        if "ndjson" in media_type
+        else {"schema": schema, "examples": {name: {"value": REQUESTS[name]}}}
+        for media_type in route.media_types
+    }
     return {"required": route.body_required, "content": content}
 
 
-_LINES = {"type": "string", "description": "An envelope a line, at most 1,000; blank lines are skipped."}
+_LINES = {
+    "type": "string",
+    "pattern": r"[^ \t\n\r\v\f]",
+    "description": "An envelope a line, at most 1,000; blank lines are skipped.",
+}
 _NDJSON_EXAMPLE = "".join(
-    re.sub(r"\s+", " ", line) + "\n"
-    for line in (
-        '{"schema_version": "1.0", "tenant_id": "tenant_a", "request_type": "OCR", "payload": {}, '
-        '"input_ref": "https://account.blob.core.windows.net/documents/1.pdf", '
-        '"output_ref": "https://account.blob.core.windows.net/results/1.json"}',
-        '{"schema_version": "1.0", "tenant_id": "tenant_a", "request_type": "OCR", "payload": {}, '
-        '"input_ref": "https://account.blob.core.windows.net/documents/2.pdf", '
-        '"output_ref": "https://account.blob.core.windows.net/results/2.json"}',
+    json.dumps(
+        ENVELOPE | {"doc_id": doc_id, "input_ref": f"https://account.blob.core.windows.net/documents/{doc_id}.pdf"}
     )
+    + "\n"
+    for doc_id in ("1", "2")
 )
 
 
-def _responses(route: Route) -> Json:
+def _links(routes: Iterable[Route]) -> Json:
+    """What can be done with a new job."""
+    return {
+        route.function: {"operationId": route.function, "parameters": {"jobId": "$response.body#/jobId"}}
+        for route in routes
+        if "{jobId}" in route.path
+    }
+
+
+def _responses(route: Route, routes: Iterable[Route]) -> Json:
     told: Json = {}
     for status, answer in route.answers.items():
         told[str(status)] = _answer(route, status, answer)
+        if answer is Accepted:
+            told[str(status)]["links"] = _links(routes)
     if route.method == "GET" and 200 in route.answers:
         told["304"] = {
             "description": "It is still what `If-None-Match` names.",

@@ -69,7 +69,7 @@ FILTERS = (
     Parameter(
         name="status",
         where="query",
-        schema={"type": "array", "items": {"enum": [str(status) for status in JobStatus]}},
+        schema={"type": "array", "minItems": 1, "items": {"enum": [str(status) for status in JobStatus]}},
         description="One or more states, with commas between.",
     ),
     Parameter(name="request_type", where="query", schema={"type": "string"}),

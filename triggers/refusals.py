@@ -37,6 +37,7 @@ MEANINGS: dict[str, str] = {
     "REPLY_INVALID": "The body is no reply of this kind.",
     "REQUEST_INVALID": "The envelope does not fit its protocol or the policy on references; `errors` has every path.",
     "SCOPE_MISSING": "The token lacks the scope that this route needs.",
+    "ROUTE_NOT_FOUND": "There is nothing at this path.",
     "SCHEMA_NOT_FOUND": "There is no such schema.",
     "SINCE_INVALID": "`since` is not an instant with its zone.",
     "STATUS_INVALID": "`status` names a state that no job has.",

@@ -13,6 +13,7 @@ from triggers import (
     health_http,
     history_http,
     jobs_http,
+    options_http,
     orchestrate_http,
     protocols_http,
     reconcile_http,
@@ -42,4 +43,4 @@ ROUTES: tuple[Route, ...] = tuple(route for module in _MODULES for route in modu
 
 def blueprints(wiring: Wiring) -> list[df.Blueprint]:
     """One a noun, over the app's own wiring."""
-    return [module.blueprint(wiring) for module in _MODULES]
+    return [*(module.blueprint(wiring) for module in _MODULES), options_http.blueprint(ROUTES)]

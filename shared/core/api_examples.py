@@ -38,6 +38,19 @@ ENVELOPE: Json = {
     "labels": {"team": "contracts"},
 }
 
+#: bodies of requests, by the name of their model or the kind of the callback
+REQUESTS: Json = {
+    "Envelope": ENVELOPE,
+    "ControlRequest": {"reason": "the wrong document"},
+    "ReconcileRequest": {"dryRun": True},
+    "AckCallback": {"timestamp": "2026-01-27T10:02:00Z"},
+    "HeartbeatCallback": {"progress": 0.4, "note": "page 2 of 5"},
+    "ResultCallback": {
+        "status": "SUCCEEDED",
+        "result_ref": {"uri": f"{_ACCOUNT}/workspace/lucius/tenant_a/{JOB_ID}/OCR/1/result.json"},
+    },
+}
+
 PROBLEM: Json = {
     "type": "urn:lucius:problem:request-invalid",
     "title": "Request invalid",
@@ -96,6 +109,7 @@ def by_model() -> Json:
         "request_type": "OCR",
         "status": "SUCCEEDED",
         "current_step_id": None,
+        "seq": story.record.job.event_seq,
         "labels": ENVELOPE["labels"],
         "created_at": "2026-01-27T10:00:00Z",
         "links": links(JOB_ID),
@@ -130,6 +144,7 @@ def by_model() -> Json:
         "RejectedMessage": {**rejected, "body": '{"type": "ACK", "jobId": "job_0"}'},
         "BatchOutcome": {"results": [outcome, {"line": 2, "status": 400, "problem": PROBLEM}], "counts": counts},
         "Reconciled": {"dryRun": True, "looked_at": 1, "dead_replies": 0, "actions": [], "more": False},
+        "Live": {"status": "live", "build": {"version": "0.1.0", "commit": None, "envelope": "1.x"}},
         "Problem": PROBLEM,
     }
 

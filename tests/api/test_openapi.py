@@ -1,0 +1,216 @@
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from jsonschema import Draft202012Validator, FormatChecker
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from docs import api_documents
+from shared.core import envelope_rules
+from shared.core.access import Scope
+from shared.core.references import ReferencePolicy
+from shared.core.registry import Registry
+from tests.jobs import ROOT, envelope, registry
+from triggers.openapi_document import document
+from triggers.options_http import FUNCTION as OPTIONS
+from triggers.refusals import MEANINGS
+from triggers.registered import ROUTES
+
+DOCUMENT = api_documents.openapi()
+POLICY = ReferencePolicy(frozenset({"https", "s3", "abfss", "http"}))
+
+
+def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in DOCUMENT["paths"].items():
+        for method, operation in item.items():
+            yield method.upper(), path, operation
+
+
+def validator(schema: dict[str, Any]) -> Draft202012Validator:
+    whole = {**schema, "components": DOCUMENT["components"]}
+    return Draft202012Validator(whole, format_checker=FormatChecker())
+
+
+def test_it_is_an_openapi_document() -> None:
+    """The meta-schema of OpenAPI 3.1 and its rules find nothing."""
+    assert list(OpenAPIV31SpecValidator(DOCUMENT).iter_errors()) == []
+    assert list(OpenAPIV31SpecValidator({**DOCUMENT, "openapi": "3"}).iter_errors()) != []
+
+
+def test_what_is_registered_is_what_stands_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every HTTP function of the app, with its path, its method and its name; GET answers HEAD too."""
+    monkeypatch.setenv("LUCIUS_STORAGE_BACKEND", "memory")
+    monkeypatch.setenv(
+        "LUCIUS_SERVICEBUS_CONNECTION", "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k"
+    )
+    import function_app
+
+    served = set()
+    for one in function_app.build().get_functions():
+        [trigger] = [each for each in json.loads(one.get_function_json())["bindings"] if "Trigger" in each["type"]]
+        if trigger["type"] == "httpTrigger" and one.get_function_name() != OPTIONS:
+            methods = set(trigger["methods"])
+            assert ("HEAD" in methods) == ("GET" in methods)
+            [method] = methods - {"HEAD"}
+            served.add((method, f"/{trigger['route']}", one.get_function_name()))
+    told = {(method, path, operation["operationId"]) for method, path, operation in operations()}
+    assert told == served
+    assert len({name for _, _, name in told}) == len(told)
+
+
+def test_every_operation_names_its_scope() -> None:
+    """All four scopes are explained; a route without one is open or a callback."""
+    for route in ROUTES:
+        security = DOCUMENT["paths"][f"/{route.path}"][route.method.lower()]["security"]
+        if route.scope is not None:
+            assert security == [{"bearer": [str(route.scope)]}]
+        else:
+            assert security == ([{"callback": []}] if route.callback else [])
+    explained = DOCUMENT["components"]["securitySchemes"]["bearer"]["description"]
+    assert [scope for scope in Scope if f"`{scope}`" not in explained] == []
+
+
+def test_every_refusal_is_a_problem_with_its_codes() -> None:
+    """Each 4xx and 5xx is problem+json with its codes enumerated, and Retry-After where one is to come again."""
+    for _, path, operation in operations():
+        for status, answer in operation["responses"].items():
+            if int(status) < 400:
+                continue
+            [(media_type, content)] = answer["content"].items()
+            assert media_type == "application/problem+json", path
+            codes = content["schema"]["allOf"][1]["properties"]["code"]["enum"]
+            assert all(f"`{code}`" in answer["description"] for code in codes)
+            assert ("Retry-After" in answer["headers"]) == (status in ("429", "503"))
+        assert {"500", "503"} < operation["responses"].keys()
+
+
+def test_every_code_that_the_app_raises_is_explained_and_declared() -> None:
+    """No code of a Refusal in the sources is missing in the document, and none there is made up."""
+    sources = [path for folder in ("triggers", "shared") for path in (ROOT / folder).rglob("*.py")]
+    raised = {code for path in sources for code in _codes(path)}
+    declared = {
+        code
+        for _, _, operation in operations()
+        for status, answer in operation["responses"].items()
+        if int(status) >= 400
+        for code in answer["content"]["application/problem+json"]["schema"]["allOf"][1]["properties"]["code"]["enum"]
+    }
+    # OPTIONS is no operation; a path that no route has is otherwise the host's to refuse
+    assert raised - declared == {"ROUTE_NOT_FOUND"}
+    assert declared <= MEANINGS.keys()
+    assert MEANINGS.keys() - raised - declared == set()
+
+
+def _codes(path: Path) -> list[str]:
+    return re.findall(r'(?:Refusal|_unauthorised)\(\s*(?:\d{3},\s*)?"([A-Z_]+)"', path.read_text())
+
+
+def test_every_example_fits_its_schema() -> None:
+    """Of every answer and of every request."""
+    found = 0
+    for _, path, operation in operations():
+        bodies = [operation["requestBody"]] if "requestBody" in operation else []
+        for body in [*bodies, *operation["responses"].values()]:
+            for content in body.get("content", {}).values():
+                for example in content.get("examples", {}).values():
+                    errors = [error.message for error in validator(content["schema"]).iter_errors(example["value"])]
+                    assert errors == [], path
+                    found += 1
+    assert found > len(list(operations()))
+
+
+def test_the_committed_copies_are_up_to_date() -> None:
+    """`python -m docs.generate` would change nothing."""
+    for name, text in api_documents.files().items():
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, f"{name}: run python -m docs.generate"
+
+
+ENVELOPES: list[tuple[str, dict[str, Any], bool]] = [
+    ("the shipped example", {}, True),
+    ("BURST without doc_id", {"mode": "BURST"}, False),
+    ("BURST with doc_id null", {"mode": "BURST", "doc_id": None}, False),
+    ("BURST with doc_id", {"mode": "BURST", "doc_id": "d"}, True),
+    ("the older name of a mode", {"mode": "SAFE"}, True),
+    ("a request type that nobody knows", {"request_type": "FAX"}, False),
+    ("SIS without its prompts", {"request_type": "SIS", "payload": {}}, False),
+    ("SIS, flat", {"request_type": "SIS", "payload": {"prompt_set": ["?"]}}, True),
+    ("SIS, under its name", {"request_type": "SIS", "payload": {"sis": {"prompt_set": ["?"]}}}, True),
+    ("OCR with a step of another protocol", {"request_type": "OCR", "payload": {"sis": {}}}, False),
+    ("a parameter out of bounds", {"request_type": "OCR", "payload": {"dpi": 9000}}, False),
+    ("a composed protocol in the flat form", {"payload": {"prompt_set": ["?"]}}, False),
+    ("a bare string as a reference", {"input_ref": "https://example.com/a"}, True),
+    ("a scheme that is not allowed", {"input_ref": "file:///etc/passwd"}, False),
+    ("a user in a reference", {"input_ref": "https://user@example.com/a"}, False),
+    ("a backslash in a reference", {"input_ref": "https://example.com\\@evil.example/a"}, False),
+    ("abfss with its container", {"input_ref": "abfss://c@account.dfs.core.windows.net/a"}, True),
+    ("a port too high", {"input_ref": "https://example.com:65536/"}, False),
+    ("the highest port", {"input_ref": "https://example.com:65535/"}, True),
+    ("a control character in the tenant", {"tenant_id": "a\x07"}, False),
+    ("a newline at the tenant's end", {"tenant_id": "a\n"}, False),
+    ("a blank tenant", {"tenant_id": "  "}, False),
+    ("another major version", {"schema_version": "2.0"}, False),
+    ("a later minor version", {"schema_version": "1.7"}, True),
+    ("dependencies", {"dependencies": ["job_1"]}, False),
+    ("a label that is no text", {"labels": {"a": 1}}, False),
+    ("an instant as a number", {"requested_at": 1769508120}, False),
+    ("an instant", {"requested_at": "2026-01-27T10:02:00.5+01:00"}, True),
+    ("a callback that is not https", {"callback_urls": {"done": "http://example.com"}}, False),
+    ("a callback", {"callback_urls": {"done": "https://example.com/x"}}, True),
+    ("an unknown field", {"colour": "green"}, True),
+]
+
+
+@pytest.mark.parametrize(("changes", "good"), [each[1:] for each in ENVELOPES], ids=[each[0] for each in ENVELOPES])
+def test_the_schema_and_the_app_agree_on_envelopes(changes: dict[str, Any], good: bool) -> None:
+    """Whatever the app refuses of these, the schema refuses, and the other way round."""
+    whole = json.loads(envelope().model_dump_json(exclude_unset=True)) | changes
+    body = DOCUMENT["paths"]["/v1/orchestrate"]["post"]["requestBody"]["content"]["application/json"]
+    # its patterns are ECMA's, as JSON Schema has it; Python's `$` would let a newline pass
+    schema = {**body["schema"], "components": DOCUMENT["components"]}
+    assert jsonschema_rs.Draft202012Validator(schema).is_valid(whole) == good
+    alone = jsonschema_rs.Draft202012Validator(envelope_rules.document(registry(), POLICY))
+    assert alone.is_valid(whole) == good
+    assert _accepts(whole) == good
+
+
+def _accepts(body: dict[str, Any]) -> bool:
+    try:
+        wanted = envelope(**body)
+    except ValueError:
+        return False
+    protocol = registry().find(wanted.request_type)
+    references = (wanted.input_ref.uri, wanted.output_ref.uri)
+    return (
+        protocol is not None
+        and protocol.payload_errors(wanted.payload) == []
+        and not any(POLICY.refuse(uri) for uri in references)
+        and not (wanted.mode == "BURST" and wanted.doc_id is None)
+        and not wanted.dependencies
+    )
+
+
+def test_a_protocol_of_ones_own_stands_in_it() -> None:
+    """The document follows the protocols that rule, also one whose payload is open."""
+    from shared.core.registry import build
+
+    own = build(
+        "own.json",
+        {
+            "protocol_id": "own",
+            "version": 1,
+            "request_type": "OWN",
+            "steps": [{"step_id": "ocr", "step_type": "OCR", "service": "ocr"}],
+        },
+        {},
+        {"ocr": "OCR"},
+    )
+    told = document(ROUTES, Registry([own]), POLICY, server="http://127.0.0.1:1")
+    assert list(OpenAPIV31SpecValidator(told).iter_errors()) == []
+    alone = Draft202012Validator(envelope_rules.document(Registry([own]), POLICY))
+    base = json.loads(envelope(request_type="OWN", payload={}).model_dump_json(exclude_unset=True))
+    for payload, good in (({"a": 1}, True), ({"ocr": {"a": 1}}, True), ({"ocr": 1}, True), ([], False)):
+        assert alone.is_valid(base | {"payload": payload}) == good
