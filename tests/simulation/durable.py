@@ -62,6 +62,8 @@ class Durable:
         self.store = Store(None)
         self.spawn: Callable[..., Any] = scheduler.spawn
         self.stalls: list[str] = []
+        #: counts what may have changed an instance's state
+        self.changes = 0
         self._running = False
         self._pump_at: datetime | None = None
         self.start()
@@ -80,6 +82,10 @@ class Durable:
 
     def instances(self) -> list[Instance]:
         return self.store.instances()
+
+    def alive(self, instance_id: str) -> bool:
+        found = self.store.instance(instance_id)
+        return found is not None and not found.status.is_terminal
 
     def waits_for(self, instance_id: str) -> tuple[str, ...]:
         return self.engine.reports.waiting_for(instance_id)
@@ -110,6 +116,7 @@ class Durable:
         if not self._running or self._pump_at != planned:
             return
         self._pump_at = None
+        self.changes += 1
         episode = self.engine.next_episode()
         if episode is not None:
             reply = self._play(episode)
@@ -154,6 +161,7 @@ class SimulatedOrchestrations:
         self._chaos = chaos
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
+        self._durable.changes += 1
         try:
             self._durable.client.start(names.JOB, instance_id, json.dumps(plan))
         except InstanceExistsError:
@@ -169,6 +177,7 @@ class SimulatedOrchestrations:
         found = self._durable.store.instance(instance_id)
         if found is not None and not found.status.is_terminal:
             return False
+        self._durable.changes += 1
         if found is not None:
             self._durable.client.purge(instance_id)
         return True

@@ -41,7 +41,7 @@ def test_replies_of_foreign_leases_taken(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_parked_not_woken(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that is cancelled while it is paused leaves its orchestration behind."""
-    for name in ("move", "control_job", "sweep"):
+    for name in ("move", "control_job"):
         monkeypatch.setattr(importlib.import_module(f"shared.operations.{name}"), "wake_parked", _nothing)
     [violation] = simulate(1, LIVES["paused and cancelled"].plan).violations[:1]
     assert "waits for" in violation
@@ -67,3 +67,23 @@ def test_nobody_is_fenced_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(memory, "commit", careless)
     assert any(simulate(seed, plan_of(seed)).violations for seed in range(30))
+
+
+def test_a_sweeper_that_only_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that nobody takes up is found as soon as the sweeper's period is over, not at the end of the world."""
+    monkeypatch.setattr(importlib.import_module("shared.operations.sweep"), "_look", _nothing)
+    told = [simulate(seed, HOSTILE) for seed in range(20)]
+    assert any("has had no owner since" in violation for one in told for violation in one.violations[:1])
+
+
+def test_a_job_that_no_sweep_can_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its ACTIVE row a living job is nobody's: found at the event that made it."""
+    memory = importlib.import_module("shared.adapters.memory").MemoryIndex
+    honest = memory.reserve
+
+    async def forgetful(self: Any, job: Any, **fields: Any) -> None:
+        await honest(self, job, **fields)
+        del self._active[job.tenant, job.job_id]
+
+    monkeypatch.setattr(memory, "reserve", forgetful)
+    assert "nothing leads the sweeper to it" in simulate(1, plan_of(1)).violations[0]

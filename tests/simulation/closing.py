@@ -1,0 +1,83 @@
+"""When all is over: what must be true of the books of a simulated world."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from shared.core.plan import WITHDRAWN
+from shared.core.states import JobStatus
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+#: after the last fault, all must be over within this
+PATIENCE = timedelta(hours=24)
+
+
+async def close_the_books(world: World) -> None:
+    told = world.told
+    told.calls, told.crashes, told.steps = world.host.calls, world.host.crashes, world.scheduler.events
+    told.settled_after = max(world.scheduler.now - world.chaos.calm_at, timedelta())
+    told.lives.update(world.services.lives)
+    if told.violations:
+        return
+    if world.people.busy:
+        world.report(f"{world.people.busy} callers were never answered")
+    for left in world.owed():
+        world.report(f"still owed after {PATIENCE}: {left}")
+    for hung in world.durable.hung():
+        world.report(f"Azure would hang: {hung}")
+    for number, job_ids in world.people.promised.items():
+        if len(job_ids) > 1:
+            world.report(f"request {number} became {len(job_ids)} jobs: {sorted(job_ids)}")
+    for tenant, count in world.index._gates.items():
+        if count:
+            world.report(f"GATE of {tenant} counts {count} and nothing is active")
+    for job_id, record in world.ledger.records.items():
+        await _audit(world, job_id, record)
+    if told.violations:
+        for job_id in world.ledger.records:
+            told.violations.append(f"history of {job_id}:\n{world.ledger.history(job_id)}")
+
+
+async def _audit(world: World, job_id: str, record: Any) -> None:
+    job = record.job
+    withdrawn = job.error_code == WITHDRAWN
+    world.told.jobs["WITHDRAWN" if withdrawn else job.status.value] += 1
+    events = await world.ledger.events(job_id, limit=100_000)
+    world.told.events.update(event.type for event in events)
+    try:
+        await world.ledger.check_history(job_id)
+    except ValueError as broken:
+        world.report(f"{job_id}: {broken}")
+    if withdrawn:
+        if any(job_id in promised for promised in world.people.promised.values()):
+            world.report(f"{job_id} was promised by a 202 and withdrawn")
+        return
+    _audit_redrive(world, job)
+    for step in record.steps:
+        if step.status == "SUCCEEDED" and not step.carried:
+            said = world.services.results.get((step.result_ref or {}).get("uri", ""))
+            if said != (job_id, step.step_id, step.attempt_no, step.lease_id):
+                world.report(f"{job_id}: {step.step_id} succeeded with a result that its attempt never sent")
+    if job.status is JobStatus.SUCCEEDED and job.final_output != record.steps[-1].result_ref:
+        world.report(f"{job_id}: its output is not its last step's")
+    [row] = [row for row in world.index._listed[job.tenant].values() if row.job_id == job_id]
+    if row.status != job.status:
+        world.report(f"{job_id} is {job.status} and listed as {row.status}")
+    claim = await world.index.read_claim(job.tenant, job.idempotency_hash)
+    if claim is None or claim.job_id != job_id or claim.expires_at is None:
+        world.report(f"{job_id} ended and its claim lives on: {claim}")
+
+
+def _audit_redrive(world: World, job: Any) -> None:
+    """A job and the one that took its place know each other, and there is one such at the most."""
+    heirs = [
+        other.job.job_id
+        for other in world.ledger.records.values()
+        if other.job.redrive_of == job.job_id and other.job.error_code != WITHDRAWN
+    ]
+    if heirs != [one for one in (job.redriven_by,) if one is not None]:
+        world.report(f"{job.job_id} was redriven by {job.redriven_by}, and as its redrive there are {heirs}")
+    world.told.jobs.update(["redriven"] * len(heirs))

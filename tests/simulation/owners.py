@@ -1,0 +1,131 @@
+"""No job without an owner for longer than the sweeper's period: looked at after every event of the simulated world.
+
+A living job is owned by its orchestration, as long as that lives and does not owe a move; else by the sweeper, from
+the job's `check_at` on. Whatever keeps the sweeper from it (the host is down, a sweep is under way or failed) is an
+excuse, and the period begins anew after it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from shared.core.job import Record
+from shared.core.retry import JITTER
+from shared.core.states import JobStatus
+from shared.operations.sweep import GRACE, REPAIR_AGAIN, WITHDRAW_AFTER, Swept, _deadline
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+#: the sweeper's, and the time that the look of a sweep itself takes
+PERIOD = timedelta(seconds=60)
+_A_LOOK = timedelta(seconds=2)
+
+
+class Owners:
+    """What every job waits for at this moment, and since when."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        #: sweeps under way
+        self._sweeps = 0
+        #: the last instant at which no sweep could have been expected to do its work
+        self._excused_at = world.scheduler.now
+        #: when each sweep that came to its end began and ended: it owes nothing to what came up meanwhile
+        self._ended: deque[tuple[datetime, datetime]] = deque(maxlen=20)
+        self._failed_at: dict[str, datetime] = {}
+        #: since when a job has had no owner but the sweeper
+        self._since: dict[str, datetime] = {}
+        #: what would be asked for at every event, kept
+        self._lives: dict[str, tuple[int, bool]] = {}
+        self._waits: dict[str, timedelta] = {}
+        #: the longest that any job was without one, past its excuses
+        self.longest = timedelta()
+
+    @contextmanager
+    def sweeping(self) -> Iterator[Callable[[Swept], None]]:
+        self._sweeps += 1
+        began = self._world.scheduler.now
+        finished: list[Swept] = []
+        try:
+            yield finished.append
+        finally:
+            self._sweeps -= 1
+            now = self._world.scheduler.now
+            if finished:
+                self._ended.append((began, now))
+            else:
+                self._excused_at = now
+            for action in (action for swept in finished for action in swept.actions):
+                if action["action"].startswith("failed"):
+                    self._failed_at[action["jobId"]] = now
+
+    def check(self) -> None:
+        world, now = self._world, self._world.scheduler.now
+        if not world.host.up:
+            self._excused_at = now
+        actives = {job_id: active for (_, job_id), active in world.index._active.items()}
+        for job_id, record in world.ledger.records.items():
+            active = actives.get(job_id)
+            if record.job.status.terminal:
+                self._since.pop(job_id, None)
+            elif active is None:
+                world.report(f"{job_id} is {record.job.status} and nothing leads the sweeper to it")
+            else:
+                self._look(record, active.check_at, now)
+        for job_id, active in actives.items():
+            if job_id not in world.ledger.records and active.created_at + WITHDRAW_AFTER <= now:
+                # a claim without rows: nobody's but the sweeper's
+                self._expect(job_id, max(active.check_at, active.created_at + WITHDRAW_AFTER), now)
+
+    def _look(self, record: Record, check_at: datetime, now: datetime) -> None:
+        job = record.job
+        owed = [deadline for step in record.open_steps if (deadline := _deadline(record, step)) <= now]
+        if check_at > now + self._longest_wait(record):
+            self._world.report(f"{job.job_id} is looked at only at {check_at}")
+        alive = self._alive(job.instance_id)
+        if alive and (job.status is JobStatus.PAUSED or not owed):
+            self._since.pop(job.job_id, None)
+            return
+        since = self._since.setdefault(job.job_id, now)
+        if alive:
+            # a repair is an EVENT, and what it told takes its time
+            since = max(since, min(owed) + GRACE, job.updated_at)
+        self._expect(job.job_id, max(since, check_at), now)
+
+    def _alive(self, instance_id: str) -> bool:
+        changes = self._world.durable.changes
+        known = self._lives.get(instance_id)
+        if known is None or known[0] != changes:
+            known = self._lives[instance_id] = (changes, self._world.durable.alive(instance_id))
+        return known[1]
+
+    def _longest_wait(self, record: Record) -> timedelta:
+        job_id = record.job.job_id
+        if job_id not in self._waits:
+            self._waits[job_id] = _longest_wait(record)
+        return self._waits[job_id]
+
+    def _expect(self, job_id: str, since: datetime, now: datetime) -> None:
+        if self._sweeps:
+            return
+        excuses = [end for began, end in self._ended if began <= since]
+        since = max([since, self._excused_at, self._failed_at.get(job_id, since), *excuses])
+        without = now - since
+        self.longest = max(self.longest, without)
+        if without > PERIOD + _A_LOOK:
+            self._world.report(f"{job_id} has had no owner since {since:%d %H:%M:%S}")
+
+
+def _longest_wait(record: Record) -> timedelta:
+    """No deadline of a job is further off than its longest lease or backoff, and no look further than that."""
+    timings = [step.timings for step in record.steps]
+    spans = [max(one.running_lease_s, one.ack_timeout_s) for one in timings]
+    spans += [max(one.dispatch_backoffs + one.ack_backoffs + one.execution_backoffs) for one in timings]
+    return (
+        timedelta(seconds=max(spans) * (1 + JITTER) + max(one.ack_timeout_s for one in timings)) + GRACE + REPAIR_AGAIN
+    )

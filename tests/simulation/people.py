@@ -1,0 +1,172 @@
+"""Who posts, controls and redrives jobs in the simulated world, each as long as it takes or until patience ends."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from shared.contracts.envelope import Envelope
+from shared.core.history import Origin
+from shared.core.occurrences import ControlKind
+from shared.core.states import JobStatus
+from shared.errors import Refusal, Transient
+from shared.operations.control_job import control_job
+from shared.operations.create_job import create_job
+from shared.operations.redrive_job import redrive_job
+from tests.jobs import envelope
+from tests.simulation.host import HostDown
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+OPERATOR_EVERY_S = 600.0
+
+
+class People:
+    """Everybody outside."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.plan, self.chaos, self.scheduler, self.random = world.plan, world.chaos, world.scheduler, world.random
+        self.host, self.bus, self.ledger = world.host, world.bus, world.ledger
+        self._requests = itertools.count(1)
+        #: how many of them have something going on
+        self.busy = 0
+        #: job ids that were promised by a 202, per request
+        self.promised: dict[int, set[str]] = {}
+
+    def come(self) -> None:
+        span_s = self.plan.calm_after.total_seconds()
+        for number in range(self.plan.jobs):
+            request_type = self.random.choice(self.plan.request_types)
+            payload = {"sis": {"prompt_set": ["When does the lease end?"]}}
+            wanted = envelope(
+                tenant_id=f"tenant_{number % 2}",
+                request_type=request_type,
+                payload=payload,
+                idempotency_key=f"key-{number}",
+            )
+            at_s = self.random.uniform(0, min(600.0, span_s / 4))
+            self.promised[number] = set()
+            for poster in range(self.plan.posters):
+                later_s = self.random.choice((0.0, 0.0, 0.01, 30.0, 400.0)) * self.random.random() if poster else 0.0
+                self._does(at_s + later_s, partial(self._posts, number, wanted))
+            if self.plan.redriven_after_s is not None:
+                self._does(at_s + self.plan.redriven_after_s, partial(self._redrives_until_answered, number))
+            for script_s, kind in self.plan.script:
+                self._does(at_s + script_s, partial(self._asks, number, kind))
+            for _ in range(self.plan.controls):
+                kind = self.random.choice([ControlKind.PAUSE] * 3 + [ControlKind.RESUME] * 3 + [ControlKind.CANCEL])
+                self._does(
+                    at_s + self.random.choice((5, 60, 900)) * self.random.random(), partial(self._asks, number, kind)
+                )
+        for _ in range(2 if self.plan.redrives else 0):
+            self.scheduler.later(self.random.uniform(0, span_s), self._perhaps_redrives)
+        self.scheduler.at(self.chaos.calm_at + timedelta(seconds=1), self._operator_tick)
+        if self.plan.odds.service_misbehaves and self.random.random() < 0.3:
+            away_s = self.random.uniform(10, 300)
+            self.scheduler.later(self.random.uniform(0, 600), lambda: self._services_away(away_s))
+
+    def _services_away(self, seconds: float) -> None:
+        self.bus.services_away_until = self.scheduler.now + timedelta(seconds=seconds)
+
+    def _does(self, after_s: float, work: Callable[[], Awaitable[object]]) -> None:
+        self.busy += 1
+        self.scheduler.spawn(self._person(after_s, work))
+
+    async def _person(self, after_s: float, work: Callable[[], Awaitable[object]]) -> None:
+        await self.scheduler.pause(after_s)
+        try:
+            await work()
+        except Exception as error:
+            self._world.report(f"a caller met {error!r}")
+        self.busy -= 1
+
+    async def _posts(self, number: int, wanted: Envelope) -> None:
+        """Again and again until the answer is 202; some lose their patience, of whose job nobody may ever hear."""
+        while True:
+            try:
+                created = await self.host.serve(
+                    create_job(self._world.context, self._world.orchestrations, wanted, correlation_id=None)
+                )
+            except (HostDown, Transient):
+                if self.chaos.strikes(0.1):
+                    return
+                await self.scheduler.pause(self.random.uniform(0.2, 60))
+            except Refusal as refusal:
+                if refusal.status != 429:
+                    raise
+                await self.scheduler.pause(float(refusal.headers["Retry-After"]))
+            else:
+                self.promised[number].add(created.stored.record.job.job_id)
+                return
+
+    async def _asks(self, number: int, kind: ControlKind) -> None:
+        for _ in range(20):
+            # asked again is another request
+            request = f"request-{next(self._requests)}"
+            origin = Origin(cause_id=request, actor="operator", source="http", reason="the simulation")
+            for job_id in sorted(self.promised[number]):
+                try:
+                    await self.host.serve(
+                        control_job(self._world.context, self._world.orchestrations, job_id, kind, origin)
+                    )
+                except (HostDown, Transient):
+                    break
+                except Refusal as refusal:
+                    if refusal.status not in (404, 409):
+                        raise
+            else:
+                if self.promised[number]:
+                    return
+            if self.chaos.strikes(0.2):
+                return  # gave up without knowing whether it went through
+            await self.scheduler.pause(self.random.uniform(0.2, 30))
+
+    async def _control(self, job_id: str, kind: ControlKind, origin: Origin) -> None:
+        await self.host.serve(control_job(self._world.context, self._world.orchestrations, job_id, kind, origin))
+
+    def _operator_tick(self) -> None:
+        """In the calm somebody resumes what was left paused and redrives what failed: all of it must end."""
+        self.scheduler.later(OPERATOR_EVERY_S, self._operator_tick)
+        for job_id, record in self.ledger.records.items():
+            job = record.job
+            if job.status in (JobStatus.PAUSED, JobStatus.PAUSING):
+                self._does(0, partial(self._resumes, job_id))
+            if self.plan.redrives and job.status is JobStatus.FAILED_FINAL and job.redriven_by is None:
+                self._does(0, partial(self._redrives, job_id))
+
+    async def _resumes(self, job_id: str) -> None:
+        origin = Origin(cause_id=f"request-{next(self._requests)}", actor="operator", source="http")
+        try:
+            await self.host.serve(
+                control_job(self._world.context, self._world.orchestrations, job_id, ControlKind.RESUME, origin)
+            )
+        except (HostDown, Refusal):
+            return
+
+    async def _redrives(self, job_id: str) -> bool:
+        """Whether there was an answer."""
+        origin = Origin(cause_id=f"request-{next(self._requests)}", actor="operator", source="http")
+        try:
+            await self.host.serve(redrive_job(self._world.context, self._world.orchestrations, job_id, origin))
+        except (HostDown, Transient):
+            return False
+        except Refusal as refusal:
+            if refusal.status not in (409, 429):
+                raise
+        return True
+
+    async def _redrives_until_answered(self, number: int) -> None:
+        for job_id in self.promised[number]:
+            while not await self._redrives(job_id):
+                await self.scheduler.pause(20)
+
+    def _perhaps_redrives(self) -> None:
+        """Amid the faults as well, whatever the job is, now and then twice at once."""
+        for job_id in self.ledger.records:
+            for _ in range(self.random.choice((0, 0, 1, 2))):
+                self._does(self.random.uniform(0, 5), partial(self._redrives, job_id))
