@@ -1,0 +1,1 @@
+"""What is deployed, and the checks of it."""

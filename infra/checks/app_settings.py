@@ -1,0 +1,57 @@
+"""App settings: every one that the app or a binding needs in Azure is set by the template, and no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from infra.checks import host_json
+from infra.checks.finding import Finding
+from infra.checks.template import Template, literal, text, walk
+
+#: names that only app settings have
+_SETTING = re.compile(
+    r"LUCIUS_|AzureWebJobs|AzureFunctionsJobHost__|APPLICATIONINSIGHTS_|FUNCTIONS_|WEBSITE_|DURABLE_TASK_|"
+    r"PYTHON_|SCM_|ENABLE_ORYX|OTEL_|AZURE_CLIENT_ID$|TASKHUB_NAME$"
+)
+_HOST_JSON = "AzureFunctionsJobHost__"
+#: refused on Flex Consumption, or keys where identity is the rule
+_FORBIDDEN = {
+    "FUNCTIONS_WORKER_RUNTIME": "Flex Consumption names the runtime in functionAppConfig",
+    "AzureWebJobsDashboard": "is from another age",
+    "WEBSITE_CONTENTAZUREFILECONNECTIONSTRING": "is a key; deployment is by identity",
+}
+
+
+def check(templates: Iterable[Template], *, known: frozenset[str], needed: frozenset[str]) -> list[Finding]:
+    """`known`: what settings.py reads, and the platform's own; `needed`: of these, what Azure cannot do without.
+
+    A name with a suffix (`NAME__fullyQualifiedNamespace`) stands for a connection by identity: the suffix must be one
+    of `known`'s, or NAME itself must be known as a connection.
+    """
+    where = {name: place for template in templates for name, place in _set(template)}
+    found = []
+    for name, (template, line) in where.items():
+        if name in _FORBIDDEN:
+            found.append(Finding(template.path, line, "app-setting", f"{name}: {_FORBIDDEN[name]}"))
+        elif name.startswith(_HOST_JSON):
+            if not host_json.documented(tuple(name.removeprefix(_HOST_JSON).split("__"))):
+                found.append(
+                    Finding(template.path, line, "app-setting", f"{name} names no documented key of host.json")
+                )
+        elif name not in known:
+            found.append(Finding(template.path, line, "app-setting", f"{name} is read by nobody"))
+    first = next(iter(templates), None)
+    missing = sorted(needed - set(where))
+    if first is not None:
+        found += [Finding(first.path, 0, "app-setting", f"{name} is needed and set nowhere") for name in missing]
+    return found
+
+
+def _set(template: Template) -> Iterable[tuple[str, tuple[Template, int]]]:
+    for node in walk(template.root):
+        if node.type == "object_property" and node.named_children:
+            key = node.named_children[0]
+            name = (literal(key) if key.type == "string" else text(key)) or ""
+            if _SETTING.match(name):
+                yield name, (template, key.start_point.row + 1)

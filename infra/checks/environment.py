@@ -1,0 +1,70 @@
+"""Virtual environments of the checks, apart from the project's: each made once, under `.lucius/checks`."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from infra.checks.failure import CheckFailed
+
+DEPLOYED = (3, 12)
+
+
+def python312() -> Path:
+    """The interpreter of the version that is deployed. Raises CheckFailed, saying how to get one."""
+    for candidate in _candidates():
+        if _version(candidate) == DEPLOYED:
+            return candidate
+    raise CheckFailed(
+        "the package is checked on Python 3.12, the version that is deployed, and none was found: put python3.12 on "
+        "PATH (apt-get install python3.12 python3.12-venv; or pyenv install 3.12; or uv python install 3.12)"
+    )
+
+
+def made(root: Path, name: str, python: Path, *pip_arguments: str, files: tuple[Path, ...] = ()) -> Path:
+    """The `bin` folder of an environment with what `pip install` takes; made anew when arguments or files changed.
+
+    Raises CheckFailed with pip's last line.
+    """
+    digest = hashlib.sha256("\0".join((str(python), *pip_arguments)).encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    folder = root / ".lucius" / "checks" / f"{name}-{digest.hexdigest()[:16]}"
+    if (folder / "made").exists():
+        return folder / "bin"
+    shutil.rmtree(folder, ignore_errors=True)
+    for command in (
+        [str(python), "-m", "venv", str(folder)],
+        [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-q", *pip_arguments],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
+            raise CheckFailed(f"could not make the environment {name}: {said[-1]}")
+    (folder / "made").touch()
+    return folder / "bin"
+
+
+def _candidates() -> Iterator[Path]:
+    if sys.version_info[:2] == DEPLOYED:
+        yield Path(sys.executable).resolve()
+    on_path = shutil.which("python3.12")
+    if on_path:
+        yield Path(on_path)
+    yield from sorted((Path.home() / ".pyenv" / "versions").glob("3.12*/bin/python"), reverse=True)
+    yield from sorted((Path.home() / ".local" / "share" / "uv" / "python").glob("cpython-3.12*/bin/python3.12"))
+
+
+def _version(python: Path) -> tuple[int, ...] | None:
+    """None for a shim that leads nowhere."""
+    told = subprocess.run(
+        [str(python), "-c", "import sys, venv, ensurepip; print(*sys.version_info[:2])"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return tuple(int(part) for part in told.stdout.split()) if told.returncode == 0 else None

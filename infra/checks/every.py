@@ -1,0 +1,108 @@
+"""Every check in turn."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from infra.checks import app_settings, host_json, modules, package_files, resources, symbols, topics
+from infra.checks.finding import Finding
+from infra.checks.template import Template, parse
+from shared.settings_table import SETTINGS
+
+#: settings of a laptop, or of tests: a template that sets one is wrong
+_LAPTOP = frozenset(
+    {
+        "LUCIUS_SERVICEBUS_CONNECTION",
+        "LUCIUS_TABLE_CONNECTION",
+        "LUCIUS_BLOB_CONNECTION",
+        "LUCIUS_APPCONFIG_CONNECTION",
+        "LUCIUS_PROTOCOLS_PATH",
+        "LUCIUS_TOPOLOGY_PATH",
+        "LUCIUS_STORAGE_BACKEND",
+    }
+)
+#: without these the app does not start in Azure, or starts without what the issue of deployment promises
+_NEEDED = frozenset(
+    {
+        "LUCIUS_SERVICEBUS_CONNECTION__fullyQualifiedNamespace",
+        "LUCIUS_SERVICEBUS_CONNECTION__credential",
+        "LUCIUS_SERVICEBUS_CONNECTION__clientId",
+        "LUCIUS_TABLE_ENDPOINT",
+        "LUCIUS_BLOB_ENDPOINT",
+        "LUCIUS_APPCONFIG_ENDPOINT",
+        "LUCIUS_AUTH_MODE",
+        "LUCIUS_AUTH_ISSUER",
+        "LUCIUS_AUTH_AUDIENCE",
+        "LUCIUS_AUTH_JWKS_URL",
+        "LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION",
+        "LUCIUS_SWEEP_SCHEDULE",
+        "AzureWebJobsStorage__credential",
+        "AzureWebJobsStorage__clientId",
+        "APPLICATIONINSIGHTS_CONNECTION_STRING",
+        "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
+        "AZURE_CLIENT_ID",
+    }
+)
+_PLATFORM = frozenset(
+    {
+        "AzureWebJobsStorage__accountName",
+        "AzureWebJobsStorage__blobServiceUri",
+        "AzureWebJobsStorage__queueServiceUri",
+        "AzureWebJobsStorage__tableServiceUri",
+        "DURABLE_TASK_SCHEDULER_CONNECTION_STRING",
+        "TASKHUB_NAME",
+        "FUNCTIONS_EXTENSION_VERSION",
+        "WEBSITE_RUN_FROM_PACKAGE",
+        "PYTHON_THREADPOOL_THREAD_COUNT",
+        "PYTHON_ENABLE_INIT_INDEXING",
+        "PYTHON_APPLICATIONINSIGHTS_ENABLE_TELEMETRY",
+        "OTEL_SERVICE_NAME",
+    }
+)
+_LINE = re.compile(r"(?P<path>[^(]+)\((?P<line>\d+),\d+\) : (?P<level>Error|Warning) (?P<text>.*)")
+
+
+def check(root: Path) -> list[Finding]:
+    """The checks that only read: templates, host.json, `.funcignore`; with `bicep`, where it is found, what it says."""
+    folder = root / "infra" / "bicep"
+    templates = {path.resolve(): parse(path) for path in sorted(folder.rglob("*.bicep"))}
+    parameter_files = [parse(path) for path in sorted(folder.rglob("*.bicepparam"))]
+    found = _syntax([*templates.values(), *parameter_files])
+    for template in templates.values():
+        found += [*symbols.check(template), *modules.check(template, templates), *resources.check(template)]
+    for file in parameter_files:
+        found += modules.check_parameters(file, templates)
+    found += app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED)
+    found += topics.check(root, templates.values())
+    found += host_json.check(root / "host.json")
+    found += package_files.check(root)
+    found += compiled(folder)
+    return sorted(found)
+
+
+def known_settings() -> frozenset[str]:
+    """What settings.py reads in Azure, and the platform's own."""
+    return frozenset({setting.name for setting in SETTINGS} - _LAPTOP) | _NEEDED | _PLATFORM
+
+
+def compiled(folder: Path) -> list[Finding]:
+    """What Microsoft's own compiler says, where there is one."""
+    bicep = shutil.which("bicep")
+    if bicep is None:
+        return []
+    found = []
+    for path in sorted(folder.glob("*.bicep")):
+        done = subprocess.run([bicep, "build", "--stdout", str(path)], capture_output=True, text=True, check=False)
+        told = filter(None, map(_LINE.match, done.stderr.splitlines()))
+        found += [Finding(Path(each["path"]), int(each["line"]), "bicep", each["text"]) for each in told]
+    return found
+
+
+def _syntax(templates: Iterable[Template]) -> list[Finding]:
+    return [
+        Finding(template.path, line, "syntax", "is not Bicep") for template in templates for line in template.broken
+    ]

@@ -1,0 +1,10 @@
+"""The committed lists of what Azure and Bicep know: known.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+#: functions, decorators, types; `resources`: type to API versions; `roles`: name to GUID; `host_json`: documented keys
+KNOWN: dict[str, Any] = json.loads((Path(__file__).parent / "known.json").read_text())

@@ -1,0 +1,97 @@
+"""Names: used and never declared, declared and never used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infra.checks.finding import Finding
+from infra.checks.known import KNOWN
+from infra.checks.template import Node, Template, text, walk
+
+#: functions and namespaces that need no declaration (Bicep's own)
+_BUILT_IN = frozenset(KNOWN["functions"])
+#: only between `@` and the declaration
+_DECORATORS = frozenset(KNOWN["decorators"])
+#: types that need no declaration
+_TYPES = frozenset(KNOWN["types"])
+
+
+def check(template: Template) -> list[Finding]:
+    declared = {each.name: each for each in template.declared if each.kind != "output"}
+    children = {resource.name for resource in template.resources}
+    used: set[str] = set()
+    found = []
+    for node in _references(template.root):
+        name = text(node)
+        if name in _local_names(node):
+            continue
+        used.add(name)
+        if name in declared or name in children or name in _BUILT_IN or name in _TYPES:
+            continue
+        if name in _DECORATORS and _within(node, "decorator"):
+            continue
+        found.append(Finding(template.path, node.start_point.row + 1, "undefined", f"{name} is declared nowhere"))
+    for each in template.declared:
+        if each.kind in ("parameter", "variable", "type", "function", "import") and each.name not in used:
+            if each.public and each.kind != "parameter":
+                continue
+            found.append(Finding(template.path, each.line, "unused", f"{each.kind} {each.name} is never used"))
+    return found
+
+
+def _references(root: Node) -> Iterator[Node]:
+    """Identifiers that stand for something declared elsewhere."""
+    for node in walk(root):
+        if node.type != "identifier" or node.parent is None:
+            continue
+        parent = node.parent
+        is_name = parent.named_children[0] == node
+        if parent.type in _NAMING and is_name:
+            continue
+        if parent.type == "object_property" and is_name and len(parent.named_children) > 1:
+            continue
+        if parent.type == "import_functionality":
+            continue
+        if parent.type in ("for_statement", "lambda_expression", "for_loop_parameters") and is_name:
+            continue
+        yield node
+
+
+_NAMING = frozenset(
+    {
+        "parameter_declaration",
+        "variable_declaration",
+        "type_declaration",
+        "user_defined_function",
+        "resource_declaration",
+        "module_declaration",
+        "output_declaration",
+        "parameter",
+        "metadata_declaration",
+    }
+)
+
+
+def _local_names(node: Node) -> set[str]:
+    """Loop variables, lambda and function parameters around the node."""
+    names: set[str] = set()
+    around = node.parent
+    while around is not None:
+        if around.type == "for_statement":
+            head = around.named_children[0]
+            names |= {text(each) for each in ([head] if head.type == "identifier" else head.named_children)}
+        elif around.type == "lambda_expression":
+            names |= {text(each) for each in walk(around.named_children[0]) if each.type in ("identifier", "parameter")}
+        elif around.type == "user_defined_function":
+            names |= {text(each.named_children[0]) for each in walk(around) if each.type == "parameter"}
+        around = around.parent
+    return names
+
+
+def _within(node: Node, kind: str) -> bool:
+    around = node.parent
+    while around is not None:
+        if around.type == kind:
+            return True
+        around = around.parent
+    return False

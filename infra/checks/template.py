@@ -1,0 +1,205 @@
+"""A Bicep file as the checks see it: its declarations, read by tree-sitter's grammar."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tree_sitter
+import tree_sitter_bicep
+
+_LANGUAGE = tree_sitter.Language(tree_sitter_bicep.language())
+
+Node = tree_sitter.Node
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A parameter, variable, type, function, import, resource, module or output."""
+
+    kind: str
+    name: str
+    node: Node
+    description: str | None = None
+    #: parameters: no caller needs to name it
+    optional: bool = False
+    #: `@export()`ed, or a parameter that a caller may name
+    public: bool = False
+
+    @property
+    def line(self) -> int:
+        return self.node.start_point.row + 1
+
+
+@dataclass(frozen=True)
+class Resource:
+    """`type` without the version; a child declared inside its parent carries the parent's type too."""
+
+    name: str
+    type: str
+    api_version: str | None
+    existing: bool
+    node: Node
+
+    @property
+    def line(self) -> int:
+        return self.node.start_point.row + 1
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    path: str
+    parameters: dict[str, Node]
+    node: Node
+
+    @property
+    def line(self) -> int:
+        return self.node.start_point.row + 1
+
+
+@dataclass
+class Template:
+    """A parsed file. `broken` are the lines that the grammar does not take."""
+
+    path: Path
+    root: Node
+    broken: list[int]
+    declared: list[Declared] = field(default_factory=list)
+    resources: list[Resource] = field(default_factory=list)
+    modules: list[Module] = field(default_factory=list)
+
+    def of_kind(self, kind: str) -> dict[str, Declared]:
+        return {each.name: each for each in self.declared if each.kind == kind}
+
+
+def parse(path: Path) -> Template:
+    """Reads a `.bicep` or `.bicepparam` file. Raises OSError."""
+    source = path.read_bytes()
+    if path.suffix == ".bicepparam":
+        # the grammar knows templates only: there, what has a value and no type is a variable
+        source = re.sub(rb"(?m)^param ", b"var   ", source)
+    root = tree_sitter.Parser(_LANGUAGE).parse(source).root_node
+    broken = sorted({node.start_point.row + 1 for node in walk(root) if node.is_error or node.is_missing})
+    template = Template(path, root, broken)
+    decorators: list[Node] = []
+    for node in root.named_children:
+        if node.type == "decorators":
+            decorators = node.named_children
+            continue
+        if node.type == "comment":
+            continue
+        _declare(template, node, decorators)
+        decorators = []
+    return template
+
+
+def walk(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def text(node: Node) -> str:
+    return (node.text or b"").decode()
+
+
+def literal(node: Node | None) -> str | None:
+    """A string without interpolation; None for anything else."""
+    if node is None or node.type != "string" or any(child.type == "interpolation" for child in node.named_children):
+        return None
+    return "".join(text(child) for child in node.named_children)
+
+
+def properties(node: Node) -> dict[str, Node]:
+    """The properties of an object by name, with their values."""
+    found = {}
+    for each in node.named_children:
+        if each.type == "object_property" and len(each.named_children) >= 2:
+            key, value = each.named_children[0], each.named_children[-1]
+            name = literal(key) if key.type == "string" else text(key)
+            if name is not None:
+                found[name] = value
+    return found
+
+
+def body(node: Node) -> Node | None:
+    """The object of a resource or module, out of its condition or loop."""
+    for child in reversed(node.named_children):
+        if child.type == "object":
+            return child
+        if child.type in ("if_statement", "for_statement"):
+            return body(child)
+    return None
+
+
+_KINDS = {
+    "parameter_declaration": "parameter",
+    "variable_declaration": "variable",
+    "type_declaration": "type",
+    "user_defined_function": "function",
+    "resource_declaration": "resource",
+    "module_declaration": "module",
+    "output_declaration": "output",
+}
+
+
+def _declare(template: Template, node: Node, decorators: list[Node]) -> None:
+    if node.type == "import_functionality":
+        names = [each for each in walk(node) if each.type == "identifier"]
+        template.declared += [Declared("import", text(each), each) for each in names]
+        return
+    kind = _KINDS.get(node.type)
+    if kind is None:
+        return
+    name = next(text(child) for child in node.named_children if child.type == "identifier")
+    marks = {_decorator(each): each for each in decorators}
+    described = marks.get("description")
+    strings = [literal(each) for each in walk(described) if each.type == "string"] if described else []
+    template.declared.append(
+        Declared(
+            kind,
+            name,
+            node,
+            description=strings[0] if strings else None,
+            optional=kind == "parameter" and _has_default(node),
+            public=kind == "parameter" or "export" in marks,
+        )
+    )
+    if kind == "resource":
+        _resource(template, node, parent="")
+    if kind == "module":
+        _module(template, node, name)
+
+
+def _decorator(node: Node) -> str:
+    call = node.named_children[0]
+    name = call.named_children[0] if call.type == "call_expression" else call
+    return text(name).rpartition(".")[2]
+
+
+def _has_default(node: Node) -> bool:
+    return any(text(child) == "=" for child in node.children) or any(
+        child.type == "nullable_type" for child in walk(node)
+    )
+
+
+def _resource(template: Template, node: Node, parent: str) -> None:
+    name, declared = (child for child in node.named_children[:2])
+    kind, _, version = (literal(declared) or "").partition("@")
+    whole = f"{parent}/{kind}" if parent else kind
+    existing = any(child.type == "existing" or text(child) == "existing" for child in node.children)
+    template.resources.append(Resource(text(name), whole, version or None, existing, node))
+    inside = body(node)
+    for each in inside.named_children if inside is not None else []:
+        if each.type == "object_property" and each.named_children[0].type == "resource_declaration":
+            _resource(template, each.named_children[0], whole)
+
+
+def _module(template: Template, node: Node, name: str) -> None:
+    inside = body(node)
+    given = properties(inside).get("params") if inside is not None else None
+    path = literal(next(child for child in node.named_children if child.type == "string")) or ""
+    template.modules.append(Module(name, path, properties(given) if given is not None else {}, node))
