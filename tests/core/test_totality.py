@@ -18,23 +18,11 @@ from shared.core.attempts import lease_id
 from shared.core.decide import apply
 from shared.core.history import Cause
 from shared.core.job import Job, Record, Step
-from shared.core.occurrences import (
-    Control,
-    ControlKind,
-    DeadlinePassed,
-    LaneBacklog,
-    Occurrence,
-    OrchestrationEnded,
-    PublishFailed,
-    RecordAttempt,
-    Redriven,
-    RenewLease,
-    Repaired,
-    ReplyArrived,
-)
+from shared.core.occurrences import Occurrence, RecordAttempt, Redriven, Repaired, ReplyArrived
 from shared.core.outcome import Outcome, OutcomeKind
 from shared.core.states import FailureCause, JobStatus, StepStatus
-from tests.jobs import START, planned, reply
+from tests.jobs import START, planned
+from tests.model.happenings import around_a_step
 
 NOW = START + timedelta(hours=1)
 PAST, FUTURE = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)
@@ -120,31 +108,6 @@ def records(*, contradictory: bool = False) -> Iterator[tuple[Record, str]]:
                 yield record, step_id
 
 
-def occurrences(record: Record, step_id: str) -> Iterator[Occurrence]:
-    """Everything that can happen around one step: of its attempt, of another, from a stranger."""
-    step = record.step(step_id)
-    assert step is not None
-    yield RecordAttempt(step_id)
-    for attempt_no in (step.attempt_no, step.attempt_no + 1):
-        yield RenewLease(step_id, attempt_no)
-        yield PublishFailed(step_id, attempt_no, "the bus is away")
-        yield DeadlinePassed(step_id, attempt_no)
-        yield LaneBacklog(step_id, attempt_no, "replies wait on the lane")
-    for kind in ControlKind:
-        yield Control(kind)
-    for restarts in ("", ".r1", ".r5"):
-        yield OrchestrationEnded(record.job.instance_id + restarts)
-    yield Redriven("job_2")
-    yield Repaired("result:ocr:1")
-    results = [("RESULT", {"status": status}) for status in ("SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL")]
-    for type_, said in [("ACK", {}), ("HEARTBEAT", {}), *results]:
-        yield ReplyArrived(reply(record, type_, step_id, **said))
-        yield ReplyArrived(reply(record, type_, step_id, **said, attempt_no=step.attempt_no + 1))
-        yield ReplyArrived(reply(record, type_, step_id, **said, lease_id="another"))
-        yield ReplyArrived(reply(record, type_, step_id, **said, tenant_id="tenant_b"))
-        yield ReplyArrived(reply(record, type_, "nothing", **said))
-
-
 @dataclass(frozen=True)
 class Case:
     """One occurrence in one state, and what came of it."""
@@ -165,7 +128,7 @@ def cases() -> list[Case]:
     return [
         Case(record, step_id, occurrence, apply(record, occurrence, CAUSE))
         for record, step_id in records()
-        for occurrence in occurrences(record, step_id)
+        for occurrence in around_a_step(record, step_id)
     ]
 
 
@@ -234,7 +197,7 @@ def test_nothing_starts_but_for_a_job_that_runs(cases: list[Case]) -> None:
 def test_an_ended_job_with_a_step_in_flight_stands_still() -> None:
     """Rows that contradict each other, which nothing of ours writes, move nothing and raise nothing."""
     for record, step_id in records(contradictory=True):
-        for occurrence in occurrences(record, step_id):
+        for occurrence in around_a_step(record, step_id):
             outcome = apply(record, occurrence, CAUSE)
             if not isinstance(occurrence, Redriven | Repaired):
                 assert not outcome.moved, Case(record, step_id, occurrence, outcome)

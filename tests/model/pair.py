@@ -36,7 +36,8 @@ from shared.core.states import StepStatus
 from tests.jobs import DEFAULTS, START, envelope, registry
 from tests.model import reference
 from tests.model.invariants import check_citation, check_link, check_move, fold, rows_of
-from tests.model.reference import IN_FLIGHT, Model, ModelStep, Rules
+from tests.model.reference import IN_FLIGHT, Model
+from tests.model.steps import ModelStep, Rules
 
 #: the EVENT rows that each answer of the model stands for
 ROWS = {reference.MOVED: 1, reference.IGNORED: 1, reference.UNHEARD: 0, reference.REFUSED: 0}

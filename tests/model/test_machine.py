@@ -24,7 +24,7 @@ from shared.core.occurrences import (
 )
 from tests.jobs import reply
 from tests.model.pair import Pair
-from tests.model.reference import Rules
+from tests.model.steps import Rules
 
 _seconds = st.floats(min_value=1, max_value=4000, allow_nan=False).map(lambda seconds: round(seconds, 3))
 _waits = st.lists(_seconds, min_size=1, max_size=3).map(tuple)

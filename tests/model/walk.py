@@ -12,22 +12,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from shared.core.occurrences import (
-    Control,
-    ControlKind,
-    DeadlinePassed,
     LaneBacklog,
     Occurrence,
     OrchestrationEnded,
     PublishFailed,
-    RecordAttempt,
-    Redriven,
     RenewLease,
-    Repaired,
     ReplyArrived,
 )
-from tests.jobs import reply
+from tests.model.happenings import to_a_job
 from tests.model.pair import Pair
-from tests.model.reference import RESTARTS, Model, Rules
+from tests.model.reference import RESTARTS, Model
+from tests.model.steps import Rules
 
 
 @dataclass(frozen=True)
@@ -111,7 +106,7 @@ def walk(shape: Shape) -> Walk:
     while found:
         pair = found.popleft()
         reached = list(_later(pair, shape))
-        for occurrence in occurrences(pair):
+        for occurrence in to_a_job(pair.record):
             if shape.plain and _concerns_one_step(occurrence):
                 continue
             edge = Edge(pair, occurrence)
@@ -123,34 +118,6 @@ def walk(shape: Shape) -> Walk:
                 seen[known] = None
                 found.append(after)
     return Walk(len(seen), edges)
-
-
-def occurrences(pair: Pair) -> Iterator[Occurrence]:
-    """All that can happen now; what is known to be of no step's current attempt once, for a stranger."""
-    record = pair.record
-    for step in record.steps:
-        name, attempt_no = step.step_id, step.attempt_no
-        yield RecordAttempt(name)
-        yield RenewLease(name, attempt_no)
-        yield PublishFailed(name, attempt_no, "the bus is away")
-        yield DeadlinePassed(name, attempt_no)
-        yield LaneBacklog(name, attempt_no, "replies wait on the lane")
-        if attempt_no > 1:
-            yield RenewLease(name, attempt_no - 1)
-            yield PublishFailed(name, attempt_no - 1, "the bus is away")
-            yield DeadlinePassed(name, attempt_no - 1)
-            yield ReplyArrived(reply(record, "RESULT", name, attempt_no=attempt_no - 1, lease_id="of the one before"))
-        yield ReplyArrived(reply(record, "ACK", name))
-        yield ReplyArrived(reply(record, "HEARTBEAT", name))
-        for status in ("SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"):
-            yield ReplyArrived(reply(record, "RESULT", name, status=status))
-    for kind in ControlKind:
-        yield Control(kind)
-    yield OrchestrationEnded(record.job.instance_id)
-    yield OrchestrationEnded(f"{record.job.job_id}.r9")
-    yield Redriven("job_2")
-    yield Redriven("job_3")
-    yield Repaired("result:s0:1")
 
 
 def _concerns_one_step(occurrence: Occurrence) -> bool:

@@ -1,0 +1,75 @@
+"""Everything that can happen to a job, for the tests that leave nothing out: a new occurrence is added here, and to
+`tests.model.pair.Pair._model_says`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shared.core.job import Record
+from shared.core.occurrences import (
+    Control,
+    ControlKind,
+    DeadlinePassed,
+    LaneBacklog,
+    Occurrence,
+    OrchestrationEnded,
+    PublishFailed,
+    RecordAttempt,
+    Redriven,
+    RenewLease,
+    Repaired,
+    ReplyArrived,
+)
+from tests.jobs import reply
+
+
+def to_a_job(record: Record) -> Iterator[Occurrence]:
+    """All that can happen now; what is known to be of no step's current attempt once, for a stranger."""
+    for step in record.steps:
+        name, attempt_no = step.step_id, step.attempt_no
+        yield RecordAttempt(name)
+        yield RenewLease(name, attempt_no)
+        yield PublishFailed(name, attempt_no, "the bus is away")
+        yield DeadlinePassed(name, attempt_no)
+        yield LaneBacklog(name, attempt_no, "replies wait on the lane")
+        if attempt_no > 1:
+            yield RenewLease(name, attempt_no - 1)
+            yield PublishFailed(name, attempt_no - 1, "the bus is away")
+            yield DeadlinePassed(name, attempt_no - 1)
+            yield ReplyArrived(reply(record, "RESULT", name, attempt_no=attempt_no - 1, lease_id="of the one before"))
+        yield ReplyArrived(reply(record, "ACK", name))
+        yield ReplyArrived(reply(record, "HEARTBEAT", name))
+        for status in ("SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"):
+            yield ReplyArrived(reply(record, "RESULT", name, status=status))
+    for kind in ControlKind:
+        yield Control(kind)
+    yield OrchestrationEnded(record.job.instance_id)
+    yield OrchestrationEnded(f"{record.job.job_id}.r9")
+    yield Redriven("job_2")
+    yield Redriven("job_3")
+    yield Repaired("result:s0:1")
+
+
+def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
+    """Everything that can happen around one step: of its attempt, of another, from a stranger."""
+    step = record.step(step_id)
+    assert step is not None
+    yield RecordAttempt(step_id)
+    for attempt_no in (step.attempt_no, step.attempt_no + 1):
+        yield RenewLease(step_id, attempt_no)
+        yield PublishFailed(step_id, attempt_no, "the bus is away")
+        yield DeadlinePassed(step_id, attempt_no)
+        yield LaneBacklog(step_id, attempt_no, "replies wait on the lane")
+    for kind in ControlKind:
+        yield Control(kind)
+    for restarts in ("", ".r1", ".r5"):
+        yield OrchestrationEnded(record.job.instance_id + restarts)
+    yield Redriven("job_2")
+    yield Repaired("result:ocr:1")
+    results = [("RESULT", {"status": status}) for status in ("SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL")]
+    for type_, said in [("ACK", {}), ("HEARTBEAT", {}), *results]:
+        yield ReplyArrived(reply(record, type_, step_id, **said))
+        yield ReplyArrived(reply(record, type_, step_id, **said, attempt_no=step.attempt_no + 1))
+        yield ReplyArrived(reply(record, type_, step_id, **said, lease_id="another"))
+        yield ReplyArrived(reply(record, type_, step_id, **said, tenant_id="tenant_b"))
+        yield ReplyArrived(reply(record, type_, "nothing", **said))
