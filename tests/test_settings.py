@@ -41,6 +41,55 @@ def test_no_authentication_is_refused_in_azure() -> None:
         load(MINIMAL | {"WEBSITE_SITE_NAME": "lucius", "LUCIUS_AUTH_MODE": "none"})
 
 
+JWT = {
+    "LUCIUS_AUTH_ISSUER": "https://login.example/tenant/v2.0",
+    "LUCIUS_AUTH_AUDIENCE": "api://lucius, 6f0e8d2c",
+    "LUCIUS_AUTH_JWKS_URL": "https://login.example/keys",
+}
+
+
+def test_in_azure_missing_identity_is_named_and_stops_the_start() -> None:
+    """Fails closed: tokens are asked for by default, and whatever their check needs stands in one line."""
+    with pytest.raises(SettingsError) as wrong:
+        load(MINIMAL | {"WEBSITE_SITE_NAME": "lucius"})
+    for name in ("LUCIUS_AUTH_ISSUER", "LUCIUS_AUTH_AUDIENCE", "LUCIUS_AUTH_JWKS_URL"):
+        assert f"{name} is not set" in str(wrong.value)
+
+
+def test_in_azure_tokens_are_asked_for_without_saying_so() -> None:
+    """With its settings there, a deployed app checks tokens; an empty mode is not `none`."""
+    for mode in ({}, {"LUCIUS_AUTH_MODE": ""}):
+        settings = load(MINIMAL | JWT | mode | {"WEBSITE_SITE_NAME": "lucius"})
+        assert settings.auth_mode == "jwt"
+    assert settings.auth_audiences == ("api://lucius", "6f0e8d2c")
+    assert (settings.auth_tenant_claim, settings.auth_all_tenants_role) == ("tenant_id", "orch:all-tenants")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://login.example/keys",
+        "ftp://login.example",
+        "login.example/keys",
+        "https://",
+        "https://a:b@c",
+        "file:///k",
+    ],
+)
+def test_keys_come_from_where_nobody_stands_between(url: str) -> None:
+    """https, or http on loopback."""
+    with pytest.raises(SettingsError, match="LUCIUS_AUTH_JWKS_URL"):
+        load(MINIMAL | JWT | {"LUCIUS_AUTH_MODE": "jwt", "LUCIUS_AUTH_JWKS_URL": url})
+    load(MINIMAL | JWT | {"LUCIUS_AUTH_MODE": "jwt", "LUCIUS_AUTH_JWKS_URL": "http://127.0.0.1:7080/keys"})
+
+
+@pytest.mark.parametrize("mode", ["NONE", "off", "JWT", "nonejwt"])
+def test_a_mode_that_is_none_of_the_two_stops_the_start(mode: str) -> None:
+    """A slip of the pen does not open the app."""
+    with pytest.raises(SettingsError, match="LUCIUS_AUTH_MODE must be one of none, jwt"):
+        load(MINIMAL | JWT | {"LUCIUS_AUTH_MODE": mode})
+
+
 def test_secrets_stay_out_of_repr() -> None:
     """A settings object in a log shows no key."""
     assert "secret" not in repr(load(MINIMAL))

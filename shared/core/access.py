@@ -88,9 +88,9 @@ def caller_of(claims: Mapping[str, Any], *, tenant_claim: str, all_tenants_role:
 
 def _tenant(claimed: Any, name: str) -> str:
     """Normalised. Only text that is its own compatibility form, so that no two spellings are one tenant."""
-    tenant = normalise(claimed) if isinstance(claimed, str) else ""
-    plain = unicodedata.normalize("NFKC", tenant) == tenant and all(map(_is_text, tenant))
-    if not 0 < len(tenant) <= _MAX_TENANT or not plain or unicodedata.normalize("NFKC", claimed) != claimed:
+    plain = isinstance(claimed, str) and all(map(_is_text, claimed)) and unicodedata.is_normalized("NFKC", claimed)
+    tenant = normalise(claimed) if plain else ""
+    if not 0 < len(tenant) <= _MAX_TENANT:
         raise Refusal(403, "TENANT_MISSING", f"the token names no tenant: its claim {name} must be plain text")
     return tenant
 

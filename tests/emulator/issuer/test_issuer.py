@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import jwt
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+GRANT = {"grant_type": "client_credentials"}
+
+
+@contextmanager
+def issuing(data: Path, port: int = 0) -> Iterator[str]:
+    """`python -m emulator issuer` as a process; its address."""
+    command = [sys.executable, "-m", "emulator", "issuer", "--port", str(port), "--data", str(data)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        ready, _, url = process.stdout.readline().strip().partition(" ")
+        assert ready == "ready", process.communicate(timeout=10)[1]
+        yield url
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("issuer")
+
+
+@pytest.fixture(scope="module")
+def issuer(folder: Path) -> Iterator[httpx.Client]:
+    with issuing(folder) as url, httpx.Client(base_url=url) as client:
+        yield client
+
+
+def decoded(issuer: httpx.Client, token: str) -> dict[str, object]:
+    """By the keys that the discovery document leads to, as any library does it."""
+    found = issuer.get("/.well-known/openid-configuration").json()
+    keys = jwt.PyJWKSet.from_dict(issuer.get(found["jwks_uri"]).json())
+    key = keys[jwt.get_unverified_header(token)["kid"]]
+    claims: dict[str, object] = jwt.decode(
+        token, key, algorithms=["RS256"], audience="api://lucius", issuer=found["issuer"]
+    )
+    return claims
+
+
+def test_a_token_for_a_tenant_and_scopes(issuer: httpx.Client) -> None:
+    """A form in, a bearer token out, good for an hour by its published key; nobody caches it."""
+    form = GRANT | {"tenant": "tenant_a", "scope": "orch:read  orch:operate"}
+    answer = issuer.post(issuer.get("/.well-known/openid-configuration").json()["token_endpoint"], data=form)
+    assert answer.headers["Cache-Control"] == "no-store"
+    told = answer.json()
+    assert (told["token_type"], told["expires_in"], told["scope"]) == ("Bearer", 3600, "orch:read orch:operate")
+    claims = decoded(issuer, told["access_token"])
+    assert (claims["tenant_id"], claims["scp"], claims["sub"]) == (
+        "tenant_a",
+        "orch:read orch:operate",
+        "local:tenant_a",
+    )
+    assert "roles" not in claims
+
+
+def test_an_operator_has_a_role_and_needs_no_tenant(issuer: httpx.Client) -> None:
+    """`roles` stands in for `tenant`; `subject` and `expires_in` are as asked for."""
+    form = GRANT | {"roles": "orch:all-tenants", "subject": "olga", "expires_in": "5"}
+    claims = decoded(issuer, issuer.post("/token", data=form).json()["access_token"])
+    assert (claims["roles"], claims["sub"]) == (["orch:all-tenants"], "olga")
+    assert "tenant_id" not in claims
+    assert claims["exp"] == int(str(claims["iat"])) + 5
+
+
+@pytest.mark.parametrize(
+    ("form", "error"),
+    [
+        ({}, "unsupported_grant_type"),
+        ({"grant_type": "password", "tenant": "a"}, "unsupported_grant_type"),
+        (GRANT, "invalid_request"),
+        (GRANT | {"tenant": "a", "expires_in": "0"}, "invalid_request"),
+        (GRANT | {"tenant": "a", "expires_in": "x"}, "invalid_request"),
+        (GRANT | {"tenant": "a", "expires_in": "99999999"}, "invalid_request"),
+    ],
+)
+def test_what_is_missing_is_said(issuer: httpx.Client, form: dict[str, str], error: str) -> None:
+    """400 with the error codes of RFC 6749 5.2 and a sentence."""
+    answer = issuer.post("/token", data=form)
+    assert (answer.status_code, answer.json()["error"]) == (400, error)
+    assert answer.json()["error_description"]
+
+
+def test_a_page_in_a_browser_gets_no_token(issuer: httpx.Client) -> None:
+    """A name that was rebound to loopback stands in `Host`."""
+    answer = issuer.post("/token", data=GRANT | {"tenant": "a"}, headers={"Host": "evil.example:7080"})
+    assert answer.status_code == 400
+
+
+def test_keys_outlive_a_restart_and_a_rotation(folder: Path, issuer: httpx.Client) -> None:
+    """The new key signs, the one before stays published; another run with the same folder has both."""
+    token = issuer.post("/token", data=GRANT | {"tenant": "a"}).json()["access_token"]
+    kid = issuer.post("/rotate").json()["kid"]
+    assert (
+        jwt.get_unverified_header(issuer.post("/token", data=GRANT | {"tenant": "a"}).json()["access_token"])["kid"]
+        == kid
+    )
+    decoded(issuer, token)
+    assert (folder / "issuer.json").stat().st_mode & 0o777 == 0o600
+    with issuing(folder) as url:
+        assert httpx.get(f"{url}/keys").json() == issuer.get("/keys").json()
+
+
+def test_what_cannot_start_is_one_line(folder: Path, issuer: httpx.Client, tmp_path: Path) -> None:
+    """A port that is taken, keys that cannot be read: exit 1."""
+    (tmp_path / "issuer.json").write_text("[{}]")
+    for data, port in ((folder, issuer.base_url.port), (tmp_path, 0)):
+        command = [sys.executable, "-m", "emulator", "issuer", "--port", str(port), "--data", str(data)]
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 1
+        assert ended.stderr.startswith("issuer: ")
+        assert ended.stderr.count("\n") == 1

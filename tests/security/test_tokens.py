@@ -1,0 +1,320 @@
+"""The app's own check of tokens, against keys that come over HTTP from the local issuer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from jwt.algorithms import RSAAlgorithm
+
+from emulator.issuer.key_file import KeyFile
+from shared.adapters.jwt_callers import LEEWAY_S, JwtCallers
+from shared.adapters.jwt_keys import COOLDOWN_S, REFRESH_S, RETRY_S, STALE_S, JwtKeys
+from shared.core.access import Caller, Scope
+from shared.errors import KeysUnavailable, Refusal
+from tests.security.issuing import AUDIENCE, claims, encoded, hmac_signed, part, signed, unsigned
+
+ISSUER = "https://issuer.example"
+
+
+@dataclass
+class World:
+    """An issuer that can be away, and the app's check, whose clock for keys is moved by hand."""
+
+    issuer: KeyFile
+    keys: JwtKeys = field(init=False)
+    callers: JwtCallers = field(init=False)
+    now: float = 1000.0
+    fetches: int = 0
+    #: what the issuer answers instead, as arguments of a response
+    instead: dict[str, Any] | None = None
+
+    def begin(self, url: str) -> None:
+        self.keys = JwtKeys(url, lambda: self.now)
+        self.callers = JwtCallers(
+            self.keys,
+            issuer=ISSUER,
+            audiences=(AUDIENCE, "other"),
+            tenant_claim="tenant_id",
+            all_tenants_role="orch:all-tenants",
+        )
+
+    def token(self, header: dict[str, Any] | None = None, **changes: Any) -> str:
+        kid, key = self.issuer.signing
+        return signed(claims(ISSUER, **changes), key, **{"kid": kid, **(header or {})})
+
+    async def caller(self, token: str) -> Caller:
+        return await self.callers.caller(f"Bearer {token}")
+
+    async def refused(self, authorization: str | None) -> Refusal:
+        with pytest.raises(Refusal) as refused:
+            await self.callers.caller(authorization)
+        return refused.value
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(KeyFile(tmp_path))
+
+    async def keys(request: web.Request) -> web.Response:
+        world.fetches += 1
+        return web.Response(**world.instead) if world.instead else web.json_response(world.issuer.jwks())
+
+    app = web.Application()
+    app.router.add_get("/keys", keys)
+    async with TestServer(app) as server:
+        world.begin(str(server.make_url("/keys")))
+        yield world
+
+
+async def test_a_good_token_is_a_caller(world: World) -> None:
+    """Scopes, tenant and actor come from the token; the keys are fetched once for all who ask at the same time."""
+    callers = await asyncio.gather(*(world.caller(world.token()) for _ in range(20)))
+    assert callers[0] == Caller(actor="alice", scopes=frozenset(Scope), tenant="tenant_a")
+    assert set(callers) == {callers[0]}
+    assert world.fetches == 1
+
+
+async def test_without_a_token_the_challenge_has_no_error(world: World) -> None:
+    """RFC 6750 3.1: who sent nothing is told how to ask, and nothing more."""
+    refused = await world.refused(None)
+    assert (refused.status, refused.code) == (401, "TOKEN_MISSING")
+    assert refused.headers == {"WWW-Authenticate": 'Bearer realm="lucius"'}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Basic YWxpY2U6c2VjcmV0",
+        "Bearer",
+        "Bearer  ",
+        "Bearer a b",
+        "Bearer a,b",
+        'Bearer "x"',
+        "Bearer ü",
+        "bearer x",
+        "Bearer a.b.c",
+        "Bearer ..",
+        "Bearer " + "a" * 20_000,
+        f"Bearer {part({'alg': 'RS256', 'kid': 'x'})}.{encoded(b'[' * 9000)}.AAAA",
+        f"Bearer {encoded(b'[' * 9000)}.e30.AAAA",
+        f"Bearer {encoded(b'null')}.e30.AAAA",
+        f"Bearer {encoded(bytes(range(256)))}.e30.AAAA",
+    ],
+)
+async def test_what_is_no_token_is_401(world: World, header: str) -> None:
+    """Whatever stands there, however long or deep: the same kind of no, and never an error of ours."""
+    refused = await world.refused(header)
+    assert (refused.status, refused.code) == (401, "TOKEN_INVALID")
+    assert refused.headers["WWW-Authenticate"].startswith('Bearer realm="lucius", error="invalid_token"')
+
+
+async def test_alg_none_is_refused(world: World) -> None:
+    """A token without a signature is none, however the word is written."""
+    kid, _ = world.issuer.signing
+    for word in ("none", "None", "NONE", "nOnE", ""):
+        refused = await world.refused("Bearer " + unsigned(claims(ISSUER), kid=kid, alg=word))
+        assert "signed by RS256" in refused.detail
+
+
+async def test_the_public_key_is_no_secret(world: World) -> None:
+    """Key confusion: HS256 with the published key as its secret is not RS256, whatever the header says."""
+    kid, key = world.issuer.signing
+    public = key.public_key()
+    for form in (
+        public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo),
+        public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.PKCS1),
+        public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo),
+    ):
+        for alg in ("HS256", "RS256"):
+            await world.refused("Bearer " + hmac_signed(claims(ISSUER), form, kid=kid, alg=alg))
+
+
+@pytest.mark.parametrize("alg", ["RS384", "RS512", "PS256"])
+async def test_the_token_does_not_choose_the_algorithm(world: World, alg: str) -> None:
+    """Even a good signature of the right key by another algorithm is refused: one is pinned."""
+    kid, key = world.issuer.signing
+    await world.refused("Bearer " + jwt.encode(claims(ISSUER), key, algorithm=alg, headers={"kid": kid}))
+
+
+async def test_a_key_in_the_token_is_not_used(world: World) -> None:
+    """`jwk`, `jku`, `x5u` and a path in `kid` point at the attacker's key: nothing is fetched and nothing passes."""
+    own = KeyFile(Path(str(world.issuer._path) + ".attacker"))
+    kid, key = own.signing
+    [public] = own.jwks()["keys"]
+    await world.caller(world.token())
+    real, _ = world.issuer.signing
+    for header in (
+        {"kid": real, "jwk": public},
+        {"kid": real, "jku": "http://127.0.0.1:1/keys", "x5u": "http://127.0.0.1:1/cert"},
+        {"kid": kid, "jwk": public},
+        {"kid": "../../etc/passwd"},
+        {"kid": "' or 1 eq 1"},
+    ):
+        await world.refused("Bearer " + signed(claims(ISSUER), key, **header))
+    assert world.fetches == 1
+
+
+async def test_an_unknown_critical_header_is_refused(world: World) -> None:
+    """RFC 7515 4.1.11: what must be understood and is not makes the token worthless."""
+    await world.refused("Bearer " + world.token({"crit": ["exp-policy"], "exp-policy": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"iss": "https://other.example"}, "another issuer"),
+        ({"iss": ISSUER + "/"}, "another issuer"),
+        ({"iss": None}, "wrong"),
+        ({"iss": [ISSUER]}, "of another issuer"),
+        ({"aud": "api://somebody"}, "another audience"),
+        ({"aud": None}, "wrong"),
+        ({"aud": []}, "wrong"),
+        ({"aud": {"api://lucius": 1}}, "another audience"),
+        ({"exp": int(time.time()) - LEEWAY_S - 5}, "expired"),
+        ({"exp": None}, "wrong"),
+        ({"exp": "tomorrow"}, "cannot be read"),
+        ({"nbf": int(time.time()) + LEEWAY_S + 300}, "not valid yet"),
+        ({"iat": int(time.time()) + LEEWAY_S + 300}, "not valid yet"),
+        ({"sub": None}, "wrong"),
+        ({"sub": 7}, "wrong"),
+    ],
+)
+async def test_every_claim_counts(world: World, changes: dict[str, Any], why: str) -> None:
+    """A good signature is not enough: issuer, audience, times and subject are there and right."""
+    refused = await world.refused("Bearer " + world.token(**changes))
+    assert why in refused.detail
+
+
+async def test_clocks_may_differ_a_little(world: World) -> None:
+    """A token that expired within the leeway is still good; one of several audiences is enough."""
+    now = int(time.time())
+    await world.caller(world.token(exp=now - LEEWAY_S + 30, nbf=now + LEEWAY_S - 30))
+    await world.caller(world.token(aud=["somebody", "other"]))
+
+
+async def test_another_issuers_key_is_refused(world: World, tmp_path: Path) -> None:
+    """Signed well, under a key id that is ours, by a key that is not."""
+    kid, _ = world.issuer.signing
+    stranger = generate_private_key(public_exponent=65537, key_size=2048)
+    refused = await world.refused("Bearer " + signed(claims(ISSUER), stranger, kid=kid))
+    assert "signature" in refused.detail
+
+
+async def test_a_token_without_a_key_id_is_refused(world: World) -> None:
+    """The issuer's keys are not tried one by one."""
+    _, key = world.issuer.signing
+    await world.refused("Bearer " + signed(claims(ISSUER), key))
+    await world.refused("Bearer " + signed(claims(ISSUER), key, kid="x" * 300))
+    assert world.fetches == 0
+
+
+async def test_the_claims_cannot_be_changed(world: World) -> None:
+    """Another tenant put into a signed token breaks its signature."""
+    head, _, signature = world.token().split(".")
+    changed = claims(ISSUER, tenant_id="tenant_b")
+    await world.refused(f"Bearer {head}.{part(changed)}.{signature}")
+
+
+async def test_a_new_key_is_found(world: World) -> None:
+    """Rotation: an unknown key id has the keys fetched again; tokens of the key before stay good."""
+    before = world.token()
+    await world.caller(before)
+    world.issuer.rotate()
+    world.now += COOLDOWN_S
+    assert (await world.caller(world.token())).tenant == "tenant_a"
+    assert (await world.caller(before)).tenant == "tenant_a"
+    assert world.fetches == 2
+
+
+async def test_a_flood_of_unknown_keys_costs_the_issuer_nothing(world: World) -> None:
+    """Made-up key ids have the keys fetched once a cooldown, however many they are; good tokens pass meanwhile."""
+    good = world.token()
+    await world.caller(good)
+    world.now += COOLDOWN_S
+    key = generate_private_key(public_exponent=65537, key_size=2048)
+    tokens = [signed(claims(ISSUER), key, kid=f"made-up-{number}") for number in range(50)]
+    refusals = await asyncio.gather(*(world.refused(f"Bearer {token}") for token in tokens))
+    assert {refusal.status for refusal in refusals} == {401}
+    assert (await world.caller(good)).tenant == "tenant_a"
+    assert world.fetches == 2
+
+
+async def test_without_the_issuer_there_is_no_telling(world: World) -> None:
+    """No key yet and no answer: 503 and not 401, tried again after a pause; then the same token is good."""
+    world.instead = {"status": 500}
+    token = world.token()
+    for _ in range(5):
+        with pytest.raises(KeysUnavailable):
+            await world.caller(token)
+    assert world.fetches == 1
+    world.instead = None
+    world.now += RETRY_S
+    assert (await world.caller(token)).tenant == "tenant_a"
+
+
+async def test_an_issuer_that_is_away_stops_nobody_known(world: World) -> None:
+    """The last keys stay good while it is away, a day long and no longer; a key that may be new is 503."""
+    token = world.token()
+    await world.caller(token)
+    world.instead = {"status": 503}
+    world.now += REFRESH_S
+    assert (await world.caller(token)).tenant == "tenant_a"
+    world.issuer.rotate()
+    with pytest.raises(KeysUnavailable):
+        await world.caller(world.token())
+    world.now += STALE_S
+    with pytest.raises(KeysUnavailable):
+        await world.caller(token)
+
+
+async def test_a_withdrawn_key_ends(world: World) -> None:
+    """A key that the issuer publishes no more is refused after the next fetch."""
+    token = world.token()
+    await world.caller(token)
+    for _ in range(3):
+        world.issuer.rotate()
+    world.now += REFRESH_S
+    refused = await world.refused(f"Bearer {token}")
+    assert "none of the issuer's" in refused.detail
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        {"body": b"<html>"},
+        {"body": b"[]"},
+        {"body": b'{"keys": 5}'},
+        {"body": b'{"keys": [{"kty": "RSA", "kid": "x", "n": "AQAB", "e": "!"}]}'},
+        {"body": b'{"keys": [{"kty": "oct", "kid": "x", "k": "c2VjcmV0"}]}'},
+        {"body": b"[" * 100_000},
+        {"body": b" " * 300_000},
+        {"status": 302, "headers": {"Location": "/keys"}},
+    ],
+)
+async def test_what_is_no_key_set_is_not_taken(world: World, instead: dict[str, Any]) -> None:
+    """Another document, keys of another kind, too much, or somewhere else: as if the issuer were away."""
+    world.instead = instead
+    with pytest.raises(KeysUnavailable):
+        await world.caller(world.token())
+    assert world.fetches == 1
+
+
+@pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
+async def test_short_keys_are_refused(world: World) -> None:
+    """A published RSA key of 1024 bits signs nothing here."""
+    weak = generate_private_key(public_exponent=65537, key_size=1024)
+    public = json.loads(RSAAlgorithm.to_jwk(weak.public_key()))
+    world.instead = {"text": json.dumps({"keys": [{**public, "kid": "weak", "use": "sig"}]})}
+    await world.refused("Bearer " + signed(claims(ISSUER), weak, kid="weak"))
