@@ -1,0 +1,75 @@
+metadata name = 'App Configuration keys'
+metadata description = 'Protocols, their payload schemas and modes, under the keys of docs/app-configuration.md. Needs the right App Configuration Data Owner for whoever deploys.'
+
+@description('Required. Name of the store.')
+param storeName string
+
+@description('Optional. Mode of requests that name none: DEFAULT or BURST.')
+@allowed([
+  'DEFAULT'
+  'BURST'
+])
+param defaultMode string = 'DEFAULT'
+
+@description('Optional. Modes of tenants whose requests name none.')
+param tenantModes tenantModeType[] = []
+
+@export()
+@description('The mode of a tenant.')
+@sealed()
+type tenantModeType = {
+  @description('Required. The tenant, in lower case and without blanks around it.')
+  tenant: string
+
+  @description('Required. How its requests are routed.')
+  mode: 'DEFAULT' | 'BURST'
+}
+
+var json = 'application/json'
+var text = 'text/plain'
+
+var packaged = [
+  { key: 'lucius:protocols:embedding', value: loadTextContent('../../../protocols/embedding.json'), type: json }
+  { key: 'lucius:protocols:embedding_sis', value: loadTextContent('../../../protocols/embedding_sis.json'), type: json }
+  { key: 'lucius:protocols:ocr', value: loadTextContent('../../../protocols/ocr.json'), type: json }
+  { key: 'lucius:protocols:ocr_embedding', value: loadTextContent('../../../protocols/ocr_embedding.json'), type: json }
+  { key: 'lucius:protocols:ocr_embedding_sis', value: loadTextContent('../../../protocols/ocr_embedding_sis.json'), type: json }
+  { key: 'lucius:protocols:sis', value: loadTextContent('../../../protocols/sis.json'), type: json }
+  { key: 'lucius:schemas:steps/embedding.schema.json', value: loadTextContent('../../../protocols/steps/embedding.schema.json'), type: json }
+  { key: 'lucius:schemas:steps/ocr.schema.json', value: loadTextContent('../../../protocols/steps/ocr.schema.json'), type: json }
+  { key: 'lucius:schemas:steps/sis.schema.json', value: loadTextContent('../../../protocols/steps/sis.schema.json'), type: json }
+]
+var modes = map(tenantModes, entry => { key: 'lucius:tenants:${entry.tenant}:mode', value: entry.mode, type: text })
+var keys = concat(packaged, [{ key: 'lucius:defaults:mode', value: defaultMode, type: text }], modes)
+
+resource store 'Microsoft.AppConfiguration/configurationStores@2024-06-01' existing = {
+  name: storeName
+}
+
+// A name stands for key and label; what it cannot hold is percent-encoded with a tilde.
+resource keyValues 'Microsoft.AppConfiguration/configurationStores/keyValues@2024-06-01' = [
+  for entry in keys: {
+    parent: store
+    name: replace(uriComponent(entry.key), '%', '~')
+    properties: {
+      value: entry.value
+      contentType: entry.type
+    }
+  }
+]
+
+// Written last, and only another one where something else is: then the app reads the others again.
+resource sentinel 'Microsoft.AppConfiguration/configurationStores/keyValues@2024-06-01' = {
+  parent: store
+  name: replace(uriComponent('lucius:sentinel'), '%', '~')
+  properties: {
+    value: uniqueString(string(keys))
+    contentType: text
+  }
+  dependsOn: [
+    keyValues
+  ]
+}
+
+@description('Keys that were written.')
+output keyCount int = length(keys) + 1

@@ -1,0 +1,30 @@
+metadata name = 'Identity'
+metadata description = 'The user-assigned identity that the function app is known by everywhere.'
+
+import { tagsType } from 'shapes.bicep'
+
+@description('Required. Name of the identity.')
+@minLength(3)
+@maxLength(128)
+param name string
+
+@description('Required. Region.')
+param location string
+
+@description('Optional. Tags of the resource.')
+param tags tagsType = {}
+
+resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
+  name: name
+  location: location
+  tags: tags
+}
+
+@description('Resource id of the identity.')
+output resourceId string = identity.id
+
+@description('Object id of its service principal: what roles are assigned to.')
+output principalId string = identity.properties.principalId
+
+@description('Its client id: what SDKs and bindings name it by.')
+output clientId string = identity.properties.clientId

@@ -1,0 +1,124 @@
+metadata name = 'Key vault'
+metadata description = 'Holds the keys of callback tokens, the one secret that LUCIUS has. Made only where callbacks are on.'
+
+import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
+
+@description('Required. Name of the vault, unique in Azure.')
+@minLength(3)
+@maxLength(24)
+param name string
+
+@description('Required. Region.')
+param location string
+
+@description('Optional. Tags of the resources.')
+param tags tagsType = {}
+
+@description('Required. Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify.')
+@secure()
+@minLength(48)
+param callbackKeys string
+
+@description('Optional. Days that a deleted vault or secret can be brought back.')
+@minValue(7)
+@maxValue(90)
+param softDeleteDays int = 90
+
+@description('Optional. Roles on the vault.')
+param roleAssignments roleAssignmentType[] = []
+
+@description('Optional. How the private endpoint is made. Absent: the public endpoint is open to identities with a role.')
+param privateAccess privateAccessType?
+
+@description('Required. Resource id of the Log Analytics workspace for diagnostics.')
+param workspaceResourceId string
+
+resource vault 'Microsoft.KeyVault/vaults@2025-05-01' = {
+  name: name
+  location: location
+  tags: tags
+  properties: {
+    tenantId: tenant().tenantId
+    sku: {
+      family: 'A'
+      name: 'standard'
+    }
+    enableRbacAuthorization: true
+    enablePurgeProtection: true
+    enableSoftDelete: true
+    softDeleteRetentionInDays: softDeleteDays
+    publicNetworkAccess: privateAccess == null ? 'Enabled' : 'Disabled'
+    networkAcls: {
+      bypass: privateAccess == null ? 'AzureServices' : 'None'
+      defaultAction: privateAccess == null ? 'Allow' : 'Deny'
+    }
+  }
+}
+
+resource callbackSecret 'Microsoft.KeyVault/vaults/secrets@2025-05-01' = {
+  parent: vault
+  name: 'lucius-callback-keys'
+  tags: tags
+  properties: {
+    value: callbackKeys
+    contentType: 'kid:base64key, with commas between'
+    attributes: {
+      enabled: true
+    }
+  }
+}
+
+resource roles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for assignment in roleAssignments: {
+    name: guid(vault.id, assignment.principalId, assignment.role)
+    scope: vault
+    properties: {
+      principalId: assignment.principalId
+      principalType: assignment.?principalType ?? 'ServicePrincipal'
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', assignment.role)
+    }
+  }
+]
+
+module privateEndpoint 'private-endpoint.bicep' = if (privateAccess != null) {
+  name: 'pep-${name}'
+  params: {
+    name: 'pep-${name}'
+    location: location
+    tags: tags
+    subnetResourceId: privateAccess!.subnetResourceId
+    targetResourceId: vault.id
+    groupId: 'vault'
+    zoneResourceIds: [
+      privateAccess!.zones.keyVault
+    ]
+  }
+}
+
+resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  name: 'to-log-analytics'
+  scope: vault
+  properties: {
+    workspaceId: workspaceResourceId
+    logs: [
+      {
+        categoryGroup: 'audit'
+        enabled: true
+      }
+    ]
+    metrics: [
+      {
+        category: 'AllMetrics'
+        enabled: true
+      }
+    ]
+  }
+}
+
+@description('Resource id of the vault.')
+output resourceId string = vault.id
+
+// the address of the secret, not its value
+@description('Address of the callback keys, without a version: a new version is taken up within a day, or at a restart.')
+#disable-next-line outputs-should-not-contain-secrets
+output callbackKeysUri string = callbackSecret.properties.secretUri

@@ -1,0 +1,115 @@
+metadata name = 'Monitoring'
+metadata description = 'Log Analytics and Application Insights, written to and read by identities only.'
+
+import { roleAssignmentType, tagsType } from 'shapes.bicep'
+
+@description('Required. Name of the Log Analytics workspace.')
+@minLength(4)
+@maxLength(63)
+param workspaceName string
+
+@description('Required. Name of the Application Insights resource.')
+param componentName string
+
+@description('Required. Region.')
+param location string
+
+@description('Optional. Tags of the resources.')
+param tags tagsType = {}
+
+@description('Optional. Days that logs are kept.')
+@minValue(30)
+@maxValue(730)
+param retentionDays int = 30
+
+@description('Optional. Most that a day may take in, in GB; -1: no limit.')
+@minValue(-1)
+param dailyQuotaGb int = -1
+
+@description('Optional. Roles on the Application Insights resource.')
+param roleAssignments roleAssignmentType[] = []
+
+@description('Optional. Whether telemetry comes over private endpoints only.')
+param isolated bool = false
+
+resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = {
+  name: workspaceName
+  location: location
+  tags: tags
+  properties: {
+    sku: {
+      name: 'PerGB2018'
+    }
+    retentionInDays: retentionDays
+    workspaceCapping: {
+      dailyQuotaGb: dailyQuotaGb
+    }
+    features: {
+      disableLocalAuth: true
+      enableLogAccessUsingOnlyResourcePermissions: true
+    }
+    publicNetworkAccessForIngestion: isolated ? 'Disabled' : 'Enabled'
+    publicNetworkAccessForQuery: 'Enabled'
+  }
+}
+
+resource component 'Microsoft.Insights/components@2020-02-02' = {
+  name: componentName
+  location: location
+  tags: tags
+  kind: 'web'
+  properties: {
+    Application_Type: 'web'
+    WorkspaceResourceId: workspace.id
+    DisableLocalAuth: true
+    publicNetworkAccessForIngestion: isolated ? 'Disabled' : 'Enabled'
+    publicNetworkAccessForQuery: 'Enabled'
+  }
+}
+
+resource roles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for assignment in roleAssignments: {
+    name: guid(component.id, assignment.principalId, assignment.role)
+    scope: component
+    properties: {
+      principalId: assignment.principalId
+      principalType: assignment.?principalType ?? 'ServicePrincipal'
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', assignment.role)
+    }
+  }
+]
+
+resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  name: 'to-log-analytics'
+  scope: workspace
+  properties: {
+    workspaceId: workspace.id
+    logs: [
+      {
+        categoryGroup: 'audit'
+        enabled: true
+      }
+    ]
+    metrics: [
+      {
+        category: 'AllMetrics'
+        enabled: true
+      }
+    ]
+  }
+}
+
+@description('Resource id of the workspace.')
+output workspaceResourceId string = workspace.id
+
+@description('Name of the workspace.')
+output workspaceName string = workspace.name
+
+@description('Resource id of the Application Insights resource.')
+output componentResourceId string = component.id
+
+@description('Name of the Application Insights resource.')
+output componentName string = component.name
+
+@description('Where telemetry goes. It names an address and opens nothing: local authentication is off.')
+output connectionString string = component.properties.ConnectionString

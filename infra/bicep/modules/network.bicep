@@ -1,0 +1,226 @@
+metadata name = 'Network'
+metadata description = 'Virtual network of an isolated LUCIUS: one subnet for the app, one for private endpoints, one for runners and services, and the private DNS zones.'
+
+import { privateAccessType, tagsType } from 'shapes.bicep'
+
+@description('Required. Name of the virtual network.')
+@minLength(2)
+@maxLength(64)
+param name string
+
+@description('Required. Region.')
+param location string
+
+@description('Optional. Tags of the resources.')
+param tags tagsType = {}
+
+@description('Optional. Address space, a /22 or larger.')
+param addressPrefix string = '10.40.0.0/22'
+
+@description('Required. Who may integrate into the app subnet: Flex Consumption runs in Container Apps environments, Elastic Premium in App Service plans.')
+@allowed([
+  'Microsoft.App/environments'
+  'Microsoft.Web/serverFarms'
+])
+param appSubnetDelegation string
+
+@description('Required. Resource id of the Log Analytics workspace for diagnostics.')
+param workspaceResourceId string
+
+var zoneNames = {
+  blob: 'privatelink.blob.${environment().suffixes.storage}'
+  queue: 'privatelink.queue.${environment().suffixes.storage}'
+  table: 'privatelink.table.${environment().suffixes.storage}'
+  serviceBus: 'privatelink.servicebus.windows.net'
+  appConfiguration: 'privatelink.azconfig.io'
+  keyVault: 'privatelink.vaultcore.azure.net'
+  sites: 'privatelink.azurewebsites.net'
+  durableTask: 'privatelink.durabletask.io'
+  monitor: 'privatelink.monitor.azure.com'
+  oms: 'privatelink.oms.opinsights.azure.com'
+  ods: 'privatelink.ods.opinsights.azure.com'
+  agents: 'privatelink.agentsvc.azure-automation.net'
+}
+var zoneKeys = map(items(zoneNames), zone => zone.key)
+var zoneList = map(items(zoneNames), zone => zone.value)
+
+resource securityGroup 'Microsoft.Network/networkSecurityGroups@2025-05-01' = {
+  name: 'nsg-${name}'
+  location: location
+  tags: tags
+  properties: {
+    securityRules: [
+      {
+        name: 'AllowVirtualNetworkHttpsAndAmqpInbound'
+        properties: {
+          description: 'Private endpoints are spoken to over HTTPS and AMQP from this network only.'
+          priority: 100
+          direction: 'Inbound'
+          access: 'Allow'
+          protocol: 'Tcp'
+          sourceAddressPrefix: 'VirtualNetwork'
+          sourcePortRange: '*'
+          destinationAddressPrefix: 'VirtualNetwork'
+          destinationPortRanges: [
+            '443'
+            '5671'
+            '5672'
+          ]
+        }
+      }
+      {
+        name: 'DenyInternetInbound'
+        properties: {
+          description: 'Nothing comes in from the internet.'
+          priority: 4000
+          direction: 'Inbound'
+          access: 'Deny'
+          protocol: '*'
+          sourceAddressPrefix: 'Internet'
+          sourcePortRange: '*'
+          destinationAddressPrefix: '*'
+          destinationPortRange: '*'
+        }
+      }
+    ]
+  }
+}
+
+resource virtualNetwork 'Microsoft.Network/virtualNetworks@2025-05-01' = {
+  name: name
+  location: location
+  tags: tags
+  properties: {
+    addressSpace: {
+      addressPrefixes: [
+        addressPrefix
+      ]
+    }
+    subnets: [
+      {
+        name: 'snet-app'
+        properties: {
+          addressPrefix: cidrSubnet(addressPrefix, 24, 0)
+          networkSecurityGroup: {
+            id: securityGroup.id
+          }
+          delegations: [
+            {
+              name: 'app'
+              properties: {
+                serviceName: appSubnetDelegation
+              }
+            }
+          ]
+        }
+      }
+      {
+        name: 'snet-private-endpoints'
+        properties: {
+          addressPrefix: cidrSubnet(addressPrefix, 24, 1)
+          privateEndpointNetworkPolicies: 'Enabled'
+          networkSecurityGroup: {
+            id: securityGroup.id
+          }
+        }
+      }
+      {
+        name: 'snet-services'
+        properties: {
+          addressPrefix: cidrSubnet(addressPrefix, 24, 2)
+          networkSecurityGroup: {
+            id: securityGroup.id
+          }
+        }
+      }
+    ]
+  }
+
+  resource appSubnet 'subnets' existing = {
+    name: 'snet-app'
+  }
+
+  resource endpointSubnet 'subnets' existing = {
+    name: 'snet-private-endpoints'
+  }
+
+  resource serviceSubnet 'subnets' existing = {
+    name: 'snet-services'
+  }
+}
+
+resource zones 'Microsoft.Network/privateDnsZones@2024-06-01' = [
+  for zone in zoneList: {
+    name: zone
+    location: 'global'
+    tags: tags
+  }
+]
+
+resource zoneLinks 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2024-06-01' = [
+  for (zone, index) in zoneList: {
+    parent: zones[index]
+    name: name
+    location: 'global'
+    tags: tags
+    properties: {
+      registrationEnabled: false
+      virtualNetwork: {
+        id: virtualNetwork.id
+      }
+    }
+  }
+]
+
+resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  name: 'to-log-analytics'
+  scope: virtualNetwork
+  properties: {
+    workspaceId: workspaceResourceId
+    logs: [
+      {
+        categoryGroup: 'allLogs'
+        enabled: true
+      }
+    ]
+    metrics: [
+      {
+        category: 'AllMetrics'
+        enabled: true
+      }
+    ]
+  }
+}
+
+@description('Resource id of the virtual network.')
+output resourceId string = virtualNetwork.id
+
+@description('Resource id of the subnet that the app integrates into.')
+output appSubnetResourceId string = virtualNetwork::appSubnet.id
+
+@description('Resource id of the subnet for self-hosted runners and platform services.')
+output serviceSubnetResourceId string = virtualNetwork::serviceSubnet.id
+
+@description('What the other modules need for their private endpoints.')
+output privateAccess privateAccessType = {
+  subnetResourceId: virtualNetwork::endpointSubnet.id
+  zones: {
+    blob: zones[indexOf(zoneKeys, 'blob')].id
+    queue: zones[indexOf(zoneKeys, 'queue')].id
+    table: zones[indexOf(zoneKeys, 'table')].id
+    serviceBus: zones[indexOf(zoneKeys, 'serviceBus')].id
+    appConfiguration: zones[indexOf(zoneKeys, 'appConfiguration')].id
+    keyVault: zones[indexOf(zoneKeys, 'keyVault')].id
+    sites: zones[indexOf(zoneKeys, 'sites')].id
+    durableTask: zones[indexOf(zoneKeys, 'durableTask')].id
+  }
+}
+
+@description('Resource ids of the zones of Azure Monitor, its blob zone among them.')
+output monitorZoneResourceIds string[] = [
+  zones[indexOf(zoneKeys, 'monitor')].id
+  zones[indexOf(zoneKeys, 'oms')].id
+  zones[indexOf(zoneKeys, 'ods')].id
+  zones[indexOf(zoneKeys, 'agents')].id
+  zones[indexOf(zoneKeys, 'blob')].id
+]

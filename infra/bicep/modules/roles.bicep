@@ -1,0 +1,50 @@
+metadata name = 'Built-in roles'
+metadata description = 'Ids of the built-in roles that LUCIUS assigns, by name. Constants only: nothing is deployed.'
+
+@export()
+@description('Reads, writes and deletes blobs and containers, and sets their owners: what the Functions host needs.')
+var storageBlobDataOwner = 'b7e6dc6d-f1e8-4753-8033-0f276bb0955b'
+
+@export()
+@description('Reads, writes and deletes blobs and containers.')
+var storageBlobDataContributor = 'ba92f5b4-2d11-453d-a403-e96b0029c9fe'
+
+@export()
+@description('Reads, writes and deletes queues and their messages.')
+var storageQueueDataContributor = '974c5e8b-45b9-4653-ba55-5f855dd0fb88'
+
+@export()
+@description('Reads, writes and deletes tables and their rows.')
+var storageTableDataContributor = '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3'
+
+@export()
+@description('Sends, receives and manages; the right to manage is what target-based scaling reads queue lengths with.')
+var serviceBusDataOwner = '090c5cfd-751d-490a-894a-3ce6f1109419'
+
+@export()
+@description('Receives messages.')
+var serviceBusDataReceiver = '4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0'
+
+@export()
+@description('Sends messages.')
+var serviceBusDataSender = '69a216fc-b8fb-44d8-bc22-1f3c2cd27a39'
+
+@export()
+@description('Reads key-values.')
+var appConfigurationDataReader = '516239f1-63e1-4d78-a4de-a74fb236a071'
+
+@export()
+@description('Reads and writes key-values: for whoever deploys the protocols.')
+var appConfigurationDataOwner = '5ae67dd6-50cb-40e7-96ff-dc2bfa4b606b'
+
+@export()
+@description('Reads the values of secrets.')
+var keyVaultSecretsUser = '4633458b-17de-408a-b874-0445c86b69e6'
+
+@export()
+@description('Publishes telemetry where local authentication is off.')
+var monitoringMetricsPublisher = '3913510d-42f4-4e42-8a64-420c390055eb'
+
+@export()
+@description('Runs and reads orchestrations of a task hub.')
+var durableTaskDataContributor = '0ad04412-c4d5-4796-b79c-f76d14c8d402'

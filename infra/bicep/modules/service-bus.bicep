@@ -1,0 +1,189 @@
+metadata name = 'Service Bus'
+metadata description = 'The bus: a topic a lane for directives and one for replies, their subscriptions and filters, all from topology.json.'
+
+import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
+
+@description('Required. Name of the namespace, unique in Azure.')
+@minLength(6)
+@maxLength(50)
+param name string
+
+@description('Required. Region.')
+param location string
+
+@description('Optional. Tags of the resources.')
+param tags tagsType = {}
+
+@description('Optional. Tier. Private endpoints and messages over 256 KB need Premium.')
+@allowed([
+  'Standard'
+  'Premium'
+])
+param skuName string = 'Standard'
+
+@description('Optional. Messaging units of the Premium tier.')
+@allowed([
+  1
+  2
+  4
+  8
+  16
+])
+param capacity int = 1
+
+@description('Optional. Roles on the namespace.')
+param roleAssignments roleAssignmentType[] = []
+
+@description('Optional. How the private endpoint is made; needs Premium. Absent: the public endpoint is open to identities with a role.')
+param privateAccess privateAccessType?
+
+@description('Required. Resource id of the Log Analytics workspace for diagnostics.')
+param workspaceResourceId string
+
+var topology = loadJsonContent('../topology.json')
+var lanes = topology.lanes
+var serviceCount = length(topology.services)
+
+resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
+  name: name
+  location: location
+  tags: tags
+  sku: {
+    name: skuName
+    tier: skuName
+    capacity: skuName == 'Premium' ? capacity : null
+  }
+  properties: {
+    disableLocalAuth: true
+    minimumTlsVersion: '1.2'
+    premiumMessagingPartitions: skuName == 'Premium' ? 1 : null
+    publicNetworkAccess: privateAccess == null ? 'Enabled' : 'Disabled'
+  }
+}
+
+// Duplicate detection can only be set at creation: another window means another topic.
+@batchSize(8)
+resource directiveTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
+  for lane in range(0, lanes): {
+    parent: namespace
+    name: '${topology.directives.prefix}${lane}'
+    properties: {
+      requiresDuplicateDetection: true
+      duplicateDetectionHistoryTimeWindow: topology.directives.duplicateDetectionWindow
+      enableBatchedOperations: true
+    }
+  }
+]
+
+@batchSize(8)
+resource serviceSubscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@2024-01-01' = [
+  for index in range(0, lanes * serviceCount): {
+    parent: directiveTopics[index / serviceCount]
+    name: topology.services[index % serviceCount].name
+    properties: {
+      lockDuration: topology.directives.lockDuration
+      maxDeliveryCount: topology.directives.maxDeliveryCount
+      deadLetteringOnMessageExpiration: topology.directives.deadLetteringOnMessageExpiration
+      deadLetteringOnFilterEvaluationExceptions: true
+      enableBatchedOperations: true
+    }
+  }
+]
+
+// A new subscription takes everything, by a true rule named $Default: this one takes its place, so that none is left beside it.
+@batchSize(8)
+resource serviceRules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rules@2024-01-01' = [
+  for index in range(0, lanes * serviceCount): {
+    parent: serviceSubscriptions[index]
+    name: '$Default'
+    properties: {
+      filterType: 'CorrelationFilter'
+      correlationFilter: {
+        properties: {
+          step_type: topology.services[index % serviceCount].stepType
+        }
+      }
+    }
+  }
+]
+
+@batchSize(8)
+resource replyTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
+  for lane in range(0, lanes): {
+    parent: namespace
+    name: '${topology.replies.prefix}${lane}'
+    properties: {
+      requiresDuplicateDetection: false
+      enableBatchedOperations: true
+    }
+  }
+]
+
+@batchSize(8)
+resource replySubscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@2024-01-01' = [
+  for lane in range(0, lanes): {
+    parent: replyTopics[lane]
+    name: topology.replies.subscription
+    properties: {
+      lockDuration: topology.replies.lockDuration
+      maxDeliveryCount: topology.replies.maxDeliveryCount
+      enableBatchedOperations: true
+    }
+  }
+]
+
+resource roles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for assignment in roleAssignments: {
+    name: guid(namespace.id, assignment.principalId, assignment.role)
+    scope: namespace
+    properties: {
+      principalId: assignment.principalId
+      principalType: assignment.?principalType ?? 'ServicePrincipal'
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', assignment.role)
+    }
+  }
+]
+
+module privateEndpoint 'private-endpoint.bicep' = if (privateAccess != null) {
+  name: 'pep-${name}'
+  params: {
+    name: 'pep-${name}'
+    location: location
+    tags: tags
+    subnetResourceId: privateAccess!.subnetResourceId
+    targetResourceId: namespace.id
+    groupId: 'namespace'
+    zoneResourceIds: [
+      privateAccess!.zones.serviceBus
+    ]
+  }
+}
+
+resource diagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  name: 'to-log-analytics'
+  scope: namespace
+  properties: {
+    workspaceId: workspaceResourceId
+    logs: [
+      {
+        categoryGroup: 'allLogs'
+        enabled: true
+      }
+    ]
+    metrics: [
+      {
+        category: 'AllMetrics'
+        enabled: true
+      }
+    ]
+  }
+}
+
+@description('Resource id of the namespace.')
+output resourceId string = namespace.id
+
+@description('Name of the namespace.')
+output name string = namespace.name
+
+@description('Host name that clients connect to.')
+output fullyQualifiedNamespace string = split(split(namespace.properties.serviceBusEndpoint, '//')[1], ':')[0]

@@ -1,0 +1,58 @@
+metadata name = 'Shapes'
+metadata description = 'Types that several modules take. Types only: nothing is deployed.'
+
+@export()
+@description('Tags of a resource: names and values.')
+type tagsType = {
+  @description('Optional. A tag.')
+  *: string
+}
+
+@export()
+@description('How private endpoints are made. Absent: the public endpoint is open to identities with a role.')
+@sealed()
+type privateAccessType = {
+  @description('Required. Resource id of the subnet that holds private endpoints.')
+  subnetResourceId: string
+
+  @description('Required. Resource ids of the private DNS zones, by the zone they are.')
+  zones: {
+    @description('Required. Zone of blob endpoints.')
+    blob: string
+
+    @description('Required. Zone of queue endpoints.')
+    queue: string
+
+    @description('Required. Zone of table endpoints.')
+    table: string
+
+    @description('Required. Zone of Service Bus namespaces.')
+    serviceBus: string
+
+    @description('Required. Zone of App Configuration stores.')
+    appConfiguration: string
+
+    @description('Required. Zone of key vaults.')
+    keyVault: string
+
+    @description('Required. Zone of App Service sites.')
+    sites: string
+
+    @description('Required. Zone of Durable Task Scheduler endpoints.')
+    durableTask: string
+  }
+}
+
+@export()
+@description('A role of an identity on the resource that the module makes.')
+@sealed()
+type roleAssignmentType = {
+  @description('Required. Object id of the identity.')
+  principalId: string
+
+  @description('Required. Id of the built-in role, from `roles.bicep`.')
+  role: string
+
+  @description('Optional. What kind of identity it is. Default: ServicePrincipal, which managed identities are.')
+  principalType: ('ServicePrincipal' | 'User' | 'Group')?
+}

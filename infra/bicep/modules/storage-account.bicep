@@ -1,0 +1,293 @@
+metadata name = 'Storage account'
+metadata description = 'A storage account without keys, with its containers, tables, roles, diagnostics and private endpoints.'
+
+import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
+
+@description('Required. Name of the account: lower-case letters and digits, unique in Azure.')
+@minLength(3)
+@maxLength(24)
+param name string
+
+@description('Required. Region.')
+param location string
+
+@description('Optional. Tags of the resources.')
+param tags tagsType = {}
+
+@description('Optional. Redundancy of the data.')
+@allowed([
+  'Standard_LRS'
+  'Standard_ZRS'
+  'Standard_GRS'
+  'Standard_GZRS'
+])
+param skuName string = 'Standard_LRS'
+
+@description('Optional. Blob containers to create.')
+param containers string[] = []
+
+@description('Optional. Tables to create.')
+param tables string[] = []
+
+@description('Optional. Services that get a private endpoint where there are any.')
+param privateServices ('blob' | 'queue' | 'table')[] = []
+
+@description('Optional. Days that deleted blobs and containers can be brought back.')
+@minValue(1)
+@maxValue(365)
+param softDeleteDays int = 7
+
+@description('Optional. Containers whose blobs are deleted by age: days after the last write, by container.')
+param expiringContainers expiringContainerType[] = []
+
+@description('Optional. Roles on this account.')
+param roleAssignments roleAssignmentType[] = []
+
+@description('Optional. How private endpoints are made. Absent: the public endpoint is open to identities with a role.')
+param privateAccess privateAccessType?
+
+@description('Required. Resource id of the Log Analytics workspace for diagnostics.')
+param workspaceResourceId string
+
+@description('Optional. Logs of single requests. `Deletes` is cheap; `All` writes a line for each read and write, which costs more than the requests do.')
+@allowed([
+  'Deletes'
+  'All'
+])
+param requestLogs string = 'Deletes'
+
+@description('Blobs of a container that are deleted by age.')
+@sealed()
+type expiringContainerType = {
+  @description('Required. Name of the container.')
+  container: string
+
+  @description('Required. Days after the last write.')
+  days: int
+}
+
+var requestCategories = requestLogs == 'All' ? ['StorageRead', 'StorageWrite', 'StorageDelete'] : ['StorageDelete']
+
+resource account 'Microsoft.Storage/storageAccounts@2025-06-01' = {
+  name: name
+  location: location
+  tags: tags
+  kind: 'StorageV2'
+  sku: {
+    name: skuName
+  }
+  properties: {
+    accessTier: 'Hot'
+    allowBlobPublicAccess: false
+    allowCrossTenantReplication: false
+    allowSharedKeyAccess: false
+    allowedCopyScope: 'AAD'
+    defaultToOAuthAuthentication: true
+    isLocalUserEnabled: false
+    minimumTlsVersion: 'TLS1_2'
+    supportsHttpsTrafficOnly: true
+    publicNetworkAccess: privateAccess == null ? 'Enabled' : 'Disabled'
+    networkAcls: {
+      bypass: privateAccess == null ? 'AzureServices' : 'None'
+      defaultAction: privateAccess == null ? 'Allow' : 'Deny'
+    }
+  }
+}
+
+resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2025-06-01' = {
+  parent: account
+  name: 'default'
+  properties: {
+    deleteRetentionPolicy: {
+      enabled: true
+      days: softDeleteDays
+    }
+    containerDeleteRetentionPolicy: {
+      enabled: true
+      days: softDeleteDays
+    }
+  }
+}
+
+resource blobContainers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-06-01' = [
+  for container in containers: {
+    parent: blobs
+    name: container
+    properties: {
+      publicAccess: 'None'
+    }
+  }
+]
+
+resource queues 'Microsoft.Storage/storageAccounts/queueServices@2025-06-01' = {
+  parent: account
+  name: 'default'
+  properties: {}
+}
+
+resource tableService 'Microsoft.Storage/storageAccounts/tableServices@2025-06-01' = {
+  parent: account
+  name: 'default'
+  properties: {}
+}
+
+resource accountTables 'Microsoft.Storage/storageAccounts/tableServices/tables@2025-06-01' = [
+  for table in tables: {
+    parent: tableService
+    name: table
+  }
+]
+
+resource lifecycle 'Microsoft.Storage/storageAccounts/managementPolicies@2025-06-01' = if (!empty(expiringContainers)) {
+  parent: account
+  name: 'default'
+  properties: {
+    policy: {
+      rules: [
+        for expiring in expiringContainers: {
+          name: 'expire-${expiring.container}'
+          enabled: true
+          type: 'Lifecycle'
+          definition: {
+            filters: {
+              blobTypes: [
+                'blockBlob'
+              ]
+              prefixMatch: [
+                '${expiring.container}/'
+              ]
+            }
+            actions: {
+              baseBlob: {
+                delete: {
+                  daysAfterModificationGreaterThan: expiring.days
+                }
+              }
+            }
+          }
+        }
+      ]
+    }
+  }
+  dependsOn: [
+    blobs
+  ]
+}
+
+resource roles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for assignment in roleAssignments: {
+    name: guid(account.id, assignment.principalId, assignment.role)
+    scope: account
+    properties: {
+      principalId: assignment.principalId
+      principalType: assignment.?principalType ?? 'ServicePrincipal'
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', assignment.role)
+    }
+  }
+]
+
+module privateEndpoints 'private-endpoint.bicep' = [
+  for service in (privateAccess == null ? [] : privateServices): {
+    name: 'pep-${name}-${service}'
+    params: {
+      name: 'pep-${name}-${service}'
+      location: location
+      tags: tags
+      subnetResourceId: privateAccess!.subnetResourceId
+      targetResourceId: account.id
+      groupId: service
+      zoneResourceIds: [
+        privateAccess!.zones[service]
+      ]
+    }
+  }
+]
+
+resource accountDiagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  name: 'to-log-analytics'
+  scope: account
+  properties: {
+    workspaceId: workspaceResourceId
+    metrics: [
+      {
+        category: 'Transaction'
+        enabled: true
+      }
+    ]
+  }
+}
+
+resource blobDiagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  name: 'to-log-analytics'
+  scope: blobs
+  properties: {
+    workspaceId: workspaceResourceId
+    logs: [
+      for category in requestCategories: {
+        category: category
+        enabled: true
+      }
+    ]
+    metrics: [
+      {
+        category: 'Transaction'
+        enabled: true
+      }
+    ]
+  }
+}
+
+resource queueDiagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  name: 'to-log-analytics'
+  scope: queues
+  properties: {
+    workspaceId: workspaceResourceId
+    logs: [
+      for category in requestCategories: {
+        category: category
+        enabled: true
+      }
+    ]
+    metrics: [
+      {
+        category: 'Transaction'
+        enabled: true
+      }
+    ]
+  }
+}
+
+resource tableDiagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
+  name: 'to-log-analytics'
+  scope: tableService
+  properties: {
+    workspaceId: workspaceResourceId
+    logs: [
+      for category in requestCategories: {
+        category: category
+        enabled: true
+      }
+    ]
+    metrics: [
+      {
+        category: 'Transaction'
+        enabled: true
+      }
+    ]
+  }
+}
+
+@description('Resource id of the account.')
+output resourceId string = account.id
+
+@description('Name of the account.')
+output name string = account.name
+
+@description('Blob endpoint, with a slash at its end.')
+output blobEndpoint string = account.properties.primaryEndpoints.blob
+
+@description('Queue endpoint, with a slash at its end.')
+output queueEndpoint string = account.properties.primaryEndpoints.queue
+
+@description('Table endpoint, with a slash at its end.')
+output tableEndpoint string = account.properties.primaryEndpoints.table
