@@ -178,7 +178,7 @@ async def recovery(app: Path, data: Path, waiting: int) -> list[str]:
         began = time.perf_counter()
         one = f"{url}/runtime/webhooks/durabletask/instances/{waiting}"
         async with aiohttp.ClientSession() as session:
-            async with session.post(f"{one}/raiseEvent/go", json=None) as answer:
+            async with session.post(f"{one}/raiseEvent/go", json={}) as answer:
                 assert answer.status == 202, answer.status
             while await _status(session, one) != "Completed":  # noqa: ASYNC110  # as a client has to
                 await asyncio.sleep(0.005)

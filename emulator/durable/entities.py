@@ -10,8 +10,10 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from .clock import parse_stamp
 from .engine import Engine
 from .events import Kind, Message
 
@@ -25,6 +27,23 @@ class Batch:
     messages: tuple[Message, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """`id` is `@name@key`, `state` JSON text."""
+
+    id: str
+    state: str
+    updated_at: datetime
+
+    @property
+    def name(self) -> str:
+        return self.id.split("@", 2)[1]
+
+    @property
+    def key(self) -> str:
+        return self.id.split("@", 2)[2]
+
+
 class Entities:
     def __init__(self, engine: Engine, max_batch: int = 50) -> None:
         """`max_batch` operations are handed over at once."""
@@ -35,6 +54,20 @@ class Entities:
     def state(self, name: str, key: str) -> str | None:
         """JSON text, or `None`: no such entity."""
         return self._store.entity(entity_id(name, key))
+
+    def find(
+        self,
+        name: str | None = None,
+        *,
+        used_from: datetime | None = None,
+        used_to: datetime | None = None,
+        after: str = "",
+        limit: int = -1,
+    ) -> list[Entity]:
+        """By id, `limit` at most; `after` is the last id of the page before."""
+        prefix = "@" if name is None else entity_id(name, "")
+        rows = self._store.entities(prefix, after, limit, used_from, used_to)
+        return [Entity(one, state, parse_stamp(at)) for one, state, at in rows]
 
     def signal(self, name: str, key: str, operation: str, input_text: str | None) -> None:
         """`input_text` is the JSON text as the client posted it; the SDK posts a JSON string of JSON text."""

@@ -233,6 +233,23 @@ class Store:
         row = self._db.execute("SELECT state FROM entities WHERE entity_id = ?", (entity_id,)).fetchone()
         return None if row is None else row[0]
 
+    def entities(
+        self, prefix: str, after: str, limit: int, used_from: datetime | None, used_to: datetime | None
+    ) -> list[tuple[str, str, str]]:
+        """Id, state and last use of those whose id begins so, by id."""
+        return self._db.execute(
+            "SELECT entity_id, state, updated_at FROM entities WHERE substr(entity_id, 1, ?) = ? AND entity_id > ? "
+            "AND updated_at BETWEEN ? AND ? ORDER BY entity_id LIMIT ?",
+            (
+                len(prefix),
+                prefix,
+                after,
+                stamp(used_from) if used_from else "",
+                stamp(used_to) if used_to else "~",
+                limit,
+            ),
+        ).fetchall()
+
     def put_entity(self, entity_id: str, state: str | None, now: datetime) -> None:
         if state is None:
             self._db.execute("DELETE FROM entities WHERE entity_id = ?", (entity_id,))

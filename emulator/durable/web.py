@@ -31,14 +31,48 @@ from .history_view import show_history
 _RETRY_AFTER_START_S = 10
 _RETRY_AFTER_STATUS_S = 5
 
+_CONTINUATION = "x-ms-continuation-token"
+
+#: How a path writes the key that is the empty text.
+_EMPTY_KEY = "$"
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`body` is to be sent as JSON; `None` is an empty body."""
+    """`body` is to be sent as JSON; `None` is an empty body.
+
+    `wait_s`: the end of the instance that the body tells of is to be waited for first, so long and looking so often.
+    """
 
     status: int
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    wait_s: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`parts` are those of the path below the API's; header names in lower case."""
+
+    method: str
+    parts: Sequence[str]
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def is_json(self) -> bool:
+        return self.headers.get("content-type", "").split(";")[0].strip().lower() == "application/json"
+
+    @property
+    def wait_s(self) -> tuple[float, float] | None:
+        """How long the caller of a start or restart lets it wait for the end, and how often it is to look."""
+        timeout, interval = self.query.get("timeout"), self.query.get("pollingInterval")
+        if not timeout or not interval:
+            return None
+        if float(interval) > float(timeout):
+            raise BadRequestError(f"Total timeout {timeout} should be bigger than retry timeout {interval}")
+        return float(timeout), float(interval)
 
 
 class BadRequestError(Exception):
@@ -80,12 +114,10 @@ class WebApi:
         self._client = client
         self._entities = entities
 
-    def handle(
-        self, method: str, parts: Sequence[str], query: Mapping[str, str], body: bytes, links: Links
-    ) -> Answer | None:
+    def handle(self, request: Request, links: Links) -> Answer | None:
         """`None`: the caller is to get no answer at all."""
         try:
-            return self._route(method, parts, query, body, links)
+            return self._route(request, links)
         except InstanceNotFoundError:
             return Answer(404)
         except InstanceGoneError as error:
@@ -99,14 +131,24 @@ class WebApi:
         except WrongStatusError as error:
             return Answer(412, str(error))
 
-    def _route(self, method: str, parts: Sequence[str], query: Mapping[str, str], body: bytes, links: Links) -> Answer:
-        match method, *parts:
+    def outcome(self, instance_id: str, links: Links) -> Answer | None:
+        """What a caller that waited for the end gets: the output alone, or the status; `None` while it is running."""
+        instance = self._client.status(instance_id)
+        if not instance.status.is_terminal:
+            return None
+        if instance.status is Status.COMPLETED:
+            return Answer(200, None if instance.output is None else json.loads(instance.output))
+        return self._status(instance_id, {}, links)
+
+    def _route(self, request: Request, links: Links) -> Answer:
+        query = request.query
+        match request.method, *request.parts:
             case "POST", "orchestrators", name:
-                return self._start(name, None, query, body, links)
+                return self._start(name, None, request, links)
             case "POST", "orchestrators", name, instance_id:
-                return self._start(name, instance_id, query, body, links)
+                return self._start(name, instance_id, request, links)
             case "GET", "instances":
-                return self._list(query)
+                return self._list(request)
             case "DELETE", "instances":
                 return self._purge_by(query)
             case "GET", "instances", instance_id:
@@ -115,30 +157,38 @@ class WebApi:
                 self._client.purge(instance_id)
                 return Answer(200, {"instancesDeleted": 1})
             case "POST", "instances", instance_id, "raiseEvent", name:
-                self._client.raise_event(instance_id, name, _json_text(body))
+                self._client.check_live(instance_id)
+                if not request.is_json:
+                    raise BadRequestError("Only application/json request content is supported")
+                self._client.raise_event(instance_id, name, _json_text(request.body))
                 return Answer(202)
             case "POST", "instances", instance_id, operation:
-                return self._control(instance_id, operation, query)
+                return self._control(instance_id, operation, request, links)
+            case "GET", "entities", *name if len(name) < 2:
+                return self._list_entities(name[0] if name else None, request)
             case "GET", "entities", name, key:
-                state = self._entities.state(name, key)
+                state = self._entities.state(name, "" if key == _EMPTY_KEY else key)
                 return Answer(404) if state is None else Answer(200, json.loads(state))
-            case "POST", "entities", name, key:
-                self._entities.signal(name, key, query.get("op", ""), _json_text(body))
+            case "POST" | "DELETE", "entities", name, key:
+                text = _json_text(request.body) if request.is_json else _as_json(request.body)
+                operation = "delete" if request.method == "DELETE" else query.get("op", "")
+                self._entities.signal(name, key, operation, text)
                 return Answer(202)
             case _:
                 return Answer(404)
 
-    def _start(self, name: str, instance_id: str | None, query: Mapping[str, str], body: bytes, links: Links) -> Answer:
-        started = self._client.start(name, instance_id, _json_text(body), query.get("version"))
-        urls = links.of(started)
-        return Answer(
-            202,
-            urls,
-            {"Location": urls["statusQueryGetUri"], "Retry-After": str(_RETRY_AFTER_START_S)},
-        )
+    def _start(self, name: str, instance_id: str | None, request: Request, links: Links) -> Answer:
+        wait_s = request.wait_s
+        started = self._client.start(name, instance_id, _json_text(request.body), request.query.get("version"))
+        return self._started(started, wait_s, links)
 
-    def _control(self, instance_id: str, operation: str, query: Mapping[str, str]) -> Answer:
-        reason = query.get("reason", "")
+    def _started(self, instance_id: str, wait_s: tuple[float, float] | None, links: Links) -> Answer:
+        urls = links.of(instance_id)
+        headers = {"Location": urls["statusQueryGetUri"], "Retry-After": str(_RETRY_AFTER_START_S)}
+        return Answer(202, urls, headers, wait_s)
+
+    def _control(self, instance_id: str, operation: str, request: Request, links: Links) -> Answer:
+        reason = request.query.get("reason", "")
         match operation:
             case "terminate":
                 self._client.terminate(instance_id, reason)
@@ -147,10 +197,17 @@ class WebApi:
             case "resume":
                 self._client.resume(instance_id, reason)
             case "rewind":
+                if self._client.status(instance_id).status in (Status.COMPLETED, Status.TERMINATED):
+                    return Answer(410)
                 self._client.rewind(instance_id, reason)
             case "restart":
-                with_new_id = query.get("restartWithNewInstanceId", "true").lower() == "true"
-                return Answer(202, self._client.restart(instance_id, with_new_id=with_new_id))
+                wait_s = request.wait_s
+                with_new_id = request.query.get("restartWithNewInstanceId", "true").lower() == "true"
+                try:
+                    restarted = self._client.restart(instance_id, with_new_id=with_new_id)
+                except InstanceNotFoundError:
+                    raise BadRequestError("InstanceId does not match a valid orchestration instance.") from None
+                return self._started(restarted, wait_s, links)
             case _:
                 return Answer(404)
         return Answer(202)
@@ -168,22 +225,40 @@ class WebApi:
         error = failed and _flag(query, "returnInternalServerErrorOnFailure")
         return Answer(500 if error else 200, shown)
 
-    def _list(self, query: Mapping[str, str]) -> Answer:
+    def _list(self, request: Request) -> Answer:
+        query = request.query
         top = int(query.get("top", "0")) or -1
-        token = query.get("continuationToken", "")
         found = self._client.find(
             created_from=_time(query, "createdTimeFrom"),
             created_to=_time(query, "createdTimeTo"),
             statuses=_statuses(query),
             prefix=query.get("instanceIdPrefix", ""),
-            after=base64.urlsafe_b64decode(token).decode() if token else "",
+            after=_page_before(request),
             limit=top,
         )
         with_input = _flag(query, "showInput")
-        headers = {}
-        if found and len(found) == top:
-            headers["x-ms-continuation-token"] = base64.urlsafe_b64encode(found[-1].instance_id.encode()).decode()
+        headers = _next_page(found[-1].instance_id if found and len(found) == top else None)
         return Answer(200, [_show(one, with_input=with_input) for one in found], headers)
+
+    def _list_entities(self, name: str | None, request: Request) -> Answer:
+        query = request.query
+        top = int(query.get("top", "0")) or -1
+        found = self._entities.find(
+            name,
+            used_from=_time(query, "lastOperationTimeFrom"),
+            used_to=_time(query, "lastOperationTimeTo"),
+            after=_page_before(request),
+            limit=top,
+        )
+        shown = [
+            {
+                "entityId": {"name": one.name, "key": one.key},
+                "lastOperationTime": f"{one.updated_at:%Y-%m-%dT%H:%M:%SZ}",
+                **({"state": json.loads(one.state)} if _flag(query, "fetchState") else {}),
+            }
+            for one in found
+        ]
+        return Answer(200, shown, _next_page(found[-1].id if found and len(found) == top else None))
 
     def _purge_by(self, query: Mapping[str, str]) -> Answer:
         created_from = _time(query, "createdTimeFrom")
@@ -215,6 +290,20 @@ def _json_text(body: bytes) -> str | None:
     except ValueError:
         raise BadRequestError("Only application/json request content is supported") from None
     return text
+
+
+def _as_json(body: bytes) -> str | None:
+    return json.dumps(body.decode()) if body else None
+
+
+def _page_before(request: Request) -> str:
+    token = request.headers.get(_CONTINUATION, "")
+    return base64.urlsafe_b64decode(token).decode() if token else ""
+
+
+def _next_page(last: str | None) -> dict[str, str]:
+    """Where the next page begins; empty after the last one."""
+    return {_CONTINUATION: base64.urlsafe_b64encode((last or "").encode()).decode()}
 
 
 def _flag(query: Mapping[str, str], name: str, *, default: bool = False) -> bool:

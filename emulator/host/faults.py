@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -21,7 +21,7 @@ from emulator.durable.engine import Engine
 from emulator.durable.events import Kind
 from emulator.durable.runner import Functions, OrchestratorCall, OrchestratorRaisedError
 from emulator.durable.store import Store
-from emulator.durable.web import Answer, Links, WebApi
+from emulator.durable.web import Answer, Links, Request, WebApi
 
 from .errors import HostError
 from .virtual_time import parse_duration
@@ -121,9 +121,7 @@ class _Forgetful(WebApi):
         self._number = number
         self._calls = 0
 
-    def handle(
-        self, method: str, parts: Sequence[str], query: Mapping[str, str], body: bytes, links: Links
-    ) -> Answer | None:
-        answer = self._api.handle(method, parts, query, body, links)
+    def handle(self, request: Request, links: Links) -> Answer | None:
+        answer = self._api.handle(request, links)
         self._calls += 1
         return None if self._calls == self._number else answer

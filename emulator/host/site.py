@@ -7,13 +7,14 @@ import json
 import logging
 import secrets
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any
 from urllib.parse import quote, unquote
 
 from aiohttp import web
 
 from emulator.durable.errors import DurableError, InstanceNotFoundError
-from emulator.durable.web import Answer, Links, WebApi
+from emulator.durable.web import Answer, Links, Request, WebApi
 
 from .admin import Admin
 from .cors import Cors
@@ -221,13 +222,27 @@ class Site:
     async def _durable(self, request: web.BaseRequest, path: str) -> web.Response:
         assert self._links is not None
         parts = [unquote(part) for part in path.strip("/").split("/")]
-        body = await request.read()
-        answer = self._api.handle(request.method, parts, dict(request.query), body, self._links)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        asked = Request(request.method, parts, dict(request.query), headers, await request.read())
+        answer = self._api.handle(asked, self._links)
         if answer is None:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response(status=503)
+        if answer.wait_s is not None:
+            answer = await self._outcome(answer, *answer.wait_s)
         return _answer(answer)
+
+    async def _outcome(self, started: Answer, timeout_s: float, interval_s: float) -> Answer:
+        """What the instance came to, or that it was started."""
+        assert self._links is not None
+        deadline = monotonic() + timeout_s
+        while (ended := self._api.outcome(started.body["id"], self._links)) is None:
+            left = deadline - monotonic()
+            if left <= 0:
+                return started
+            await asyncio.sleep(min(left, interval_s))
+        return ended
 
 
 def _trace(request: web.BaseRequest) -> TraceState:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from azure.functions.timer import TimerRequest
@@ -22,8 +22,14 @@ _LOG = logging.getLogger("emulator.host")
 _MAX_SLEEP_S = 3600.0
 
 
+_MONITORED_FROM = timedelta(minutes=1)
+
+
 class TimerTrigger:
-    """`invoke` runs the function with a `TimerRequest`. One run at a time."""
+    """`invoke` runs the function with a `TimerRequest`. One run at a time.
+
+    Occurrences are kept, and so made up for, where `useMonitor` says so; by default for intervals of a minute and more.
+    """
 
     def __init__(
         self,
@@ -40,13 +46,19 @@ class TimerTrigger:
         self._invoke = invoke
         self._key = f"timer:{function.name}"
         self._moved = asyncio.Event()
+        asked = function.trigger.fields.get("useMonitor")
+        self._monitored = asked if isinstance(asked, bool) else self._interval() >= _MONITORED_FROM
         #: When it fires next; `None` before `run`.
         self.due: datetime | None = None
         clock.subscribe(self._moved.set)
 
+    def _interval(self) -> timedelta:
+        first = self._schedule.next_after(self._clock.now())
+        return self._schedule.next_after(first) - first
+
     async def run(self) -> None:
         """Until cancelled."""
-        known = self._store.state(self._key)
+        known = self._store.state(self._key) if self._monitored else None
         now = self._clock.now()
         due = parse_stamp(known["Next"]) if known else self._schedule.next_after(now)
         if due > now and self._schedule.next_after(now) < due:
@@ -79,11 +91,13 @@ class TimerTrigger:
     async def _fire(self, due: datetime, *, past_due: bool) -> None:
         if past_due:
             _LOG.info("timer %s is past due (%s)", self._function.name, stamp(due))
-        status = self._store.state(self._key) or {}
-        request = TimerRequest(past_due=past_due, schedule_status=_shown(status), schedule={"AdjustForDST": True})
+        status = _shown(self._store.state(self._key) or {}) if self._monitored else None
+        request = TimerRequest(past_due=past_due, schedule_status=status, schedule={"AdjustForDST": True})
         await self._invoke(self._function, request)
 
     def _remember(self, last: str | None, due: datetime) -> None:
+        if not self._monitored:
+            return
         now = stamp(self._clock.now())
         self._store.put_state(self._key, {"Last": last, "Next": stamp(due), "LastUpdated": now})
 

@@ -13,9 +13,14 @@ def note(name: str, timer: func.TimerRequest) -> None:
         out.write(json.dumps([name, timer.past_due, timer.schedule_status]) + "\n")
 
 
-@app.timer_trigger(schedule="*/1 * * * * *", arg_name="timer")
+@app.timer_trigger(schedule="*/1 * * * * *", arg_name="timer", use_monitor=True)
 async def every_second(timer: func.TimerRequest) -> None:
     note("every_second", timer)
+
+
+@app.timer_trigger(schedule="*/1 * * * * *", arg_name="timer")
+async def not_monitored(timer: func.TimerRequest) -> None:
+    note("not_monitored", timer)
 
 
 @app.timer_trigger(schedule="%HOURLY%", arg_name="timer", run_on_startup=True)

@@ -13,6 +13,7 @@ import pytest
 from tests.emulator.host.process import Host, eventually, start_host
 
 API = "/runtime/webhooks/durabletask"
+JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +126,49 @@ def test_listing_and_paging(host: Host) -> None:
     query = {"instanceIdPrefix": "page-", "runtimeStatus": "Completed", "top": "2"}
     first = host.get(f"{API}/instances", params=query)
     assert [one["instanceId"] for one in first.json()] == ["page-0", "page-1"]
-    query["continuationToken"] = first.headers["x-ms-continuation-token"]
-    rest = host.get(f"{API}/instances", params=query)
+    token = {"x-ms-continuation-token": first.headers["x-ms-continuation-token"]}
+    rest = host.get(f"{API}/instances", params=query, headers=token)
     assert [one["instanceId"] for one in rest.json()] == ["page-2"]
+    assert rest.headers["x-ms-continuation-token"] == ""
+
+
+def test_starting_by_the_api_and_waiting_for_the_end(host: Host) -> None:
+    """With timeout and pollingInterval the answer is the output; or the links, when that takes too long."""
+    start = f"{API}/orchestrators"
+    waiting = {"timeout": "20", "pollingInterval": "0.05"}
+    assert host.post(f"{start}/sleeper", params=waiting, json=0.1).json() == "awake"
+    late = host.post(f"{start}/approval", params={"timeout": "0.2", "pollingInterval": "0.05"}, json=600)
+    assert late.status_code == 202
+    assert host.post(f"{start}/sleeper", params={"timeout": "1", "pollingInterval": "2"}, json=1).status_code == 400
+    one = f"{API}/instances/{late.json()['id']}"
+    assert host.post(f"{one}/raiseEvent/approve", content="1").status_code == 400  # not application/json
+    assert host.post(f"{one}/raiseEvent/approve", content="{", headers=JSON).status_code == 400
+    assert host.post(f"{one}/raiseEvent/approve", json=1).status_code == 202
+    host.wait_for(late.json()["id"])
+    again = host.post(f"{one}/restart", params={"restartWithNewInstanceId": "false"})
+    assert again.json()["id"] == late.json()["id"]
+    assert host.post(f"{one}/terminate").status_code == 202
+    host.wait_for(late.json()["id"])
+    assert host.post(f"{one}/rewind").status_code == 410
+    assert host.post(f"{API}/instances/nobody/restart").status_code == 400
+    assert host.post(f"{API}/instances/nobody/rewind").status_code == 404
+
+
+def test_entities_are_listed(host: Host) -> None:
+    """By name, in pages, with their states where asked for; a signal may bring text."""
+    for key in ("a", "b", "c"):
+        assert host.post(f"{API}/entities/total/list-{key}", params={"op": "add"}, json=2).status_code == 202
+        eventually(lambda key=key: host.get(f"{API}/entities/total/list-{key}").status_code == 200)
+    query = {"top": "2", "fetchState": "true"}
+    first = host.get(f"{API}/entities/Total", params=query)
+    assert [(one["entityId"], one["state"]) for one in first.json()] == [
+        ({"name": "total", "key": "list-a"}, 2),
+        ({"name": "total", "key": "list-b"}, 2),
+    ]
+    token = {"x-ms-continuation-token": first.headers["x-ms-continuation-token"]}
+    (last,) = host.get(f"{API}/entities", params={"top": "2"}, headers=token).json()
+    assert last["entityId"]["key"] == "list-c"
+    assert "state" not in last
 
 
 def test_the_history_can_be_shown(host: Host) -> None:

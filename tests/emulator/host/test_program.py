@@ -157,6 +157,9 @@ def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
     host = start_host("timers", tmp_path, "--data", tmp_path / "data", environment=environment)
     try:
         eventually(lambda: any(one[:2] == ["every_second", True] for one in lines()[before:]) or None)
+        # more than once a minute: nothing is kept of it, so nothing is past due
+        quick = eventually(lambda: [one for one in lines()[before:] if one[0] == "not_monitored"])
+        assert {(late, json.dumps(status)) for _, late, status in quick} == {(False, "{}")}
     finally:
         assert host.stop() == 0
 
