@@ -327,6 +327,12 @@ _READERS = {body: _reader(tuple(body.__slots__)) for body in _BODIES.values() if
 _WRITERS: dict[type[Body], tuple[Callable[[Any], bytes], ...]] = {
     body: tuple(spec.encode for spec in body.WIRE) for body in _BODIES.values()
 }
+#: The same for what is checked in each field when reading, and how many fields there must be at least.
+_CHECKS = {body: tuple((spec.accepts, spec.mandatory, spec.maximum) for spec in body.WIRE) for body in _BODIES.values()}
+_FEWEST = {
+    body: max((index + 1 for index, spec in enumerate(body.WIRE) if spec.mandatory), default=0)
+    for body in _BODIES.values()
+}
 #: Bodies without fields, such as accepted.
 _CONSTANT = {body: encode_fields(body.CODE, []) for body in _BODIES.values() if not body.WIRE}
 #: A descriptor may be symbolic as well (part 1, 1.2), such as `amqp:accepted:list`.
@@ -352,20 +358,19 @@ def interpret(value: Any) -> Any:
     fields = value.value
     if not isinstance(fields, list) or len(fields) > len(kind.WIRE):
         raise DecodeError(f"{kind.__name__} has {len(kind.WIRE)} fields in a list")
-    for index, (spec, item) in enumerate(zip(kind.WIRE, fields, strict=False)):
+    for index, ((accepts, mandatory, maximum), item) in enumerate(zip(_CHECKS[kind], fields, strict=False)):
         if item is None:
-            if spec.mandatory:
+            if mandatory:
                 raise DecodeError(f"{kind.__name__} lacks its field {index}")
-        elif not isinstance(item, spec.accepts):
+        elif not isinstance(item, accepts):
             raise DecodeError(f"field {index} of {kind.__name__} is a {type(item).__name__}")
         elif type(item) is Described:
             fields[index] = interpret(item)
-        elif spec.maximum and not _in_range(item, spec.maximum):
+        elif maximum and not _in_range(item, maximum):
             raise DecodeError(f"field {index} of {kind.__name__} is not an unsigned number")
-    missing = kind.WIRE[len(fields) :]
-    if any(spec.mandatory for spec in missing):
+    if len(fields) < _FEWEST[kind]:
         raise DecodeError(f"{kind.__name__} lacks a mandatory field")
-    return kind(*fields, *([None] * len(missing)))
+    return kind(*fields, *(None,) * (len(kind.WIRE) - len(fields)))
 
 
 def _in_range(item: Any, maximum: int) -> bool:
