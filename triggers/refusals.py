@@ -44,6 +44,7 @@ MEANINGS: dict[str, str] = {
     "STILL_NOT_APPLICABLE": "No job can take the message; `reason` says why.",
     "TENANT_FORBIDDEN": "The token is for another tenant than the request names.",
     "TENANT_MISSING": "The token names no tenant.",
+    "TENANT_REQUIRED": "The request must name a tenant.",
     "TOKEN_INVALID": "The token is worth nothing here; `detail` says why.",
     "TOKEN_MISSING": "There is no token.",
     "TOO_MANY_LINES": "The NDJSON body has more lines than are taken.",
