@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Any, get_args
 
@@ -117,7 +117,18 @@ def _schemas(routes: Iterable[Route], registry: Registry, policy: ReferencePolic
         if route.body not in (None, Envelope):
             wanted[route.body] = "write"
         wanted |= {model: "read" for answer in route.answers.values() for model in _models(answer)}
-    return schemas(list(wanted.items())) | envelope_rules.components(registry, policy)
+    found = schemas(list(wanted.items())) | envelope_rules.components(registry, policy)
+    for route in routes:
+        if route.body_schema is not None:
+            found |= _parts(route.body_schema)
+    return found
+
+
+def _parts(whole: Mapping[str, Any]) -> Json:
+    """A schema and those that it holds, each by its name."""
+    parts = {whole["title"]: {name: each for name, each in whole.items() if name != "$defs"}, **whole.get("$defs", {})}
+    told: Json = json.loads(json.dumps(parts).replace('"#/$defs/', f'"{_SCHEMAS}'))
+    return told
 
 
 def _models(answer: Any) -> tuple[type[BaseModel], ...]:
@@ -181,7 +192,7 @@ def _body(route: Route) -> Json | None:
     elif route.body is not None:
         schema, name = {"$ref": f"{_SCHEMAS}{route.body.__name__}"}, route.body.__name__
     elif route.body_schema is not None:
-        schema, name = dict(route.body_schema), route.body_schema["title"]
+        schema, name = {"$ref": f"{_SCHEMAS}{route.body_schema['title']}"}, route.body_schema["title"]
     else:
         return None
     content: Json = {

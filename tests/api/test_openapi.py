@@ -41,6 +41,17 @@ def test_it_is_an_openapi_document() -> None:
     assert list(OpenAPIV31SpecValidator({**DOCUMENT, "openapi": "3"}).iter_errors()) != []
 
 
+def test_every_reference_leads_somewhere() -> None:
+    """Within the document; no schema keeps definitions of its own."""
+    text = json.dumps(DOCUMENT)
+    assert "$defs" not in text
+    for pointer in set(re.findall(r'"\$ref": "#/([^"]+)"', text)):
+        node: Any = DOCUMENT
+        for part in pointer.split("/"):
+            node = node[part]
+        assert node
+
+
 def test_what_is_registered_is_what_stands_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every HTTP function of the app, with its path, its method and its name; GET answers HEAD too."""
     monkeypatch.setenv("LUCIUS_STORAGE_BACKEND", "memory")
