@@ -131,6 +131,14 @@ def test_any_past_state_and_where_the_time_went(reading: RunningStack, service: 
     receipt = get(reading, f"/v1/jobs/{job_id}/receipt")
     assert sum(receipt["total"].values()) == pytest.approx(receipt["elapsed_s"], abs=0.01)
     assert receipt["total"]["service_s"] > 0
+    writes = receipt["operations"]["table_writes"]
+    assert (writes["count"], writes["bound"], receipt["operations"]["beyond"]) == (6, 6, {})
+    sums = get(reading, "/v1/receipts", tenant_id=TENANT, limit=100)
+    assert sums["jobs"] >= 1
+    assert sums["operations"]["directives"]["count"] >= 1
+    told = get(reading, f"/v1/jobs/{job_id}/explain")
+    assert (told["brought_here"]["type"], told["brought_here"]["seq"]) == ("RESULT", now["event_seq"])
+    assert told["brought_here"]["rows"][-1]["event"] == "LAST_STEP_SUCCEEDED"
 
 
 def test_lists_are_filtered_and_paged(reading: RunningStack, service: ScriptedService) -> None:
