@@ -38,8 +38,7 @@ class AppSide:
         self._timeout = None if function_timeout_s == float("inf") else function_timeout_s
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="app-loop", daemon=True)
-        setting = os.environ.get("PYTHON_THREADPOOL_THREAD_COUNT")
-        self._pool = ThreadPoolExecutor(int(setting) if setting else None, thread_name_prefix="app-sync")
+        self._pool = ThreadPoolExecutor(_thread_count(), thread_name_prefix="app-sync")
         self._answered = monotonic()
         self._reported = False
         self._running: dict[str, str] = {}
@@ -168,6 +167,16 @@ class AppSide:
         await self._loop.shutdown_asyncgens()
         # clients that the app never closed, as none does on Azure, end with the process and are no error of it
         self._loop.set_exception_handler(lambda loop, context: _LOG.debug("left open: %s", context.get("message")))
+
+
+def _thread_count() -> int | None:
+    """`PYTHON_THREADPOOL_THREAD_COUNT`; `None`, which is Python's own choice, without it and, as by the worker, where it
+    is nonsense."""
+    setting = os.environ.get("PYTHON_THREADPOOL_THREAD_COUNT", "")
+    if setting and not (setting.isdigit() and int(setting) > 0):
+        _LOG.warning("PYTHON_THREADPOOL_THREAD_COUNT must be a whole number from 1 on, not %r: ignored", setting)
+        return None
+    return int(setting) if setting else None
 
 
 def _call_sync(function: Function, values: Mapping[str, Any], invocation: Invocation) -> Any:

@@ -40,6 +40,6 @@ class Cors:
 
 def load_cors(app_dir: Path) -> Cors:
     path = app_dir / "local.settings.json"
-    section = json.loads(path.read_text()).get("Host", {}) if path.exists() else {}
+    section = json.loads(path.read_text("utf-8-sig")).get("Host", {}) if path.exists() else {}
     origins = frozenset(one.strip() for one in str(section.get("CORS", "")).split(",") if one.strip())
     return Cors(origins, bool(section.get("CORSCredentials", False)))

@@ -58,7 +58,8 @@ class Faults:
         most = self.delay_events or self.shuffle_events
         if most is None:
             return Client(engine, default_version, replace_running=replace_running)
-        return _LateClient(engine, default_version, most, shuffle=self.delay_events is None)
+        shuffle = self.delay_events is None
+        return _LateClient(engine, default_version, most, shuffle=shuffle, replace_running=replace_running)
 
     def functions(self, functions: Functions) -> Functions:
         return functions if self.run_twice is None else _Twice(functions, self.run_twice)
@@ -84,8 +85,10 @@ def parse_faults(given: Sequence[str]) -> Faults:
 
 
 class _LateClient(Client):
-    def __init__(self, engine: Engine, default_version: str | None, most: timedelta, *, shuffle: bool) -> None:
-        super().__init__(engine, default_version)
+    def __init__(
+        self, engine: Engine, default_version: str | None, most: timedelta, *, shuffle: bool, replace_running: bool
+    ) -> None:
+        super().__init__(engine, default_version, replace_running=replace_running)
         self._most = most
         # Always the same order for the same calls: a failing test must fail again.
         self._random = random.Random(0) if shuffle else None

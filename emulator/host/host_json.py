@@ -109,7 +109,7 @@ def load_host_json(app_dir: Path) -> HostJson:
     if not path.exists():
         raise HostError(f"{path} is missing: is {app_dir} a function app?")
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(path.read_text("utf-8-sig"))
         if document["version"] != "2.0":
             raise HostError(f'{path}: "version" must be "2.0"')
     except (ValueError, KeyError, TypeError) as error:

@@ -71,7 +71,7 @@ def load_settings(app_dir: Path, environment: MutableMapping[str, str] | None = 
     path = app_dir / "local.settings.json"
     if path.exists():
         try:
-            document = json.loads(path.read_text())
+            document = json.loads(path.read_text("utf-8-sig"))
             values = dict(document.get("Values") or {})
             for name, value in (document.get("ConnectionStrings") or {}).items():
                 values[f"ConnectionStrings:{name}"] = value["ConnectionString"] if isinstance(value, dict) else value

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from emulator.durable.events import Kind
 from emulator.host.errors import HostError
 from emulator.host.faults import parse_faults
+from tests.emulator.durable.hub import Hub
 from tests.emulator.host.process import SOON_S, eventually, start_host
 
 
@@ -75,3 +78,28 @@ def test_a_wrong_fault_is_named(given: str) -> None:
     """One line with the fault."""
     with pytest.raises(HostError, match="--fault"):
         parse_faults([given])
+
+
+def test_events_can_be_shuffled() -> None:
+    """Each arrives later by its own part of the time, in another order than they were sent, always the same."""
+
+    def collects(context: Any) -> Any:
+        return (yield context.task_all([context.wait_for_external_event(name) for name in "abcdef"]))
+
+    def arrivals() -> list[str]:
+        hub = Hub({"collects": collects})
+        client = parse_faults(["shuffle-events=10s"]).client(hub.engine, None, replace_running=False)
+        instance_id = hub.start("collects", instance_id="one")
+        hub.run()
+        for name in "abcdef":
+            client.raise_event(instance_id, name, "1")
+        hub.run()
+        assert Kind.EVENT_RAISED not in hub.kinds(instance_id)
+        hub.advance(seconds=10)
+        history = hub.client.history(hub.status(instance_id))
+        return [event.data["Name"] for event in history if event.kind is Kind.EVENT_RAISED]
+
+    first = arrivals()
+    assert sorted(first) == list("abcdef")
+    assert first != list("abcdef")
+    assert arrivals() == first
