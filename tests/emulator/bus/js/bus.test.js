@@ -4,6 +4,7 @@
 const assert = require("node:assert/strict");
 const { after, test } = require("node:test");
 const { ServiceBusClient, ServiceBusAdministrationClient } = require("@azure/service-bus");
+const rhea = require("rhea"); // the AMQP client below the SDK, here used by itself
 const WebSocket = require("ws");
 
 const connection = process.env.BUS_CONNECTION;
@@ -214,6 +215,43 @@ test("administration", async () => {
   await admin.deleteTopic("js-made-topic");
   await admin.deleteQueue("js-made");
   assert.equal((await admin.getNamespaceProperties()).messagingSku, "Standard");
+});
+
+test("a client that knows AMQP and nothing of Service Bus", async () => {
+  const [, host, port] = /sb:\/\/([^:]+):(\d+)/.exec(connection);
+  const connect = (password) => rhea.create_container().connect({
+    host, port: Number(port), username: "RootManageSharedAccessKey", password, reconnect: false,
+  });
+  const once = (emitter, event) => new Promise((resolve) => emitter.once(event, resolve));
+  const refused = connect("wrong");
+  await once(refused, "connection_error");
+  const plain = connect("SAS_KEY_VALUE");
+  const sender = plain.open_sender("js-life");
+  await once(sender, "sendable");
+  for (const number of [1, 2, 3]) sender.send({ body: { number }, application_properties: { number } });
+  await once(sender, "accepted");
+  const receiver = plain.open_receiver({ source: "js-life", credit_window: 0, autoaccept: false });
+  const take = async () => { receiver.add_credit(1); return once(receiver, "message"); };
+  const first = await take();
+  assert.deepEqual([first.message.body, first.message.delivery_count], [{ number: 1 }, 0]);
+  first.delivery.modified({ delivery_failed: true });
+  const again = await take();
+  assert.deepEqual([again.message.body, again.message.delivery_count], [{ number: 1 }, 1]);
+  again.delivery.accept();
+  (await take()).delivery.reject({ condition: "com.microsoft:dead-letter", description: "unwanted" });
+  (await take()).delivery.release();
+  const last = await take();
+  assert.deepEqual([last.message.body, last.message.delivery_count], [{ number: 3 }, 0]);
+  last.delivery.accept();
+  const nowhere = plain.open_receiver("nowhere");
+  await once(nowhere, "receiver_error");
+  assert.equal(nowhere.error.condition, "amqp:not-found");
+  plain.close();
+  await once(plain, "connection_close");
+  const dead = client.createReceiver("js-life", { subQueueType: "deadLetter", receiveMode: "receiveAndDelete" });
+  const [buried] = await receiveAll(dead, 1);
+  assert.deepEqual([buried.body, buried.deadLetterErrorDescription], [{ number: 2 }, "unwanted"]);
+  await dead.close();
 });
 
 test("AMQP over WebSockets with TLS", async () => {
