@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from docs import api_documents
+from docs import api_documents, client_models, client_shell
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
 from shared.settings_table import SETTINGS
@@ -110,7 +110,9 @@ def main() -> int:
     check = parser.parse_args().check
     stale = []
     texts = {path: render(path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
-    texts |= {DOCS / name: text for name, text in api_documents.files().items()}
+    api = api_documents.files()
+    texts |= {DOCS / name: text for name, text in api.items()}
+    texts |= {client_models.FILE: client_models.text(api["openapi.json"]), client_shell.FILE: client_shell.text()}
     for path, fresh in texts.items():
         if not path.exists() or path.read_text(encoding="utf-8") != fresh:
             stale.append(path.relative_to(DOCS.parent).as_posix())

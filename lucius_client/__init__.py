@@ -1,0 +1,55 @@
+"""LUCIUS over HTTP, typed: `Client` for programs that wait, `AsyncClient` for programs on asyncio (docs/client.md)."""
+
+from lucius_client.async_client import AsyncClient
+from lucius_client.calls import Submitted
+from lucius_client.client import Client
+from lucius_client.configuration import DEFAULT_URL
+from lucius_client.errors import (
+    BadAddress,
+    BadRequest,
+    Conflicting,
+    Forbidden,
+    JobNotFound,
+    KeyConflict,
+    LimitReached,
+    LuciusError,
+    NotFound,
+    NotLucius,
+    ProtocolNotFound,
+    ProtocolUnknown,
+    Refused,
+    ServerFault,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+    Unreachable,
+    WaitTimeout,
+)
+from lucius_client.retry import Retries
+
+__all__ = [
+    "DEFAULT_URL",
+    "AsyncClient",
+    "BadAddress",
+    "BadRequest",
+    "Client",
+    "Conflicting",
+    "Forbidden",
+    "JobNotFound",
+    "KeyConflict",
+    "LimitReached",
+    "LuciusError",
+    "NotFound",
+    "NotLucius",
+    "ProtocolNotFound",
+    "ProtocolUnknown",
+    "Refused",
+    "Retries",
+    "ServerFault",
+    "Submitted",
+    "TooLarge",
+    "Unauthenticated",
+    "Unavailable",
+    "Unreachable",
+    "WaitTimeout",
+]

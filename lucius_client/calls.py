@@ -1,0 +1,210 @@
+"""Every call of the API: its request, and how its answer is read (no I/O).
+
+A method here and there differs from the route in one thing: a submit without a key gets one, so that sending it again
+after a lost answer finds the job that the first one made.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel, ValidationError
+
+from lucius_client.errors import NotLucius
+from lucius_client.exchange import Answer, Request
+from lucius_client.models import (
+    Accepted,
+    BatchOutcome,
+    DryRun,
+    Envelope,
+    Explanation,
+    Job,
+    Live,
+    Protocol,
+    Ready,
+    Receipt,
+    Reconciled,
+    RejectedMessage,
+)
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+#: an envelope as the model of it, or as plain JSON
+EnvelopeLike = Envelope | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """`read` raises NotLucius."""
+
+    request: Request
+    read: Callable[[Answer], T]
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A job that is there now."""
+
+    job: Accepted
+    #: it was there before
+    replayed: bool
+
+
+def submit(envelope: EnvelopeLike) -> Call[Submitted]:
+    """A job. Without the field `idempotency_key` it gets one; with null in it, the body itself is the key."""
+
+    def read(answer: Answer) -> Submitted:
+        return Submitted(_as(Accepted, answer), answer.header("Idempotency-Replayed") == "true")
+
+    return Call(_post("/v1/orchestrate", _keyed(envelope)), read)
+
+
+def submit_many(envelopes: Iterable[EnvelopeLike], *, dry_run: bool) -> Call[BatchOutcome]:
+    """At most 1000 jobs and 1 MiB; each line has its own outcome."""
+    lines = [_dump(_keyed(envelope)) for envelope in envelopes]
+    request = Request(
+        "POST",
+        "/v1/orchestrate",
+        query={"dryRun": "true"} if dry_run else {},
+        headers={"Content-Type": "application/x-ndjson"},
+        content=b"\n".join(lines),
+    )
+    return Call(request, _reader(BatchOutcome))
+
+
+def dry_run(envelope: EnvelopeLike) -> Call[DryRun]:
+    return Call(_post("/v1/orchestrate", _plain(envelope), {"dryRun": "true"}), _reader(DryRun))
+
+
+def job(job_id: str, *, as_of: int | None) -> Call[Job]:
+    return Call(Request("GET", _job(job_id), query=_query(asOf=as_of)), _reader(Job))
+
+
+def explain(job_id: str) -> Call[Explanation]:
+    return Call(Request("GET", f"{_job(job_id)}/explain"), _reader(Explanation))
+
+
+def receipt(job_id: str) -> Call[Receipt]:
+    return Call(Request("GET", f"{_job(job_id)}/receipt"), _reader(Receipt))
+
+
+def audit(job_id: str) -> Call[dict[str, Any]]:
+    """The bundle as it came: it is proved value by value, so no model stands between."""
+    return Call(Request("GET", f"{_job(job_id)}/audit"), json_object)
+
+
+def control(job_id: str, verb: str, reason: str | None) -> Call[Job]:
+    """`verb` is cancel, pause or resume."""
+    return Call(_post(f"{_job(job_id)}:{verb}", _query(reason=reason)), _reader(Job))
+
+
+def redrive(job_id: str, reason: str | None) -> Call[Job]:
+    return control(job_id, "redrive", reason)
+
+
+def protocol(name: str) -> Call[Protocol]:
+    return Call(Request("GET", f"/v1/protocols/{_segment(name)}"), _reader(Protocol))
+
+
+def rejected_message(rejected_id: str) -> Call[RejectedMessage]:
+    return Call(Request("GET", f"/v1/rejected/{_segment(rejected_id)}"), _reader(RejectedMessage))
+
+
+def redrive_rejected(rejected_id: str) -> Call[RejectedMessage]:
+    return Call(_post(f"/v1/rejected/{_segment(rejected_id)}:redrive", {}), _reader(RejectedMessage))
+
+
+def reconcile(*, dry_run: bool) -> Call[Reconciled]:
+    return Call(_post("/v1/admin/reconcile", {}, {"dryRun": "true"} if dry_run else {}), _reader(Reconciled))
+
+
+def live() -> Call[Live]:
+    return Call(Request("GET", "/v1/health/live", repeat=False), _reader(Live))
+
+
+def ready() -> Call[Ready]:
+    return Call(Request("GET", "/v1/health/ready", repeat=False), _reader(Ready))
+
+
+def page(path: str, query: Mapping[str, Any]) -> Request:
+    return Request("GET", path, query=_query(**query))
+
+
+def events_path(job_id: str) -> str:
+    return f"{_job(job_id)}/events"
+
+
+def read_again(job_id: str, *, etag: str | None, wait_s: int) -> Request:
+    """The job, or 304 where it is still what `etag` says; the API may hold the answer back for `wait_s` seconds."""
+    headers = {"If-None-Match": etag} if etag else {}
+    query = _query(wait=wait_s) if etag and wait_s else {}
+    return Request("GET", _job(job_id), query=query, headers=headers, held_s=wait_s)
+
+
+def job_of(answer: Answer) -> Job:
+    return _as(Job, answer)
+
+
+def json_object(answer: Answer) -> dict[str, Any]:
+    try:
+        body = json.loads(answer.body)
+    except ValueError as wrong:
+        raise NotLucius("it answered no JSON") from wrong
+    if not isinstance(body, dict):
+        raise NotLucius("it answered no JSON object")
+    return body
+
+
+def _reader(model: type[M]) -> Callable[[Answer], M]:
+    return lambda answer: _as(model, answer)
+
+
+def _as(model: type[M], answer: Answer) -> M:
+    try:
+        return model.model_validate_json(answer.body)
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the answer"
+        raise NotLucius(f"it answered no {model.__name__}: {place}: {first['msg']}") from wrong
+
+
+def _keyed(envelope: EnvelopeLike) -> dict[str, Any]:
+    plain = _plain(envelope)
+    return plain if "idempotency_key" in plain else {**plain, "idempotency_key": str(uuid.uuid4())}
+
+
+def _plain(envelope: EnvelopeLike) -> dict[str, Any]:
+    return envelope.plain() if isinstance(envelope, Envelope) else dict(envelope)
+
+
+def _post(path: str, body: Mapping[str, Any], query: Mapping[str, str] | None = None) -> Request:
+    return Request("POST", path, query=query or {}, headers={"Content-Type": "application/json"}, content=_dump(body))
+
+
+def _dump(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8")
+
+
+def _query(**given: Any) -> dict[str, str]:
+    return {name: _text(value) for name, value in given.items() if value is not None}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise ValueError(f"{value} has no time zone")
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _job(job_id: str) -> str:
+    return f"/v1/jobs/{_segment(job_id)}"
+
+
+def _segment(value: str) -> str:
+    return quote(value, safe="")

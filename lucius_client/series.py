@@ -1,0 +1,116 @@
+"""Things that come bit by bit: the lines of a list, the states of a job (no I/O)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from lucius_client import calls
+from lucius_client.errors import NotLucius, WaitTimeout
+from lucius_client.exchange import Flow, Pause
+from lucius_client.message import Message
+from lucius_client.models import Job
+from lucius_client.retry import Retries, send
+
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+#: lines that one request asks for
+PAGE = 100
+#: seconds that the API holds back the answer about a job that has not changed
+HOLD_S = 20
+#: between two looks at a job, so that an API that holds nothing back is not asked without pause
+_BREATH_S = 0.2
+_TERMINAL = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
+
+
+class Series(Protocol[T]):
+    """As long as `more`, `next` gives the next few, which may be none."""
+
+    @property
+    def more(self) -> bool: ...
+
+    def next(self) -> Flow[list[T]]: ...
+
+
+class Lines(Generic[M]):
+    """A list of the API, page after page. `limit`: at most so many lines; None: all. `paged`: the route takes it."""
+
+    def __init__(
+        self,
+        model: type[M],
+        path: str,
+        key: str,
+        query: Mapping[str, Any],
+        *,
+        limit: int | None,
+        retries: Retries,
+        paged: bool = True,
+    ) -> None:
+        self._model = model
+        self._path = path
+        self._key = key
+        self._query = dict(query)
+        self._left = limit
+        self._retries = retries
+        self._paged = paged
+        self.more = limit is None or limit > 0
+
+    def next(self) -> Flow[list[M]]:
+        if self._paged:
+            self._query["limit"] = PAGE if self._left is None else min(PAGE, self._left)
+        body = calls.json_object((yield from send(calls.page(self._path, self._query), self._retries)))
+        try:
+            lines = [self._model.model_validate(line) for line in body[self._key]]
+        except (KeyError, TypeError, ValidationError) as wrong:
+            raise NotLucius(f"it answered no page of {self._key}") from wrong
+        if self._left is not None:
+            lines = lines[: self._left]
+            self._left -= len(lines)
+        self._query["cursor"] = body.get("next")
+        self.more = bool(body.get("next")) and self._left != 0
+        return lines
+
+
+class Changes:
+    """A job each time that it is another, until it has ended.
+
+    By long poll: the API answers when the job is no longer what it was, or says after a while that it still is.
+    `timeout_s`: then WaitTimeout; None: as long as it takes.
+    """
+
+    def __init__(
+        self,
+        job_id: str,
+        timeout_s: float | None,
+        retries: Retries,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._job_id = job_id
+        self._retries = retries
+        self._clock = clock
+        self._until = None if timeout_s is None else clock() + timeout_s
+        self._etag: str | None = None
+        self._job: Job | None = None
+        self.more = True
+
+    def next(self) -> Flow[list[Job]]:
+        if self._job is not None:
+            yield Pause(min(_BREATH_S, self._left_s(self._job)))
+        wait_s = HOLD_S if self._job is None else int(min(HOLD_S, self._left_s(self._job)))
+        answer = yield from send(calls.read_again(self._job_id, etag=self._etag, wait_s=wait_s), self._retries)
+        if answer.status == 304:
+            return []
+        self._etag = answer.header("ETag")
+        self._job = calls.job_of(answer)
+        self.more = self._job.status not in _TERMINAL
+        return [self._job]
+
+    def _left_s(self, job: Job) -> float:
+        left_s = float("inf") if self._until is None else self._until - self._clock()
+        if left_s <= 0:
+            raise WaitTimeout(job)
+        return left_s
