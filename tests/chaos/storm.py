@@ -20,14 +20,13 @@ from tests.chaos.liars import Liars
 from tests.running_stack import RunningStack
 
 LANES = 16
-TENANTS = ("storm-a", "storm-b")
+TENANTS = ("storm-a", "storm-b", "storm-c", "storm-d", "storm-e", "storm-f")
 STEPS = {"OCR": 1, "OCR_EMBEDDING": 2, "OCR_EMBEDDING_SIS": 3}
 ENDED = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
 
 #: short, so that a lost message costs seconds; the sweeper comes every ten
 ENVIRONMENT = {
     "LUCIUS_ACK_TIMEOUT_SECONDS": "3",
-    "LUCIUS_STEP_RESULT_TIMEOUT_SECONDS": "6",
     "LUCIUS_ACK_BACKOFF_SECONDS": "0.3,1",
     "LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.3,1",
     "LUCIUS_DISPATCH_BACKOFF_SECONDS": "1,2,3,4,5,5,5,5",
@@ -68,8 +67,10 @@ class Told:
 class Storm:
     """`jobs` posted over the time in which the blows fall, one after another."""
 
-    def __init__(self, data: Path, *, jobs: int, blows: list[str], seed: int) -> None:
+    def __init__(self, data: Path, *, jobs: int, blows: list[str], seed: int, result_timeout_s: int) -> None:
         self._data = data
+        #: also how long a lane may lag behind before attempts are used up by it (LIFECYCLE "Replies")
+        self._environment = ENVIRONMENT | {"LUCIUS_STEP_RESULT_TIMEOUT_SECONDS": str(result_timeout_s)}
         self._jobs = jobs
         self._blows = blows
         self._random = random.Random(seed)
@@ -80,7 +81,9 @@ class Storm:
 
     async def run(self) -> Told:
         began = time.monotonic()
-        stack = await asyncio.to_thread(running_stack.start, self._data, "--without-services", environment=ENVIRONMENT)
+        stack = await asyncio.to_thread(
+            running_stack.start, self._data, "--without-services", environment=self._environment
+        )
         try:
             lanes = {lane_of(tenant, LANES) for tenant in TENANTS}
             async with (
