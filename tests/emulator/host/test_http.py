@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from tests.emulator.host.process import Host, eventually, start_host
@@ -97,3 +99,25 @@ def test_functions_are_listed(host: Host) -> None:
     listed = {one["name"]: one for one in host.get("/admin/functions").json()}
     assert listed["echo"]["config"]["bindings"][0]["route"] == "echo/{word}/{number:int?}"
     assert json.dumps(listed["chain"]).count("orchestrationTrigger") == 1
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_an_answer_later_than_230_seconds_is_502(host: Host) -> None:
+    """As from Azure's load balancer; the function goes on, and the host serves others meanwhile."""
+    with httpx.Client(timeout=300, trust_env=False) as client:
+        began = time.monotonic()
+        answer = client.get(f"{host.url}/sleep-async?s=233")
+        took = time.monotonic() - began
+    assert answer.status_code == 502
+    assert 229 < took < 233
+    assert "sleep_async did not answer within 230 s" in host.log
+    assert host.get("/admin/emulator/running").json() == ["sleep_async"]
+    eventually(lambda: host.get("/admin/emulator/running").json() == [], within=30)
+
+
+def test_a_body_beyond_the_limit_is_413(host: Host) -> None:
+    """A hundred megabytes, as on Azure."""
+    piece = b"x" * 2**20
+    answer = host.post("/binary", content=(piece for _ in range(101)))
+    assert answer.status_code == 413
