@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,7 +21,7 @@ from azure.servicebus.aio import ServiceBusClient as AioClient
 from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusQuotaExceededError
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.emulator.bus.process import Bus, fails, start_bus
+from tests.emulator.bus.process import ROOT, Bus, fails, start_bus
 
 WAIT_S = 15
 
@@ -247,6 +250,33 @@ def test_bad_starts_end_with_one_line(tmp_path: Path, bus: Bus) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
     assert "bus: cannot use" in fails("--queue", "q", "--data", blocked)
+
+
+def test_the_commands_of_the_documentation(tmp_path: Path, config_path: Path) -> None:
+    """Each line that the documentation shows serves, in a folder of the reader's own."""
+    page = (ROOT / "docs" / "emulators" / "service-bus.md").read_text(encoding="utf-8")
+    commands = [line.partition("#")[0].split() for line in page.splitlines() if line.startswith("python -m emulator")]
+    assert len(commands) == 3
+    (tmp_path / "my").mkdir()
+    (tmp_path / "my" / "Config.json").write_bytes(config_path.read_bytes())
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    started = [
+        subprocess.Popen(
+            [sys.executable, *command[1:], "--port", "0", "--admin-port", "0"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for command in commands
+    ]
+    for process in started:
+        with process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith("ready sb://127.0.0.1:")
+            process.terminate()
+        assert process.returncode == 0
+    assert (tmp_path / "state" / "bus.sqlite3").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
