@@ -14,9 +14,9 @@ from shared.ports import Clock, SweepMark
 Check = Callable[[], Awaitable[object]]
 
 #: of one check; a probe of the platform waits longer, and a lane's first link takes half a second
-CHECK_TIMEOUT_S = 5.0
+CHECK_TIMEOUT_S = 3.0
 #: between two looks; whoever asks in between gets the last answer
-LOOK_AGAIN = timedelta(seconds=5)
+LOOK_AGAIN = timedelta(seconds=2)
 #: the sweeper comes every minute
 SWEEPER_LATE_AFTER = timedelta(minutes=5)
 

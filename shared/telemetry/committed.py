@@ -13,7 +13,7 @@ from shared.core.outcome import Outcome
 from shared.core.states import JobStatus, StepStatus
 from shared.telemetry import tracing
 from shared.telemetry.lines import info
-from shared.telemetry.meters import count, measure
+from shared.telemetry.meters import code, count, measure
 from shared.telemetry.span_table import SpanName
 
 _TIME_EXCEEDED = "TIME_EXCEEDED"
@@ -116,7 +116,7 @@ def _count_job(before: Job, after: Job) -> None:
                 **tracing.ids(after),
                 "lucius.status": after.status.value,
                 "lucius.attempts": after.attempts_total,
-                **({"error.type": after.error_code} if after.error_code else {}),
+                **({"error.type": code(after.error_code)} if after.error_code else {}),
             },
             job_type=kind,
         )
@@ -128,7 +128,7 @@ def _tell_attempt(job: Job, step: Step, ended: datetime) -> None:
     earlier = [tracing.attempt_context(job, step.step_id, step.attempt_no - 1)] if step.attempt_no > 1 else []
     attributes = {**tracing.ids(job, step), "lucius.status": step.status.value}
     if step.status in _FAILED:
-        attributes["error.type"] = step.last_error_code or str(step.retry_cause or "")
+        attributes["error.type"] = code(step.last_error_code or str(step.retry_cause or ""))
     tracing.tell(
         SpanName.ATTEMPT,
         itself=tracing.attempt_context(job, step.step_id, step.attempt_no),

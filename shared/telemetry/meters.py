@@ -70,9 +70,14 @@ def bounded(name: str, attributes: dict[str, object]) -> dict[str, str | int]:
     return told
 
 
+def code(value: str) -> str:
+    """What may be a code; a text in its place may hold anything, and is not told."""
+    return value if _CODE.fullmatch(value) else OTHER
+
+
 def _known(key: str, value: str) -> str:
-    if key in _CODES and not _CODE.fullmatch(value):
-        return OTHER
+    if key in _CODES:
+        value = code(value)
     seen = _seen.setdefault(key, set())
     if value not in seen:
         if len(seen) >= MAX_VALUES:

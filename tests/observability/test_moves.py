@@ -1,0 +1,223 @@
+"""What is told of moves, over the memory ledger: spans, counts, and nothing twice."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.contracts.messages import Directive
+from shared.errors import Refusal
+from shared.operations.create_job import create_job
+from shared.operations.dispatch_step import dispatch_step
+from shared.operations.settle_step import settle_step
+from shared.operations.sweep import sweep
+from shared.operations.take_reply import Arrived, take_reply
+from shared.telemetry import tracing
+from tests.jobs import envelope
+from tests.observability.conftest import MARKER, Told
+from tests.operations.conftest import World
+
+CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+async def submitted(world: World, **more: Any) -> str:
+    created = await create_job(world.context, world.orchestrations, envelope(**more), correlation_id="corr-1")
+    return created.stored.record.job.job_id
+
+
+async def dispatched(world: World, job_id: str, step_id: str) -> Directive:
+    await dispatch_step(world.context, job_id=job_id, instance_id=job_id, step_id=step_id)
+    return world.publisher.sent[-1]
+
+
+async def replied(world: World, directive: Directive, type_: str, **fields: Any) -> None:
+    body = {
+        "type": type_,
+        **directive.model_dump(include={"jobId", "stepId", "tenant_id", "attempt_no", "lease_id"}),
+        "timestamp": world.clock.now().isoformat(),
+        **fields,
+    }
+    if type_ == "RESULT":
+        body.setdefault("status", "SUCCEEDED")
+    await take_reply(
+        world.context,
+        world.orchestrations,
+        Arrived(
+            body=json.dumps(body).encode(),
+            lane=directive.lane,
+            message_id=f"{type_}-{directive.attempt_no}",
+            sequence_number=1,
+            delivery_count=fields.pop("delivery_count", 1),
+            enqueued_at=world.clock.now(),
+        ),
+    )
+
+
+async def test_a_retry_is_counted_once_however_often_its_reply_comes(world: World, told: Told) -> None:
+    """The same failed RESULT, delivered twice, is one retry and one attempt's span."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    directive = await dispatched(world, job_id, "ocr")
+    for _ in range(2):
+        await replied(world, directive, "RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": MARKER})
+    points = told.points()
+    assert points[("job_retry_total", (("cause", "RESULT"), ("jobType", "OCR"), ("stepType", "OCR")))] == 1
+    assert points[("replies_total", (("outcome", "APPLIED"), ("type", "RESULT")))] == 1
+    assert [span.name for span in told.spans].count("attempt OCR") == 1
+
+
+async def test_the_attempts_of_a_step_are_linked(world: World, told: Told) -> None:
+    """Each directive carries its attempt's own context, in the job's trace; the second attempt links to the first."""
+    job_id = await submitted(world, request_type="OCR", payload={}, traceparent=CALLER)
+    first = await dispatched(world, job_id, "ocr")
+    await replied(world, first, "RESULT", status="FAILED_RETRY", error={"code": "BUSY"})
+    world.clock.advance(60)
+    second = await dispatched(world, job_id, "ocr")
+    await replied(world, second, "RESULT")
+    contexts = [tracing.parsed(directive.traceparent) for directive in (first, second)]
+    assert {f"{context.trace_id:032x}" for context in contexts if context} == {CALLER.split("-")[1]}
+    attempts = [span for span in told.spans if span.name == "attempt OCR"]
+    assert [span.context.span_id for span in attempts] == [context.span_id for context in contexts if context]
+    assert [link.context.span_id for link in attempts[1].links] == [attempts[0].context.span_id]
+    assert {span.parent.span_id for span in attempts if span.parent} == {
+        told.span("job OCR").context.span_id  # type: ignore[union-attr]  # a finished span has one
+    }
+
+
+async def test_a_second_publish_of_an_attempt_carries_the_same_context(world: World, told: Told) -> None:
+    """What the bus takes for a duplicate is one: the directive is the same to the byte."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    first = await dispatched(world, job_id, "ocr")
+    assert await dispatched(world, job_id, "ocr") == first
+
+
+async def test_a_reply_without_context_joins_its_attempt(world: World, told: Told) -> None:
+    """A service that knows nothing of traces still stands in the job's; a foreign context becomes a link."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    directive = await dispatched(world, job_id, "ocr")
+    await replied(world, directive, "ACK")
+    await replied(world, directive, "RESULT", traceparent=CALLER)
+    attempt = tracing.parsed(directive.traceparent)
+    assert attempt is not None
+    taken = [span for span in told.spans if span.name.startswith("process global-bus-replies-p")]
+    assert [span.parent.span_id for span in taken if span.parent] == [attempt.span_id] * 2
+    assert [f"{link.context.trace_id:032x}" for link in taken[1].links] == [CALLER.split("-")[1]]
+
+
+async def test_a_duplicate_request_is_linked_to_the_first_job(world: World, told: Told) -> None:
+    """The second POST is a trace of its own that names the job's."""
+    await submitted(world)
+    await submitted(world)
+    first, second = (span for span in told.spans if span.name == "submit OCR_EMBEDDING_SIS")
+    assert first.context.trace_id != second.context.trace_id
+    assert [link.context.span_id for link in second.links] == [first.context.span_id]
+    assert told.points()[("job_started_total", (("jobType", "OCR_EMBEDDING_SIS"), ("mode", "DEFAULT")))] == 1
+
+
+async def test_time_outs_failures_and_latencies_are_counted(world: World, told: Told) -> None:
+    """A job whose service never speaks: three time-outs, two retries, one failure with its reason."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    for attempt_no in range(1, 4):
+        await dispatched(world, job_id, "ocr")
+        world.clock.advance(31)
+        await settle_step(world.context, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no)
+        world.clock.advance(2000)
+    points = told.points()
+    assert points[("step_timeouts_total", (("cause", "ACK_TIMEOUT"), ("stepType", "OCR")))] == 3
+    assert points[("job_retry_total", (("cause", "ACK_TIMEOUT"), ("jobType", "OCR"), ("stepType", "OCR")))] == 2
+    assert points[("job_failures_total", (("jobType", "OCR"), ("reason", "ATTEMPTS_EXHAUSTED")))] == 1
+    assert points[("job_latency_seconds", (("jobType", "OCR"), ("phase", "total")))] == 1
+    assert points[("dispatch_lag_seconds", (("stepType", "OCR"),))] == 3
+
+
+async def test_the_sweeper_shows_what_is_under_way(world: World, told: Told) -> None:
+    """Queue and backlog are counted from the rows, and are 0 once nothing is left."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    directive = await dispatched(world, job_id, "ocr")
+    world.clock.advance(7)
+    await sweep(world.context, world.orchestrations)
+    points = told.points()
+    queue = ("job_queue_depth", (("jobType", "OCR"), ("tenant", "tenant_a")))
+    assert (points[queue], points[("outbox_backlog", ())], points[("outbox_oldest_seconds", ())]) == (1, 1, 7)
+    assert points[("sweeper_passes_total", (("outcome", "DONE"),))] == 1
+    await replied(world, directive, "RESULT")
+    await sweep(world.context, world.orchestrations)
+    points = told.points()
+    assert (points[queue], points[("outbox_backlog", ())]) == (0, 0)
+
+
+async def test_many_jobs_are_estimated_from_some(world: World, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more jobs than are read, each that is read stands for its share, and the sum is that of the rows."""
+    monkeypatch.setattr("shared.operations.take_stock.MAX_READ", 4)
+    for number in range(11):
+        await submitted(world, idempotency_key=str(number), tenant_id="a" if number < 3 else "b")
+    await sweep(world.context, world.orchestrations)
+    points = told.points()
+    depths = {key[1][1][1]: value for key, value in points.items() if key[0] == "job_queue_depth"}
+    assert depths == {"a": 3, "b": 8}
+    assert points[("job_active", (("status", "QUEUED"),))] == 11
+
+
+async def test_a_limit_is_counted_by_tenant(world: World, told: Told) -> None:
+    """A 429 names its limit and its tenant."""
+    context = replace(world.context, settings=replace(world.context.settings, max_inflight_per_tenant=1))
+    await create_job(context, world.orchestrations, envelope(), correlation_id=None)
+    with pytest.raises(Refusal):
+        await create_job(context, world.orchestrations, envelope(idempotency_key="2"), correlation_id=None)
+    key = (("limit", "LUCIUS_MAX_INFLIGHT_PER_TENANT"), ("tenant", "tenant_a"))
+    assert told.points()[("quota_exceeded_total", key)] == 1
+    assert told.span("submit ").attributes["error.type"] == "LIMIT_REACHED"  # type: ignore[index]  # it has some
+
+
+async def test_a_clock_that_is_off_is_counted(world: World, told: Told) -> None:
+    """A reply from an hour ago, by its own word, says that its service's clock is wrong."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    directive = await dispatched(world, job_id, "ocr")
+    await replied(world, directive, "ACK")
+    await replied(world, directive, "RESULT", timestamp=(world.clock.now() - timedelta(hours=1)).isoformat())
+    assert told.points()[("clock_skew_total", (("stepType", "OCR"),))] == 1
+
+
+async def test_nothing_told_holds_what_callers_and_services_wrote(
+    world: World, told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Payload, references, labels, error texts, notes and metrics of a job stay out of lines, spans and counts."""
+    caplog.set_level(logging.DEBUG)
+    uri = {"uri": f"https://account.blob.core.windows.net/documents/a.pdf?sig={MARKER}"}
+    job_id = await submitted(
+        world,
+        input_ref=uri,
+        output_ref=uri,
+        payload={"sis": {"prompt_set": [MARKER]}},
+        labels={"team": MARKER},
+        idempotency_key=MARKER,
+        requested_by=MARKER,
+        source=MARKER,
+        doc_id=MARKER,
+    )
+    directive = await dispatched(world, job_id, "ocr")
+    await replied(world, directive, "ACK", note=MARKER, progress=MARKER)
+    error = {"code": f"no code {MARKER}", "message": MARKER}
+    await replied(world, directive, "RESULT", status="FAILED_FINAL", error=error, metrics={MARKER: MARKER})
+    await replied(world, directive, "RESULT", result_ref=uri)
+    await take_reply(
+        world.context,
+        world.orchestrations,
+        Arrived(
+            body=json.dumps({"type": MARKER, "payload": MARKER}).encode(),
+            lane=0,
+            message_id="m",
+            sequence_number=1,
+            delivery_count=1,
+            enqueued_at=world.clock.now(),
+        ),
+    )
+    assert "MESSAGE_REJECTED" in caplog.text
+    spans = "\n".join(span.to_json() for span in told.spans)
+    assert job_id in spans
+    for text in (caplog.text, spans, repr(told.points())):
+        assert MARKER not in text
