@@ -204,8 +204,8 @@ def _body(route: Route) -> Json | None:
     return {"required": route.body_required, "content": content}
 
 
+#: without a type: to a tool that knows JSON only, lines of it are no string
 _LINES = {
-    "type": "string",
     "pattern": r"[^ \t\n\r\v\f]",
     "description": "An envelope a line, at most 1,000; blank lines are skipped.",
 }

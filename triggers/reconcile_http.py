@@ -66,4 +66,5 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 def _dry_run(req: func.HttpRequest) -> bool:
     """`?dryRun=true` or a body `{"dryRun": true}`. Raises Refusal (400, 413, 415)."""
-    return optional_body(req, ReconcileRequest, "DRY_RUN_INVALID").dryRun or dry_run_of(req)
+    asked = dry_run_of(req)
+    return optional_body(req, ReconcileRequest, "DRY_RUN_INVALID").dryRun or asked

@@ -94,7 +94,7 @@ class Reply(BaseModel):
     lease_id: _Id
     timestamp: SentAt | None = None
     correlation_id: str | None = None
-    traceparent: Annotated[str | None, BeforeValidator(_or_none)] = None
+    traceparent: Annotated[str | None, BeforeValidator(_or_none, json_schema_input_type=Any)] = None
     """W3C Trace Context of the span that sent it; what is none is ignored."""
 
     status: ResultStatus | None = None
