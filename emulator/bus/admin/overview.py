@@ -17,7 +17,7 @@ table { border-collapse: collapse; width: 100%; }
 th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #8884; font-variant-numeric: tabular-nums; }
 th:first-child, td:first-child { text-align: left; }
 tr.idle { opacity: .55; }
-td.dead { color: #c33; font-weight: 600; }
+td.dead { color: #c33; color: light-dark(#b22, #f77); font-weight: 600; }
 """
 
 
