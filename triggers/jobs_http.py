@@ -19,6 +19,7 @@ from shared.ports import Stored
 from shared.wiring import Wiring
 from triggers.filters import wanted
 from triggers.history_http import MAX_SEQ_DIGITS, view_as_of
+from triggers.holding import WAIT, held, wait_of
 from triggers.paging import bad_cursor, cursor, page
 from triggers.parameters import FILTER_REFUSALS, FILTERS, JOB_ID, PAGE, PAGE_REFUSALS, job_id_of
 from triggers.problems import answer
@@ -38,7 +39,8 @@ LIST = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="List jobs, newest first",
-    description="A call looks at 1,000 rows at most, so that a page may be short, or empty, and have a `next`.",
+    description="A call looks at 1,000 rows at most, so that a page may be short, or empty, and have a `next`. "
+    "A line is as of event `seq`; that of a living job may be one sweep (a minute) behind the job itself.",
     parameters=(*FILTERS, *PAGE),
     answers={200: JobPage},
     refusals=(*FILTER_REFUSALS, *PAGE_REFUSALS),
@@ -50,9 +52,9 @@ READ = Route(
     scope=Scope.READ,
     tag="jobs",
     summary="Read a job, as it is or as an event left it",
-    parameters=(JOB_ID, AS_OF),
+    parameters=(JOB_ID, AS_OF, WAIT),
     answers={200: Job},
-    refusals=((400, "AS_OF_INVALID"), (404, "JOB_NOT_FOUND"), (404, "EVENT_NOT_FOUND")),
+    refusals=((400, "AS_OF_INVALID"), (400, "WAIT_INVALID"), (404, "JOB_NOT_FOUND"), (404, "EVENT_NOT_FOUND")),
 )
 STEPS = Route(
     function="job_steps",
@@ -98,8 +100,12 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         context = wiring.context_for(caller)
         if (seq := req.params.get("asOf")) is not None:
             return answer(req, await view_as_of(context, job_id_of(req), seq))
-        stored = await _job(context, req)
-        return answer(req, job_view(stored.record))
+
+        async def read() -> tuple[func.HttpResponse, bool]:
+            record = (await _job(context, req)).record
+            return answer(req, job_view(record)), record.job.status.terminal
+
+        return await held(wait_of(req), read)
 
     async def job_steps(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         stored = await _job(wiring.context_for(caller), req)

@@ -51,4 +51,5 @@ MEANINGS: dict[str, str] = {
     "UNKNOWN_JOB": "The token's job is gone.",
     "UNTIL_INVALID": "`until` is not an instant with its zone.",
     "WITHDRAWN": "The job never came to be: submit its request again.",
+    "WAIT_INVALID": "`wait` is no whole number of seconds from 0 to 20.",
 }

@@ -1,0 +1,62 @@
+"""Long poll: how often is looked, and when it ends."""
+
+from __future__ import annotations
+
+import azure.functions as func
+import pytest
+
+from shared.errors import Refusal
+from triggers import holding
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(holding.asyncio, "sleep", sleep)
+    return slept
+
+
+async def answered(wait_s: int, *looks: tuple[int, bool]) -> tuple[int, int]:
+    """The status of the answer, and how many looks were taken; the last look repeats."""
+    taken = 0
+
+    async def read() -> tuple[func.HttpResponse, bool]:
+        nonlocal taken
+        status, final = looks[min(taken, len(looks) - 1)]
+        taken += 1
+        return func.HttpResponse(status_code=status), final
+
+    return (await holding.held(wait_s, read)).status_code, taken
+
+
+async def test_what_changed_is_answered_at_once(pauses: list[float]) -> None:
+    """Neither a change nor a request without `wait` is held."""
+    assert await answered(20, (200, False)) == (200, 1)
+    assert await answered(0, (304, False)) == (304, 1)
+    assert pauses == []
+
+
+async def test_a_304_is_held_until_the_change(pauses: list[float]) -> None:
+    """Looks come closer together at first, then every second."""
+    assert await answered(20, (304, False), (304, False), (304, False), (304, False), (200, False)) == (200, 5)
+    assert pauses == [0.25, 0.5, 1.0, 1.0]
+
+
+async def test_a_304_is_answered_when_the_time_is_up_or_nothing_will_change(pauses: list[float]) -> None:
+    """The pauses add up to the wait; an ended job is not waited for."""
+    assert (await answered(20, (304, False)))[0] == 304
+    assert sum(pauses) == 20
+    assert await answered(20, (304, True)) == (304, 1)
+
+
+@pytest.mark.parametrize("given", ["-1", "1.5", "21", "x", "", "²"])
+def test_the_wait_is_bounded(given: str) -> None:
+    """A whole number of seconds from 0 to 20, else 400 with its own code."""
+    request = func.HttpRequest("GET", "/v1/jobs/job_1", params={"wait": given}, body=b"")
+    with pytest.raises(Refusal) as refused:
+        holding.wait_of(request)
+    assert (refused.value.status, refused.value.code) == (400, "WAIT_INVALID")

@@ -1,0 +1,43 @@
+"""Long poll: an answer of 304 is held back while it stays one (docs/decisions, "A job is waited for by long poll")."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import azure.functions as func
+
+from shared.errors import Refusal
+from triggers.routes import Parameter
+
+#: below what proxies and load balancers cut off (230 s in Azure), and short enough that a shutdown need not wait long
+MAX_WAIT_S = 20
+#: between two reads of the ledger, which tells nobody that it changed
+_FIRST_LOOK_S = 0.25
+_LOOK_S = 1.0
+
+WAIT = Parameter(
+    name="wait",
+    where="query",
+    schema={"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
+    description="With If-None-Match: seconds for which a 304 is held back, in case that the job changes meanwhile.",
+)
+
+
+def wait_of(req: func.HttpRequest) -> int:
+    """Seconds; 0 without the parameter. Raises Refusal (400)."""
+    given = req.params.get("wait", "0")
+    if not (given.isascii() and given.isdecimal() and len(given) <= 3 and int(given) <= MAX_WAIT_S):
+        raise Refusal(400, "WAIT_INVALID", f"wait must be a whole number of seconds from 0 to {MAX_WAIT_S}")
+    return int(given)
+
+
+async def held(wait_s: int, read: Callable[[], Awaitable[tuple[func.HttpResponse, bool]]]) -> func.HttpResponse:
+    """What `read` answers once it is no 304, once it says that nothing more will change, or when the time is up."""
+    left_s, pause_s = float(wait_s), _FIRST_LOOK_S
+    while True:
+        answered, final = await read()
+        if answered.status_code != 304 or final or left_s <= 0:
+            return answered
+        await asyncio.sleep(min(pause_s, left_s))
+        left_s, pause_s = left_s - pause_s, min(pause_s * 2, _LOOK_S)
