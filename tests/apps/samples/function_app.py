@@ -5,12 +5,15 @@ import logging
 
 import azure.durable_functions as df
 import azure.functions as func
+from blueprints.backup import backups
 from blueprints.counter import counters
+from blueprints.devices import devices
 from blueprints.monitor import monitors
+from blueprints.verification import verifications
 
 app = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
-app.register_functions(counters)
-app.register_functions(monitors)
+for blueprint in (backups, counters, devices, monitors, verifications):
+    app.register_functions(blueprint)
 
 traffic_light = {"colour": "red"}
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +36,44 @@ def test_a_counter_entity_by_an_orchestration(host: Host) -> None:
     """A call returns the entity's result after earlier signals; an unknown operation raises."""
     answer = host.post("/api/run/count_twice", json="b")
     assert answer.json() == [11, "a counter does not dance"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome"),
+    [([4711], "verified"), ([1, 4711], "verified"), ([1, 2, 3], "too many tries"), ([1], "too late")],
+)
+def test_somebody_verifies_a_phone(host: Host, tmp_path: Path, answers: list[int], outcome: str) -> None:
+    """The code comes into the inbox; wrong answers, and none in time, are told apart."""
+    phone = {"number": "555", "inbox": str(tmp_path / "inbox"), "seconds": 1.5 if outcome == "too late" else 600}
+    started = host.post("/runtime/webhooks/durabletask/orchestrators/verify_phone", json=phone).json()
+    eventually((tmp_path / "inbox").exists, lambda: host.log)
+    assert json.loads((tmp_path / "inbox").read_text()) == {"to": "555", "code": 4711}
+    for number, answer in enumerate(answers):
+        path = started["sendEventPostUri"].removeprefix(host.url).replace("{eventName}", f"answer-{number}")
+        assert host.post(path, json=answer).status_code == 202
+    assert host.wait_for(started["id"])["output"] == outcome
+
+
+def test_files_are_backed_up_side_by_side(host: Host, tmp_path: Path) -> None:
+    """Each is copied, and the sizes come back together."""
+    source = tmp_path / "from"
+    for name, size in (("a", 10), ("b/c", 200), ("b/d", 3000)):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(b"x" * size)
+    plan = {"from": str(source), "to": str(tmp_path / "to")}
+    assert host.post("/api/run/back_up", json=plan).json() == {"files": 3, "bytes": 3210}
+    assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["a", "c", "d"]
+
+
+def test_sub_orchestrations_are_tried_again_as_a_whole(host: Host, tmp_path: Path) -> None:
+    """Two devices come up, one after two failures; one that never does fails the parent with its reason."""
+    log = str(tmp_path / "log")
+    fine = [{"name": "one", "fails": 0, "log": log}, {"name": "two", "fails": 2, "log": log}]
+    assert host.post("/api/run/set_up_all", json=fine).json() == ["one after 1", "two after 3"]
+    answer = host.post("/api/run/set_up_all", json=[{"name": "three", "fails": 9, "log": log}])
+    assert answer.status_code == 500
+    assert "three does not answer" in answer.json()["output"]
+    assert Path(log).read_text().split().count("three") == 3
 
 
 def test_a_monitor_looks_until_it_finds(host: Host) -> None:
