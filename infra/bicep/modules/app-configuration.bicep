@@ -48,7 +48,7 @@ resource store 'Microsoft.AppConfiguration/configurationStores@2024-06-01' = {
     // key-values are written as whoever deploys, not with the store's keys, which are off
     dataPlaneProxy: {
       authenticationMode: 'Pass-through'
-      privateLinkDelegation: privateAccess == null ? 'Disabled' : 'Enabled'
+      privateLinkDelegation: 'Disabled'
     }
   }
 }

@@ -41,11 +41,11 @@ param ipAllowlist string[] = [
   '0.0.0.0/0'
 ]
 
-@description('Optional. Roles on the task hub.')
-param roleAssignments roleAssignmentType[] = []
-
 @description('Optional. How the private endpoint is made. Absent: the public endpoint is open to identities with a role.')
 param privateAccess privateAccessType?
+
+@description('Optional. Roles on the task hub.')
+param roleAssignments roleAssignmentType[] = []
 
 resource scheduler 'Microsoft.DurableTask/schedulers@2026-02-01' = {
   name: name

@@ -1,13 +1,12 @@
 metadata name = 'Platform service'
-metadata description = 'Gives one platform service what it may do: receive from its own subscription on each lane, send to each reply lane, read and write documents and workspaces. Nothing of the ledger.'
+metadata description = 'Gives a platform service what it may do: receive from its own subscription on each lane, send to each reply lane, read and write documents and workspaces. Nothing of the ledger.'
 
 import { tagsType } from 'shapes.bicep'
 import { serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor } from 'roles.bicep'
 
-@description('Required. Name of the service in topology.json: that of its subscriptions.')
+@description('Required. Names of the services in topology.json that the identity acts as: those of its subscriptions. A platform team has one; who tries things out by hand may have all.')
 @minLength(1)
-@maxLength(50)
-param serviceName string
+param serviceNames string[]
 
 @description('Required. Name of the identity that is made for it; not made where `principalId` is given.')
 param identityName string
@@ -37,6 +36,7 @@ param documentsAccountName string
 
 var topology = loadJsonContent('../topology.json')
 var lanes = range(0, topology.lanes)
+var serviceCount = length(serviceNames)
 var holder = empty(principalId) ? identity!.properties.principalId : principalId
 // role assignments are named by what is known before the identity is made
 var holderKey = empty(principalId) ? identityName : principalId
@@ -59,9 +59,9 @@ resource directiveTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' exi
 ]
 
 resource subscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@2024-01-01' existing = [
-  for lane in lanes: {
-    parent: directiveTopics[lane]
-    name: serviceName
+  for index in range(0, topology.lanes * serviceCount): {
+    parent: directiveTopics[index / serviceCount]
+    name: serviceNames[index % serviceCount]
   }
 ]
 
@@ -77,9 +77,9 @@ resource documentsAccount 'Microsoft.Storage/storageAccounts@2025-06-01' existin
 }
 
 resource receiverRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for lane in lanes: {
-    name: guid(subscriptions[lane].id, holderKey, serviceBusDataReceiver)
-    scope: subscriptions[lane]
+  for index in range(0, topology.lanes * serviceCount): {
+    name: guid(subscriptions[index].id, holderKey, serviceBusDataReceiver)
+    scope: subscriptions[index]
     properties: {
       principalId: holder
       principalType: principalType
@@ -90,7 +90,6 @@ resource receiverRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
 
 resource senderRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   for lane in lanes: {
-    // the service's name is in it: one person may hold the rights of several services
     name: guid(replyTopics[lane].id, holderKey, serviceBusDataSender)
     scope: replyTopics[lane]
     properties: {

@@ -186,4 +186,4 @@ output resourceId string = namespace.id
 output name string = namespace.name
 
 @description('Host name that clients connect to.')
-output fullyQualifiedNamespace string = split(split(namespace.properties.serviceBusEndpoint, '//')[1], ':')[0]
+output fullyQualifiedNamespace string = split(split(namespace.properties.serviceBusEndpoint, '/')[2], ':')[0]

@@ -1,0 +1,22 @@
+using 'main.bicep'
+
+// Small and cheap, paid by use: to develop against and to try things out. `azd up` takes this file (azure.yaml).
+
+param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'dev')
+param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
+param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
+param callbackKeys = readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', '')
+
+param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
+param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')
+param operatorRunsServices = true
+
+param serviceBusSku = 'Standard'
+param appConfigurationSku = 'developer'
+param schedulerSku = 'Consumption'
+param scale = {
+  maximumInstances: 40
+}
+
+param alertEmails = filter(split(readEnvironmentVariable('LUCIUS_ALERT_EMAILS', ''), ','), email => !empty(email))
+param logDailyQuotaGb = 1

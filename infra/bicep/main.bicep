@@ -1,0 +1,745 @@
+metadata name = 'LUCIUS'
+metadata description = 'A complete LUCIUS in a resource group of its own: private by parameter, keyless, observable. Deployed at a subscription.'
+
+targetScope = 'subscription'
+
+import { scaleType, tuningType } from 'modules/function-app.bicep'
+import { tenantModeType } from 'modules/app-configuration-keys.bicep'
+import { thresholdsType } from 'modules/alerts.bicep'
+import { appConfigurationDataOwner, appConfigurationDataReader, durableTaskDataContributor, keyVaultSecretsUser, monitoringMetricsPublisher, serviceBusDataOwner, serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor, storageBlobDataOwner, storageQueueDataContributor, storageTableDataContributor } from 'modules/roles.bicep'
+
+// ---------------------------------------------------------------- where and under what names
+
+@description('Required. Name of the environment, for example `dev`: part of every name.')
+@minLength(1)
+@maxLength(20)
+param environmentName string
+
+@description('Required. Region, of those that offer Flex Consumption. The preprovision hook asks Azure whether it offers the Durable Task Scheduler, too.')
+@allowed([
+  'australiaeast'
+  'australiasoutheast'
+  'brazilsouth'
+  'canadacentral'
+  'centralindia'
+  'centralus'
+  'eastasia'
+  'eastus'
+  'eastus2'
+  'francecentral'
+  'germanywestcentral'
+  'italynorth'
+  'japaneast'
+  'koreacentral'
+  'northcentralus'
+  'northeurope'
+  'norwayeast'
+  'southafricanorth'
+  'southcentralus'
+  'southeastasia'
+  'southindia'
+  'spaincentral'
+  'swedencentral'
+  'uaenorth'
+  'uksouth'
+  'ukwest'
+  'westcentralus'
+  'westeurope'
+  'westus'
+  'westus2'
+  'westus3'
+])
+@metadata({
+  azd: {
+    type: 'location'
+  }
+})
+param location string
+
+@description('Optional. Name of the resource group. Empty: made of the environment\'s name.')
+@maxLength(90)
+param resourceGroupName string = ''
+
+@description('Optional. Tags of every resource, beside those that azd and cost reports need.')
+param tags {
+  @description('Optional. A tag.')
+  *: string
+} = {}
+
+// ---------------------------------------------------------------- the app
+
+@description('Optional. What runs the app. FlexConsumption scales each reply lane by itself and to nothing; ElasticPremium keeps whole instances warm.')
+@allowed([
+  'FlexConsumption'
+  'ElasticPremium'
+])
+param hosting string = 'FlexConsumption'
+
+@description('Optional. Size, bounds and warm instances of the app.')
+param scale scaleType = {}
+
+@description('Optional. Backend of Durable Functions. It also sets host.json\'s values, through app settings. Changing it ends what runs: the sweeper starts those jobs again from the ledger.')
+@allowed([
+  'DurableTaskScheduler'
+  'AzureStorage'
+])
+param durableBackend string = 'DurableTaskScheduler'
+
+@description('Optional. Tier of the Durable Task Scheduler: Consumption is paid by the action, Dedicated by the unit.')
+@allowed([
+  'Consumption'
+  'Dedicated'
+])
+param schedulerSku string = 'Consumption'
+
+@description('Optional. Units of a Dedicated scheduler; three make it redundant over zones.')
+@minValue(1)
+@maxValue(3)
+param schedulerCapacity int = 1
+
+@description('Optional. Control queues of the AzureStorage backend: the most instances that run orchestrations.')
+@minValue(1)
+@maxValue(16)
+param durablePartitionCount int = 4
+
+@description('Optional. Settings of LUCIUS that differ from their defaults.')
+param tuning tuningType = {}
+
+@description('Optional. The app\'s own address as platform services see it. Empty: its default host name.')
+param publicUrl string = ''
+
+@description('Optional. Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify. Empty: no callbacks, and no key vault.')
+@secure()
+param callbackKeys string = ''
+
+// ---------------------------------------------------------------- whose tokens are taken
+
+@description('Required. `aud` of callers\' tokens: the client id of the app registration that stands for this API.')
+@minLength(1)
+param authAudience string
+
+@description('Optional. `iss` of callers\' tokens. Empty: this Entra tenant, tokens of version 2.')
+param authIssuer string = ''
+
+@description('Optional. Where the issuer publishes its keys. Empty: those of this Entra tenant.')
+param authJwksUrl string = ''
+
+@description('Optional. Claim that names the caller\'s LUCIUS tenant. `azp` is the client id of the calling application.')
+@minLength(1)
+param authTenantClaim string = 'azp'
+
+// ---------------------------------------------------------------- bus, storage, protocols
+
+@description('Optional. Tier of Service Bus. Network isolation takes Premium in any case: private endpoints need it.')
+@allowed([
+  'Standard'
+  'Premium'
+])
+param serviceBusSku string = 'Standard'
+
+@description('Optional. Messaging units of the Premium tier.')
+@allowed([
+  1
+  2
+  4
+  8
+  16
+])
+param serviceBusCapacity int = 1
+
+@description('Optional. Whether each reply lane scales by its length. That needs the right to manage the namespace (Azure Service Bus Data Owner); without it the app may only send and receive, and scales by how fast it is.')
+param targetBasedScaling bool = true
+
+@description('Optional. Redundancy of the ledger and the documents.')
+@allowed([
+  'Standard_LRS'
+  'Standard_ZRS'
+  'Standard_GRS'
+  'Standard_GZRS'
+])
+param storageSku string = 'Standard_LRS'
+
+@description('Optional. Days after which the workspaces of attempts are deleted; 0: never.')
+@minValue(0)
+param workspaceRetentionDays int = 30
+
+@description('Optional. Days that deleted blobs can be brought back.')
+@minValue(1)
+@maxValue(365)
+param softDeleteDays int = 7
+
+@description('Optional. Whether an App Configuration store rules over protocols and modes. Without it the packaged protocols do.')
+param appConfiguration bool = true
+
+@description('Optional. Tier of App Configuration. Network isolation takes standard at least: private endpoints need it.')
+@allowed([
+  'developer'
+  'standard'
+  'premium'
+])
+param appConfigurationSku string = 'standard'
+
+@description('Optional. Whether the protocols of this repository are written into the store at every deployment. Not in an isolated network, where Resource Manager cannot reach the store: there the packaged protocols rule until somebody inside writes the keys (docs/deploy.md).')
+param seedProtocols bool = true
+
+@description('Optional. Mode of requests that name none.')
+@allowed([
+  'DEFAULT'
+  'BURST'
+])
+param defaultMode string = 'DEFAULT'
+
+@description('Optional. Modes of tenants whose requests name none.')
+param tenantModes tenantModeType[] = []
+
+// ---------------------------------------------------------------- platform services and people
+
+@description('Optional. Platform services that get an identity with the rights to their subscriptions. Default: each of topology.json.')
+param platformServices platformServiceType[] = map(loadJsonContent('topology.json').services, service => {
+  name: service.name
+})
+
+@description('Optional. Object id of whoever deploys: it may write the protocols and upload documents. Empty: whoever runs this deployment.')
+param operatorPrincipalId string = ''
+
+@description('Optional. What kind of identity that is.')
+@allowed([
+  'ServicePrincipal'
+  'User'
+  'Group'
+])
+param operatorPrincipalType string = 'User'
+
+@description('Optional. Whether the operator may act as every platform service, to try things out with the reference services on a machine of their own.')
+param operatorRunsServices bool = false
+
+// ---------------------------------------------------------------- network and observation
+
+@description('Optional. Whether everything is reached over private endpoints only: a virtual network, private DNS zones, public access off. Takes Premium Service Bus.')
+param networkIsolation bool = false
+
+@description('Optional. Address space of the virtual network, a /22 or larger.')
+param addressPrefix string = '10.40.0.0/22'
+
+@description('Optional. Days that logs are kept.')
+@minValue(30)
+@maxValue(730)
+param logRetentionDays int = 30
+
+@description('Optional. Most that a day of logs may take in, in GB; -1: no limit.')
+@minValue(-1)
+param logDailyQuotaGb int = -1
+
+@description('Optional. Storage logs of single requests. `All` writes a line for each read and write, which costs more than the requests do.')
+@allowed([
+  'Deletes'
+  'All'
+])
+param storageRequestLogs string = 'Deletes'
+
+@description('Optional. Whether alert rules are made.')
+param alerts bool = true
+
+@description('Optional. When the alert rules fire.')
+param alertThresholds thresholdsType = {}
+
+@description('Optional. Who is told of alerts and of the budget.')
+param alertEmails string[] = []
+
+@description('Optional. What a month may cost, in the currency of the bill; 0: no budget. Needs alertEmails.')
+@minValue(0)
+param monthlyBudget int = 0
+
+@description('A platform service that gets rights.')
+@sealed()
+type platformServiceType = {
+  @description('Required. Its name in topology.json.')
+  name: string
+
+  @description('Optional. Object id of an identity that it has already, for example in another subscription. Absent: one is made.')
+  principalId: string?
+}
+
+var token = uniqueString(subscription().id, environmentName, location)
+var suffix = 'lucius-${environmentName}-${token}'
+var allTags = union(tags, {
+  'azd-env-name': environmentName
+  application: 'lucius'
+  environment: environmentName
+})
+var ledgerTables = {
+  ledger: 'luciusledger'
+  index: 'luciusindex'
+  tenants: 'luciustenants'
+  rejected: 'luciusrejected'
+}
+var deploymentContainer = 'app-package'
+var workspaceContainer = 'workspace'
+var useScheduler = durableBackend == 'DurableTaskScheduler'
+var useCallbacks = !empty(callbackKeys)
+var busSku = networkIsolation ? 'Premium' : serviceBusSku
+var storeSku = networkIsolation && appConfigurationSku == 'developer' ? 'standard' : appConfigurationSku
+var operator = {
+  principalId: empty(operatorPrincipalId) ? deployer().objectId : operatorPrincipalId
+  principalType: operatorPrincipalType
+}
+var loginAuthority = '${environment().authentication.loginEndpoint}${tenant().tenantId}'
+var auth = {
+  audience: authAudience
+  issuer: empty(authIssuer) ? '${loginAuthority}/v2.0' : authIssuer
+  jwksUrl: empty(authJwksUrl) ? '${loginAuthority}/discovery/v2.0/keys' : authJwksUrl
+  tenantClaim: authTenantClaim
+}
+
+resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
+  name: empty(resourceGroupName) ? 'rg-lucius-${environmentName}' : resourceGroupName
+  location: location
+  tags: allTags
+}
+
+module identity 'modules/identity.bicep' = {
+  scope: group
+  name: 'identity'
+  params: {
+    name: 'id-${suffix}'
+    location: location
+    tags: allTags
+  }
+}
+
+module monitoring 'modules/monitoring.bicep' = {
+  scope: group
+  name: 'monitoring'
+  params: {
+    workspaceName: 'log-${suffix}'
+    componentName: 'appi-${suffix}'
+    location: location
+    tags: allTags
+    retentionDays: logRetentionDays
+    dailyQuotaGb: logDailyQuotaGb
+    isolated: networkIsolation
+    roleAssignments: [
+      {
+        principalId: identity.outputs.principalId
+        role: monitoringMetricsPublisher
+      }
+    ]
+  }
+}
+
+module network 'modules/network.bicep' = if (networkIsolation) {
+  scope: group
+  name: 'network'
+  params: {
+    name: 'vnet-${suffix}'
+    location: location
+    tags: allTags
+    addressPrefix: addressPrefix
+    appSubnetDelegation: hosting == 'FlexConsumption' ? 'Microsoft.App/environments' : 'Microsoft.Web/serverFarms'
+    workspaceResourceId: monitoring.outputs.workspaceResourceId
+  }
+}
+
+module monitoringPrivateLink 'modules/monitoring-private-link.bicep' = if (networkIsolation) {
+  scope: group
+  name: 'monitoring-private-link'
+  params: {
+    name: 'ampls-${suffix}'
+    location: location
+    tags: allTags
+    workspaceResourceId: monitoring.outputs.workspaceResourceId
+    componentResourceId: monitoring.outputs.componentResourceId
+    subnetResourceId: network!.outputs.privateAccess.subnetResourceId
+    zoneResourceIds: network!.outputs.monitorZoneResourceIds
+  }
+}
+
+// What the Functions runtime keeps: packages, leases, keys, and the AzureStorage backend's hub.
+module runtimeStorage 'modules/storage-account.bicep' = {
+  scope: group
+  name: 'runtime-storage'
+  params: {
+    name: 'strun${token}'
+    location: location
+    tags: allTags
+    skuName: storageSku
+    containers: [
+      deploymentContainer
+    ]
+    privateServices: [
+      'blob'
+      'queue'
+      'table'
+    ]
+    softDeleteDays: softDeleteDays
+    privateAccess: network.?outputs.privateAccess
+    workspaceResourceId: monitoring.outputs.workspaceResourceId
+    requestLogs: storageRequestLogs
+    roleAssignments: concat(
+      [
+        {
+          principalId: identity.outputs.principalId
+          role: storageBlobDataOwner
+        }
+        {
+          principalId: identity.outputs.principalId
+          role: storageTableDataContributor
+        }
+      ],
+      useScheduler
+        ? []
+        : [
+            {
+              principalId: identity.outputs.principalId
+              role: storageQueueDataContributor
+            }
+          ]
+    )
+  }
+}
+
+// The truth about who must do what next. Nobody but the app has a right to it.
+module ledgerStorage 'modules/storage-account.bicep' = {
+  scope: group
+  name: 'ledger-storage'
+  params: {
+    name: 'stled${token}'
+    location: location
+    tags: allTags
+    skuName: storageSku
+    containers: [
+      'lucius-ledger'
+      'lucius-archive'
+    ]
+    tables: [
+      ledgerTables.ledger
+      ledgerTables.index
+      ledgerTables.tenants
+      ledgerTables.rejected
+    ]
+    privateServices: [
+      'blob'
+      'table'
+    ]
+    softDeleteDays: softDeleteDays
+    privateAccess: network.?outputs.privateAccess
+    workspaceResourceId: monitoring.outputs.workspaceResourceId
+    requestLogs: storageRequestLogs
+    roleAssignments: [
+      {
+        principalId: identity.outputs.principalId
+        role: storageTableDataContributor
+      }
+      {
+        principalId: identity.outputs.principalId
+        role: storageBlobDataContributor
+      }
+    ]
+  }
+}
+
+// Documents, workspaces and results: of the platform services and those who submit. The app has no right to it.
+module documentsStorage 'modules/storage-account.bicep' = {
+  scope: group
+  name: 'documents-storage'
+  params: {
+    name: 'stdoc${token}'
+    location: location
+    tags: allTags
+    skuName: storageSku
+    containers: [
+      'documents'
+      'results'
+      workspaceContainer
+    ]
+    privateServices: [
+      'blob'
+    ]
+    softDeleteDays: softDeleteDays
+    expiringContainers: workspaceRetentionDays == 0
+      ? []
+      : [
+          {
+            container: workspaceContainer
+            days: workspaceRetentionDays
+          }
+        ]
+    privateAccess: network.?outputs.privateAccess
+    workspaceResourceId: monitoring.outputs.workspaceResourceId
+    requestLogs: storageRequestLogs
+    roleAssignments: operatorRunsServices
+      ? []
+      : [
+          {
+            principalId: operator.principalId
+            principalType: operator.principalType
+            role: storageBlobDataContributor
+          }
+        ]
+  }
+}
+
+module serviceBus 'modules/service-bus.bicep' = {
+  scope: group
+  name: 'service-bus'
+  params: {
+    name: 'sbns-${suffix}'
+    location: location
+    tags: allTags
+    skuName: busSku
+    capacity: serviceBusCapacity
+    privateAccess: network.?outputs.privateAccess
+    workspaceResourceId: monitoring.outputs.workspaceResourceId
+    roleAssignments: targetBasedScaling
+      ? [
+          {
+            principalId: identity.outputs.principalId
+            role: serviceBusDataOwner
+          }
+        ]
+      : [
+          {
+            principalId: identity.outputs.principalId
+            role: serviceBusDataReceiver
+          }
+          {
+            principalId: identity.outputs.principalId
+            role: serviceBusDataSender
+          }
+        ]
+  }
+}
+
+module durableTask 'modules/durable-task.bicep' = if (useScheduler) {
+  scope: group
+  name: 'durable-task'
+  params: {
+    name: 'dts-${suffix}'
+    location: location
+    tags: allTags
+    skuName: schedulerSku
+    capacity: schedulerCapacity
+    privateAccess: network.?outputs.privateAccess
+    roleAssignments: [
+      {
+        principalId: identity.outputs.principalId
+        role: durableTaskDataContributor
+      }
+    ]
+  }
+}
+
+module configurationStore 'modules/app-configuration.bicep' = if (appConfiguration) {
+  scope: group
+  name: 'app-configuration'
+  params: {
+    name: 'appcs-${suffix}'
+    location: location
+    tags: allTags
+    skuName: storeSku
+    privateAccess: network.?outputs.privateAccess
+    workspaceResourceId: monitoring.outputs.workspaceResourceId
+    roleAssignments: [
+      {
+        principalId: identity.outputs.principalId
+        role: appConfigurationDataReader
+      }
+      {
+        principalId: operator.principalId
+        principalType: operator.principalType
+        role: appConfigurationDataOwner
+      }
+    ]
+  }
+}
+
+module vault 'modules/key-vault.bicep' = if (useCallbacks) {
+  scope: group
+  name: 'key-vault'
+  params: {
+    name: 'kv-lucius-${token}'
+    location: location
+    tags: allTags
+    callbackKeys: callbackKeys
+    privateAccess: network.?outputs.privateAccess
+    workspaceResourceId: monitoring.outputs.workspaceResourceId
+    roleAssignments: [
+      {
+        principalId: identity.outputs.principalId
+        role: keyVaultSecretsUser
+      }
+    ]
+  }
+}
+
+module functionApp 'modules/function-app.bicep' = {
+  scope: group
+  name: 'function-app'
+  params: {
+    name: 'func-${suffix}'
+    planName: 'asp-${suffix}'
+    location: location
+    tags: allTags
+    hosting: hosting
+    scale: scale
+    identity: {
+      resourceId: identity.outputs.resourceId
+      clientId: identity.outputs.clientId
+    }
+    runtimeStorage: {
+      blobEndpoint: runtimeStorage.outputs.blobEndpoint
+      queueEndpoint: runtimeStorage.outputs.queueEndpoint
+      tableEndpoint: runtimeStorage.outputs.tableEndpoint
+      deploymentContainer: deploymentContainer
+    }
+    ledger: {
+      tableEndpoint: ledgerStorage.outputs.tableEndpoint
+      blobEndpoint: ledgerStorage.outputs.blobEndpoint
+      ledgerTable: ledgerTables.ledger
+      indexTable: ledgerTables.index
+      tenantsTable: ledgerTables.tenants
+      rejectedTable: ledgerTables.rejected
+    }
+    workspaceUri: '${documentsStorage.outputs.blobEndpoint}${workspaceContainer}'
+    serviceBusNamespace: serviceBus.outputs.fullyQualifiedNamespace
+    durable: {
+      backend: durableBackend
+      taskHubName: durableTask.?outputs.taskHubName ?? 'lucius'
+      endpoint: durableTask.?outputs.endpoint
+      partitionCount: durablePartitionCount
+    }
+    appConfigurationEndpoint: configurationStore.?outputs.endpoint ?? ''
+    callbackKeysUri: vault.?outputs.callbackKeysUri ?? ''
+    publicUrl: publicUrl
+    auth: auth
+    tuning: tuning
+    applicationInsightsConnectionString: monitoring.outputs.connectionString
+    appSubnetResourceId: network.?outputs.appSubnetResourceId ?? ''
+    privateAccess: network.?outputs.privateAccess
+    workspaceResourceId: monitoring.outputs.workspaceResourceId
+  }
+}
+
+module services 'modules/platform-service.bicep' = [
+  for service in platformServices: {
+    scope: group
+    name: 'platform-service-${service.name}'
+    params: {
+      serviceNames: [
+        service.name
+      ]
+      identityName: 'id-${service.name}-${suffix}'
+      location: location
+      tags: allTags
+      principalId: service.?principalId ?? ''
+      serviceBusName: serviceBus.outputs.name
+      documentsAccountName: documentsStorage.outputs.name
+    }
+  }
+]
+
+module operatorServices 'modules/platform-service.bicep' = if (operatorRunsServices) {
+  scope: group
+  name: 'platform-services-of-the-operator'
+  params: {
+    serviceNames: map(loadJsonContent('topology.json').services, service => service.name)
+    identityName: 'none'
+    location: location
+    principalId: operator.principalId
+    principalType: operator.principalType
+    serviceBusName: serviceBus.outputs.name
+    documentsAccountName: documentsStorage.outputs.name
+  }
+}
+
+module alertRules 'modules/alerts.bicep' = if (alerts) {
+  scope: group
+  name: 'alerts'
+  params: {
+    namePrefix: 'lucius-${environmentName}'
+    actionGroupName: 'ag-${suffix}'
+    location: location
+    tags: allTags
+    emails: alertEmails
+    thresholds: alertThresholds
+    workspaceResourceId: monitoring.outputs.workspaceResourceId
+    serviceBusResourceId: serviceBus.outputs.resourceId
+    ledgerResourceId: ledgerStorage.outputs.resourceId
+  }
+}
+
+module insights 'modules/insights.bicep' = {
+  scope: group
+  name: 'insights'
+  params: {
+    workspaceName: monitoring.outputs.workspaceName
+    location: location
+    tags: allTags
+    displayName: 'LUCIUS ${environmentName}'
+  }
+}
+
+module budget 'modules/budget.bicep' = if (monthlyBudget > 0) {
+  scope: group
+  name: 'budget'
+  params: {
+    name: 'lucius-${environmentName}'
+    amount: monthlyBudget
+    emails: alertEmails
+  }
+}
+
+// Last, since the operator's right to write keys takes minutes to be known everywhere.
+module protocols 'modules/app-configuration-keys.bicep' = if (appConfiguration && seedProtocols && !networkIsolation) {
+  scope: group
+  name: 'protocols'
+  params: {
+    storeName: configurationStore!.outputs.name
+    defaultMode: defaultMode
+    tenantModes: tenantModes
+  }
+  dependsOn: [
+    alertRules
+    functionApp
+    insights
+    services
+  ]
+}
+
+@description('Name of the resource group.')
+output AZURE_RESOURCE_GROUP string = group.name
+
+@description('Name of the function app.')
+output LUCIUS_FUNCTION_APP string = functionApp.outputs.name
+
+@description('Address of the API.')
+output LUCIUS_API_URL string = functionApp.outputs.url
+
+@description('Audience that callers ask tokens for.')
+output LUCIUS_AUTH_AUDIENCE string = authAudience
+
+@description('Host name of the bus.')
+output LUCIUS_SERVICEBUS_NAMESPACE string = serviceBus.outputs.fullyQualifiedNamespace
+
+@description('Blob endpoint of documents, workspaces and results.')
+output LUCIUS_DOCUMENTS_ENDPOINT string = documentsStorage.outputs.blobEndpoint
+
+@description('Name of the App Configuration store; empty: none.')
+output LUCIUS_APPCONFIG_NAME string = configurationStore.?outputs.name ?? ''
+
+@description('Resource id of the subnet for self-hosted runners and platform services; empty: no isolation.')
+output LUCIUS_SERVICE_SUBNET string = network.?outputs.serviceSubnetResourceId ?? ''
+
+@description('Client ids of the identities that were made for platform services.')
+output LUCIUS_SERVICE_CLIENT_IDS {
+  @description('Name of the service.')
+  service: string
+
+  @description('Client id of its identity: its AZURE_CLIENT_ID. Empty: it has one of its own.')
+  clientId: string
+}[] = [
+  for (service, index) in platformServices: {
+    service: service.name
+    clientId: services[index].outputs.identityClientId
+  }
+]

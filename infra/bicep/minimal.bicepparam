@@ -1,0 +1,21 @@
+using 'main.bicep'
+
+// The least that is a whole LUCIUS: nothing is paid by the hour but Service Bus. No alerts, no store: the packaged protocols rule.
+
+param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'minimal')
+param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
+param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
+
+param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
+param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')
+param operatorRunsServices = true
+param platformServices = []
+
+param durableBackend = 'AzureStorage'
+param appConfiguration = false
+param alerts = false
+param logDailyQuotaGb = 1
+param scale = {
+  instanceMemoryMB: 512
+  maximumInstances: 40
+}

@@ -1,0 +1,56 @@
+metadata name = 'Budget'
+metadata description = 'A monthly budget of the resource group, told of at half, at most and over its forecast.'
+
+@description('Required. Name of the budget.')
+@minLength(1)
+@maxLength(63)
+param name string
+
+@description('Required. What a month may cost, in the currency of the bill.')
+@minValue(1)
+param amount int
+
+@description('Required. Who is told by mail.')
+@minLength(1)
+param emails string[]
+
+@description('Optional. First day that is counted, always the first of a month.')
+param startDate string = utcNow('yyyy-MM-01')
+
+resource budget 'Microsoft.Consumption/budgets@2023-11-01' = {
+  name: name
+  properties: {
+    category: 'Cost'
+    amount: amount
+    timeGrain: 'Monthly'
+    timePeriod: {
+      startDate: startDate
+    }
+    notifications: {
+      half: {
+        enabled: true
+        operator: 'GreaterThanOrEqualTo'
+        threshold: 50
+        thresholdType: 'Actual'
+        contactEmails: emails
+      }
+      nearlyAll: {
+        enabled: true
+        operator: 'GreaterThanOrEqualTo'
+        threshold: 90
+        thresholdType: 'Actual'
+        contactEmails: emails
+      }
+      forecastOver: {
+        enabled: true
+        operator: 'GreaterThan'
+        threshold: 100
+        thresholdType: 'Forecasted'
+        contactEmails: emails
+      }
+    }
+  }
+}
+
+@description('Resource id of the budget.')
+output resourceId string = budget.id

@@ -1,0 +1,127 @@
+metadata name = 'Insights'
+metadata description = 'Saved queries and a workbook over what the app tells (docs/observability.md).'
+
+import { tagsType } from 'shapes.bicep'
+
+@description('Required. Name of the Log Analytics workspace.')
+param workspaceName string
+
+@description('Required. Region of the workbook.')
+param location string
+
+@description('Optional. Tags of the workbook.')
+param tags tagsType = {}
+
+@description('Required. What the workbook is called in the portal.')
+param displayName string
+
+var category = 'LUCIUS'
+var queries = [
+  { id: 'jobs', title: 'Jobs created and ended', text: loadTextContent('../queries/jobs.kql') }
+  { id: 'job-timeline', title: 'Timeline of one job', text: loadTextContent('../queries/job-timeline.kql') }
+  { id: 'slowest-jobs', title: 'Slowest jobs of a day', text: loadTextContent('../queries/slowest-jobs.kql') }
+  { id: 'failures-by-reason', title: 'Failed jobs by reason', text: loadTextContent('../queries/failures-by-reason.kql') }
+  { id: 'retries-by-cause', title: 'Retried attempts by cause', text: loadTextContent('../queries/retries-by-cause.kql') }
+  { id: 'step-latency', title: 'Latency of steps', text: loadTextContent('../queries/step-latency.kql') }
+  { id: 'stuck-dispatch', title: 'Oldest directive without an ACK', text: loadTextContent('../queries/stuck-dispatch.kql') }
+  { id: 'refused-requests', title: 'Requests over a limit', text: loadTextContent('../queries/refused-requests.kql') }
+  { id: 'dependency-faults', title: 'Dependencies that did not answer', text: loadTextContent('../queries/dependency-faults.kql') }
+  { id: 'warnings', title: 'Warnings of the app', text: loadTextContent('../queries/warnings.kql') }
+]
+// Charts and tables of the workbook, by the query that they show.
+var shown = [
+  { id: 'jobs', as: 'timechart' }
+  { id: 'step-latency', as: 'timechart' }
+  { id: 'retries-by-cause', as: 'timechart' }
+  { id: 'stuck-dispatch', as: 'timechart' }
+  { id: 'failures-by-reason', as: 'table' }
+  { id: 'slowest-jobs', as: 'table' }
+  { id: 'refused-requests', as: 'table' }
+  { id: 'warnings', as: 'table' }
+]
+var workbook = {
+  version: 'Notebook/1.0'
+  items: concat(
+    [
+      {
+        type: 9
+        name: 'parameters'
+        content: {
+          version: 'KqlParameterItem/1.0'
+          style: 'pills'
+          queryType: 0
+          resourceType: 'microsoft.operationalinsights/workspaces'
+          parameters: [
+            {
+              id: guid(workspace.id, 'TimeRange')
+              version: 'KqlParameterItem/1.0'
+              name: 'TimeRange'
+              type: 4
+              isRequired: true
+              value: { durationMs: 14400000 }
+              typeSettings: {
+                allowCustom: true
+                selectableValues: [
+                  { durationMs: 3600000 }
+                  { durationMs: 14400000 }
+                  { durationMs: 86400000 }
+                  { durationMs: 604800000 }
+                ]
+              }
+            }
+          ]
+        }
+      }
+    ],
+    map(shown, item => {
+      type: 3
+      name: item.id
+      content: {
+        version: 'KqlItem/1.0'
+        title: first(filter(queries, query => query.id == item.id))!.title
+        query: first(filter(queries, query => query.id == item.id))!.text
+        size: 0
+        queryType: 0
+        resourceType: 'microsoft.operationalinsights/workspaces'
+        crossComponentResources: [
+          workspace.id
+        ]
+        visualization: item.as
+        timeContextFromParameter: 'TimeRange'
+      }
+    })
+  )
+}
+
+resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' existing = {
+  name: workspaceName
+}
+
+resource savedSearches 'Microsoft.OperationalInsights/workspaces/savedSearches@2025-07-01' = [
+  for query in queries: {
+    parent: workspace
+    name: 'lucius-${query.id}'
+    properties: {
+      category: category
+      displayName: query.title
+      query: query.text
+    }
+  }
+]
+
+resource book 'Microsoft.Insights/workbooks@2023-06-01' = {
+  name: guid(workspace.id, 'lucius-workbook')
+  location: location
+  tags: tags
+  kind: 'shared'
+  properties: {
+    category: 'workbook'
+    displayName: displayName
+    serializedData: string(workbook)
+    sourceId: workspace.id
+    version: 'Notebook/1.0'
+  }
+}
+
+@description('Resource id of the workbook.')
+output workbookResourceId string = book.id
