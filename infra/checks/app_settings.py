@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from infra.checks import host_json
 from infra.checks.finding import Finding
-from infra.checks.template import Template, literal, text, walk
+from infra.checks.template import Node, Template, literal, text, walk
 
 #: names that only app settings have
 _SETTING = re.compile(
@@ -15,12 +15,9 @@ _SETTING = re.compile(
     r"PYTHON_|SCM_|ENABLE_ORYX|OTEL_|AZURE_CLIENT_ID$|TASKHUB_NAME$"
 )
 _HOST_JSON = "AzureFunctionsJobHost__"
-#: refused on Flex Consumption, or keys where identity is the rule
-_FORBIDDEN = {
-    "FUNCTIONS_WORKER_RUNTIME": "Flex Consumption names the runtime in functionAppConfig",
-    "AzureWebJobsDashboard": "is from another age",
-    "WEBSITE_CONTENTAZUREFILECONNECTIONSTRING": "is a key; deployment is by identity",
-}
+#: Flex Consumption knows these by functionAppConfig and refuses them: only where the variable says Premium
+_PREMIUM_ONLY = frozenset({"FUNCTIONS_WORKER_RUNTIME", "FUNCTIONS_EXTENSION_VERSION", "WEBSITE_RUN_FROM_PACKAGE"})
+_PREMIUM = "premiumSettings"
 
 
 def check(templates: Iterable[Template], *, known: frozenset[str], needed: frozenset[str]) -> list[Finding]:
@@ -31,9 +28,9 @@ def check(templates: Iterable[Template], *, known: frozenset[str], needed: froze
     """
     where = {name: place for template in templates for name, place in _set(template)}
     found = []
-    for name, (template, line) in where.items():
-        if name in _FORBIDDEN:
-            found.append(Finding(template.path, line, "app-setting", f"{name}: {_FORBIDDEN[name]}"))
+    for name, (template, line, group) in where.items():
+        if name in _PREMIUM_ONLY and group != _PREMIUM:
+            found.append(Finding(template.path, line, "app-setting", f"{name} is refused on Flex Consumption"))
         elif name.startswith(_HOST_JSON):
             if not host_json.documented(tuple(name.removeprefix(_HOST_JSON).split("__"))):
                 found.append(
@@ -48,10 +45,18 @@ def check(templates: Iterable[Template], *, known: frozenset[str], needed: froze
     return found
 
 
-def _set(template: Template) -> Iterable[tuple[str, tuple[Template, int]]]:
+def _set(template: Template) -> Iterable[tuple[str, tuple[Template, int, str | None]]]:
+    """Names with their place and the variable around them; a type that lists settings sets none."""
     for node in walk(template.root):
         if node.type == "object_property" and node.named_children:
             key = node.named_children[0]
             name = (literal(key) if key.type == "string" else text(key)) or ""
-            if _SETTING.match(name):
-                yield name, (template, key.start_point.row + 1)
+            if _SETTING.match(name) and (group := _declaration(node)) is not None:
+                yield name, (template, key.start_point.row + 1, group)
+
+
+def _declaration(node: Node) -> str | None:
+    """The name of the variable, resource or module around a property; None in a type."""
+    while node.parent is not None and node.parent.type != "infrastructure":
+        node = node.parent
+    return None if node.type == "type_declaration" else text(node.named_children[0])

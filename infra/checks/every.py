@@ -22,7 +22,6 @@ _LAPTOP = frozenset(
         "LUCIUS_APPCONFIG_CONNECTION",
         "LUCIUS_PROTOCOLS_PATH",
         "LUCIUS_TOPOLOGY_PATH",
-        "LUCIUS_STORAGE_BACKEND",
     }
 )
 #: without these the app does not start in Azure, or starts without what the issue of deployment promises
@@ -39,7 +38,6 @@ _NEEDED = frozenset(
         "LUCIUS_AUTH_AUDIENCE",
         "LUCIUS_AUTH_JWKS_URL",
         "LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION",
-        "LUCIUS_SWEEP_SCHEDULE",
         "AzureWebJobsStorage__credential",
         "AzureWebJobsStorage__clientId",
         "APPLICATIONINSIGHTS_CONNECTION_STRING",
@@ -57,6 +55,8 @@ _PLATFORM = frozenset(
         "TASKHUB_NAME",
         "FUNCTIONS_EXTENSION_VERSION",
         "WEBSITE_RUN_FROM_PACKAGE",
+        "WEBSITE_RUN_FROM_PACKAGE_BLOB_MI_RESOURCE_ID",
+        "FUNCTIONS_WORKER_RUNTIME",
         "PYTHON_THREADPOOL_THREAD_COUNT",
         "PYTHON_ENABLE_INIT_INDEXING",
         "PYTHON_APPLICATIONINSIGHTS_ENABLE_TELEMETRY",

@@ -35,7 +35,7 @@ class Declared:
 
 @dataclass(frozen=True)
 class Resource:
-    """`type` without the version; a child declared inside its parent carries the parent's type too."""
+    """`type` without the version; a child declared inside its parent carries the parent's type and version too."""
 
     name: str
     type: str
@@ -186,16 +186,18 @@ def _has_default(node: Node) -> bool:
     )
 
 
-def _resource(template: Template, node: Node, parent: str) -> None:
+def _resource(template: Template, node: Node, parent: str, parent_version: str | None = None) -> None:
     name, declared = (child for child in node.named_children[:2])
     kind, _, version = (literal(declared) or "").partition("@")
     whole = f"{parent}/{kind}" if parent else kind
+    if version == "" and parent:
+        version = parent_version or ""
     existing = any(child.type == "existing" or text(child) == "existing" for child in node.children)
     template.resources.append(Resource(text(name), whole, version or None, existing, node))
     inside = body(node)
     for each in inside.named_children if inside is not None else []:
         if each.type == "object_property" and each.named_children[0].type == "resource_declaration":
-            _resource(template, each.named_children[0], whole)
+            _resource(template, each.named_children[0], whole, version)
 
 
 def _module(template: Template, node: Node, name: str) -> None:
