@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ DEFAULTS = Defaults(
 )
 
 
+@cache
 def registry() -> Registry:
     return load_registry(ROOT / "protocols", ROOT / "infra" / "bicep" / "topology.json")
 

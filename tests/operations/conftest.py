@@ -113,7 +113,11 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    ledger, index, rejected = MemoryLedger(), MemoryIndex(), MemoryRejected()
+    return built(MemoryLedger())
+
+
+def built(ledger: MemoryLedger) -> World:
+    index, rejected = MemoryIndex(), MemoryRejected()
     publisher, clock, lanes = RecordingPublisher(), StillClock(), QuietLanes()
     dead_replies, archive = MemoryDeadReplies(), MemoryArchive()
     numbers = itertools.count(1)

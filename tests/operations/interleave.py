@@ -1,0 +1,205 @@
+"""Operations at the same time, in every order: each call of a port is a point where another may go first.
+
+A scenario is run again and again, once for each order of its calls, up to a bound on how often one is interrupted
+though it could go on (two interruptions find nearly every race there is, and orders stay few).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.operations.conftest import World, built
+from tests.simulation.audit import AuditedLedger
+
+MAX_INTERRUPTIONS = 2
+
+_actor: contextvars.ContextVar[str | None] = contextvars.ContextVar("actor", default=None)
+
+Scenario = Callable[["Meeting"], Awaitable[None]]
+
+
+def every_order(scenario: Scenario, *, interruptions: int = MAX_INTERRUPTIONS) -> int:
+    """How many orders there were. Raises what the scenario raises, with the order in which it did."""
+    pending: list[tuple[int, ...]] = [()]
+    count = 0
+    while pending:
+        prefix = pending.pop()
+        meeting = Meeting(prefix)
+        try:
+            asyncio.run(meeting.hold(scenario))
+        except BaseException as error:
+            error.add_note(f"in the order {' '.join(meeting.order)}")
+            raise
+        count += 1
+        for place in range(len(prefix), len(meeting.options)):
+            if meeting.interrupted[place] >= interruptions:
+                break
+            pending += [(*meeting.taken[:place], other) for other in range(1, meeting.options[place])]
+    return count
+
+
+@dataclass
+class Ended:
+    """How one of the operations came out."""
+
+    value: Any = None
+    error: Exception | None = None
+
+
+class Meeting:
+    """One world, and operations that meet in it in one order."""
+
+    def __init__(self, prefix: tuple[int, ...]) -> None:
+        self._prefix = prefix
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = defaultdict(deque)
+        self.taken: list[int] = []
+        #: at each point: how many could have gone on, and how often one had been interrupted before
+        self.options: list[int] = []
+        self.interrupted: list[int] = []
+        self.order: list[str] = []
+        self.violations: list[str] = []
+        self.world: World
+
+    async def hold(self, scenario: Scenario) -> None:
+        world = built(AuditedLedger(self.violations.append, lambda: self.world.clock.now()))
+        self.world = world
+        ports = {
+            name: _Port(self, getattr(world.context, name))
+            for name in ("ledger", "index", "rejected", "publisher", "lanes", "dead_replies", "archive")
+        }
+        # one lane: each sweep looks at all
+        settings = replace(world.context.settings, lanes=1)
+        context = replace(world.context, **ports, sleep=self._sleep, settings=settings)  # type: ignore[arg-type]
+        world = replace(world, context=context)
+        self.world = replace(world, orchestrations=_Port(self, world.orchestrations))  # type: ignore[arg-type]
+        await scenario(self)
+        assert self.violations == [], "\n".join(self.violations)
+
+    async def at_once(self, **works: Coroutine[Any, Any, Any]) -> dict[str, Ended]:
+        """Runs them together; what one raises is its outcome."""
+        tasks = {}
+        for name, work in works.items():
+            context = contextvars.copy_context()
+            context.run(_actor.set, name)
+            tasks[name] = asyncio.get_running_loop().create_task(_ended(work), context=context)
+        last: str | None = None
+        interruptions = 0
+        while True:
+            await _let_run()
+            ready = [name for name in works if self._waiting[name]]
+            if not ready:
+                break
+            goes_on = last is not None and last in ready
+            if goes_on and last is not None:
+                ready = [last, *(name for name in ready if name != last)]
+            self.interrupted.append(interruptions)
+            self.options.append(len(ready))
+            place = len(self.taken)
+            choice = self._prefix[place] if place < len(self._prefix) else 0
+            interruptions += bool(choice and goes_on)
+            self.taken.append(choice)
+            last = ready[choice]
+            self.order.append(last)
+            # no two calls are at the same instant
+            self.world.clock.advance(1e-6)
+            self._waiting[last].popleft().set_result(None)
+        assert all(task.done() for task in tasks.values()), "one waits for what no port tells"
+        return {name: task.result() for name, task in tasks.items()}
+
+    async def pause(self) -> None:
+        if (actor := _actor.get()) is not None:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting[actor].append(turn)
+            await turn
+
+    async def _sleep(self, seconds: float) -> None:
+        await self.pause()
+
+
+class _Port:
+    """Every method call waits for its turn."""
+
+    def __init__(self, meeting: Meeting, target: Any) -> None:
+        self._meeting = meeting
+        self._target = target
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._target, name)
+        if not asyncio.iscoroutinefunction(found):
+            return found
+
+        async def call(*args: Any, **fields: Any) -> Any:
+            await self._meeting.pause()
+            return await found(*args, **fields)
+
+        return call
+
+
+async def _ended(work: Coroutine[Any, Any, Any]) -> Ended:
+    try:
+        return Ended(await work)
+    except Exception as error:
+        return Ended(error=error)
+
+
+async def _let_run() -> None:
+    """Every task goes to its next point: then the loop has nothing ready."""
+    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # asyncio has no other way to ask
+    while ready:  # noqa: ASYNC110  # nobody signals that nothing is left to do
+        await asyncio.sleep(0)
+
+
+Work = Callable[[World], Coroutine[Any, Any, Any]]
+
+
+def serializable(
+    prepare: Callable[[World], Awaitable[None]], *works: Work, interruptions: int = MAX_INTERRUPTIONS
+) -> int:
+    """In whatever order the calls of `works` come, what is left is what is left when one comes after another.
+
+    How many orders there were.
+    """
+    one_by_one = []
+
+    async def alone(meeting: Meeting, turn: tuple[Work, ...]) -> None:
+        await prepare(meeting.world)
+        for work in turn:
+            await meeting.at_once(one=work(meeting.world))
+        one_by_one.append(await left(meeting.world))
+
+    for turn in itertools.permutations(works):
+        every_order(lambda meeting, turn=turn: alone(meeting, turn), interruptions=0)  # type: ignore[misc]
+
+    async def together(meeting: Meeting) -> None:
+        await prepare(meeting.world)
+        await meeting.at_once(**{f"{place}": work(meeting.world) for place, work in enumerate(works)})
+        found = await left(meeting.world)
+        assert found in one_by_one, f"{found} is none of {one_by_one}"
+
+    return every_order(together, interruptions=interruptions)
+
+
+async def left(world: World) -> dict[str, Any]:
+    """What anybody could see of the world afterwards: rows, index, directives; not how often somebody was told."""
+    jobs = {}
+    for job_id, stored in sorted(world.ledger._jobs.items()):
+        job = stored.record.job
+        steps = [(step.status.value, step.attempt_no, step.retry_cause) for step in stored.record.steps]
+        jobs[job_id] = (job.status.value, steps, job.park_no, job.instance_id, job.error_code, job.redriven_by)
+    index = world.index
+    return {
+        "jobs": sorted(jobs.values(), key=str),
+        "active": len(index._active),
+        "listed": sorted(row.status for rows in index._listed.values() for row in rows.values()),
+        "claims": sorted(claim.expires_at is None for claim in index._claims.values()),
+        "gates": dict(index._gates),
+        "ended": len(index._ended),
+        "directives": sorted({name.split(":", 1)[1] for name in world.publisher.message_ids}),
+        "rejected": sorted(message.reason for message in world.rejected.parked.values()),
+    }
