@@ -23,6 +23,8 @@ from pathlib import Path
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
 
+from benchmarks.bus import inside
+
 ROOT = Path(__file__).parents[2]
 BODY = "x" * 200
 
@@ -177,6 +179,7 @@ async def main() -> None:
         await many_connections([], "memory", scale)
         await many_connections(["--data", two], "--data", scale)
     await backlog(scale)
+    inside.measure(scale * 2)
 
 
 if __name__ == "__main__":
