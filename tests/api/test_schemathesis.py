@@ -1,0 +1,129 @@
+"""schemathesis asks the live API everything that its OpenAPI document allows and forbids, with tokens on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.api import live
+from tests.api.live import Live
+from tests.jobs import ROOT
+from tests.stack.scripted_service import TENANT
+
+#: every check there is, but `unsupported_method`: the host answers 404 and not 405 (docs/decisions)
+ALL_BUT = "unsupported_method"
+
+#: refusals that no JSON Schema can express (docs/decisions): `cursor` is opaque, so pages are asked for from their
+#: beginning; an operator of all tenants must say whose receipts are meant
+EXCEPTIONS = f"""
+hooks = "{ROOT}/tests/api/schemathesis_hooks.py"
+
+[[operations]]
+include-path = "/v1/receipts"
+parameters = {{ "query.tenant_id" = "{TENANT}" }}
+"""
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    running = live.start(tmp_path_factory.mktemp("schemathesis"))
+    try:
+        yield running
+    finally:
+        running.close()
+        code = running.stack.stop()
+    assert code == 0
+
+
+def asked(api: Live, folder: Path, configuration: str, *options: str, **environment: str) -> str:
+    """What schemathesis says when it finds nothing; fails with what it found."""
+    (folder / "schemathesis.toml").write_text(EXCEPTIONS + configuration)
+    command = [str(Path(sys.executable).with_name("schemathesis")), "--config-file", "schemathesis.toml", "run"]
+    where = [f"{api.stack.api}/v1/openapi.json", "--url", api.stack.api]
+    how = ["--exclude-checks", ALL_BUT, "--continue-on-failure", "--no-color", "--generation-database", "none"]
+    done = subprocess.run(
+        [*command, *where, *how, *options],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout + done.stderr)[-12_000:]
+    return done.stdout
+
+
+def tokens(api: Live) -> str:
+    """An operator's for the API, and that of an attempt for the callbacks."""
+    return f"""
+[auth.openapi.bearer]
+bearer = "{api.token(roles="orch:all-tenants")}"
+
+[[operations]]
+include-tag = "callbacks"
+headers = {{ Authorization = "Bearer {api.callback_token()}" }}
+
+[dictionaries]
+protocols = {{ values = ["OCR", "ocr_embedding_sis"] }}
+schemas = {{ values = ["envelope", "result", "steps-ocr"] }}
+jobs = {{ values = {api.jobs()} }}
+rejected = {{ values = {api.rejected()} }}
+
+[parameters]
+"path.jobId" = {{ dictionary = "jobs", probability = 0.7 }}
+"path.rejectedId" = {{ dictionary = "rejected", probability = 0.7 }}
+"path.protocolId" = {{ dictionary = "protocols", probability = 0.7 }}
+"path.name" = {{ dictionary = "schemas", probability = 0.7 }}
+"query.cursor" = ""
+"""
+
+
+def assert_much_was_asked(said: str, least: int) -> None:
+    """A run that asks nothing finds nothing."""
+    counted = re.search(r"(\d+) generated, (\d+) passed", said)
+    assert counted is not None, said[-3000:]
+    assert counted[1] == counted[2]
+    assert int(counted[2]) > least
+
+
+@pytest.mark.timeout(600)
+def test_it_finds_nothing(api: Live, tmp_path: Path) -> None:
+    """Examples, the edges of every schema, random data that fits and that does not, and sequences of calls."""
+    said = asked(api, tmp_path, tokens(api), "--max-examples", "3", "--seed", "1", "--exclude-deprecated")
+    assert_much_was_asked(said, 1000)
+
+
+def test_another_tenants_jobs_are_found_by_nobody(api: Live, tmp_path: Path) -> None:
+    """What one tenant's calls make, the other tenant's token does not reach; an operator's would, and is found out."""
+    options = ("--checks", "object_level_authorization", "--phases", "stateful", "--include-tag", "jobs", "--seed", "1")
+    peers = (
+        '[parameters]\n"query.cursor" = ""\n[auth.wfc]\npath = "peers.json"\nuser = "one"\npeers = ["one", "other"]\n'
+    )
+    mine = api.token(tenant=TENANT)
+    for other, found in ((api.token(tenant="tenant_b"), False), (api.token(roles="orch:all-tenants"), True)):
+        users = {"one": mine, "other": other}
+        told = [
+            {"name": name, "fixedHeaders": [{"name": "Authorization", "value": f"Bearer {token}"}]}
+            for name, token in users.items()
+        ]
+        (tmp_path / "peers.json").write_text(json.dumps({"auth": told}))
+        if not found:
+            asked(api, tmp_path, peers, *options, "--max-examples", "10", SCHEMATHESIS_TENANT=TENANT)
+            continue
+        with pytest.raises(AssertionError, match="Object-level authorization bypass"):
+            asked(api, tmp_path, peers, *options, "--max-examples", "10", SCHEMATHESIS_TENANT=TENANT)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_it_finds_nothing_however_long_it_asks(api: Live, tmp_path: Path) -> None:
+    """The older names too, and many more examples, other ones each time."""
+    said = asked(api, tmp_path, tokens(api), "--max-examples", "100")
+    assert_much_was_asked(said, 3000)
