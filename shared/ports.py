@@ -135,7 +135,7 @@ class Index(Protocol):
         """CLAIM, ACTIVE and LIST in one transaction; `replacing` is an expired claim that gives way.
 
         With a limit, and a `gated` job, GATE counts up in the same transaction, so that the limit is exact.
-        Raises AlreadyExists or Conflict where another was faster (look again), LimitReached, LedgerUnavailable.
+        Raises AlreadyExists or Conflict where the claim is taken (look again), LimitReached, LedgerUnavailable.
         """
 
     async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
@@ -190,7 +190,7 @@ class Index(Protocol):
         """Nothing is left to clear away: the row goes; again is harmless. Raises LedgerUnavailable."""
 
     async def drop_claim(self, tenant: str, claim: str, held: Claim) -> None:
-        """Under its ETag, so that a request that replaces it at the same time wins. Raises LedgerUnavailable."""
+        """Under its ETag, so that a request that replaces it wins. Raises LedgerUnavailable."""
 
     async def unlist(self, job: Job) -> None:
         """LIST goes; again is harmless. Raises LedgerUnavailable."""

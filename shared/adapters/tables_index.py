@@ -34,7 +34,7 @@ from shared.core.keys import (
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
 from shared.ports import Active, Claim, Ended, Guard, Listed
 
-#: two ends of the same tenant's jobs at once: the slower one reads the gate again
+#: Race gate: two ends of the same tenant's jobs at once, and the slower one reads the gate again
 _MAX_GATE_RACES = 20
 
 
@@ -133,7 +133,7 @@ class TablesIndex:
             try:
                 await transact(table, [*operations, *gate])
             except (Conflict, AlreadyExists):
-                # either ACTIVE is gone, in one transaction like this, or another job moved the gate
+                # Race gate: either ACTIVE is gone, in one transaction like this, or another job moved the gate
                 if not gated or await read_row(table, partition, active_row(job_id)) is None:
                     return
             else:
@@ -248,7 +248,7 @@ class TablesIndex:
         partition = encode_key(ended.tenant)
         old = {"PartitionKey": partition, "RowKey": ended_row(ended.clear_at, ended.job_id)}
         new = _ended(partition, ended.job_id, clear_at)
-        # gone, or moved by another sweep to the same instant
+        # Race sweeps: gone, or moved by another one to the same instant
         with contextlib.suppress(Conflict, AlreadyExists):
             await transact(await self._account.table(self._table), [("delete", old), ("create", new)])
 

@@ -68,7 +68,7 @@ class TablesLedger:
         try:
             meta = await transact(await self._account.table(self._table), operations)
         except AlreadyExists as taken:
-            # the EVENT's number is taken: somebody else moved the job
+            # Race conflict: the EVENT's number is taken, for somebody else moved the job
             raise Conflict from taken
         return Stored(after, meta[0]["etag"])
 
@@ -88,7 +88,7 @@ class TablesLedger:
         ]
         for start in range(0, len(keys), MAX_OPERATIONS):
             chunk = keys[start : start + MAX_OPERATIONS]
-            # another sweep may be at it
+            # Race sweeps: another one may be at it
             with contextlib.suppress(Conflict):
                 await transact(table, [("delete", {"PartitionKey": job_id, "RowKey": key}) for key in chunk])
         await self._texts.remove(f"{job_id}/")

@@ -33,6 +33,7 @@ HEARTBEAT_SHARE_OF_LEASE = 0.25
 #: the same where the service declares a cadence, of which the lease is two
 HEARTBEAT_SHARE_OF_CADENCE = 0.5
 
+#: Race revived: such an attempt may still be taken, until the next one is recorded
 _TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
 
 
@@ -197,6 +198,7 @@ def _succeeded(before: Record, record: Record, step: Step, reply: Reply, cause: 
         result_ref=reply.result_ref.model_dump() if reply.result_ref else None,
     )
     after = record.with_step(done)
+    # Race siblings: all rows of the group are decided on under JOB's ETag, so one of two that end at once is last
     last = all(other.status is StepStatus.SUCCEEDED for other in after.steps)
     if last:
         event = JobEvent.LAST_STEP_SUCCEEDED

@@ -1,13 +1,14 @@
 """How many jobs may be active at once (LIFECYCLE "Creation", step 3; FEATURES A9).
 
 The tenant's limit is exact: its GATE row counts in the transaction that creates the job. The limits over all
-tenants are guards: the sweeper counts the active jobs once a minute, and each process adds what it admitted
-since. So they can be overshot by what the other processes admit within one sweep; nothing is counted where no
-limit is set.
+tenants are guards: the sweeper counts the active jobs once a minute, and each process adds what it let in since.
+Race guard: within one sweep every other process may let in as many again as were free (docs/lifecycle.md has the
+number); nothing is counted where no limit is set.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from shared.errors import Refusal
@@ -20,7 +21,7 @@ GUARD_LIVES = timedelta(seconds=15)
 #: jobs end all the time; a caller may ask again soon
 RETRY_AFTER_S = 30
 
-_ALL = "all"
+BURST = "BURST"
 
 
 class Admission:
@@ -29,35 +30,47 @@ class Admission:
     def __init__(self) -> None:
         self._guard: Guard | None = None
         self._read_at: datetime | None = None
-        self._admitted: dict[str, int] = {}
+        #: (when, mode) of each job that was let in since the last count
+        self._let_in: list[tuple[datetime, str]] = []
+        #: claims of jobs that were let in and are being written
+        self.writing: set[tuple[str, str]] = set()
 
-    async def admit(self, index: Index, settings: Settings, now: datetime, mode: str) -> None:
-        """Raises Refusal (429) with the limit's name, LedgerUnavailable."""
-        if settings.max_inflight is None and settings.max_inflight_burst is None:
+    async def admit(self, index: Index, settings: Settings, now: datetime, mode: str) -> Callable[[], None]:
+        """Counts a job in, before it is written: others ask meanwhile (Race guard). What it returns takes that back,
+        once. Raises Refusal (429) with the limit's name, LedgerUnavailable.
+        """
+        await self.check(index, settings, now, mode)
+        if not _guarded(settings):
+            return lambda: None
+        entry = (now, mode)
+        self._let_in.append(entry)
+        return lambda: self._let_in.remove(entry) if entry in self._let_in else None
+
+    async def check(self, index: Index, settings: Settings, now: datetime, mode: str) -> None:
+        """The same without counting. Raises as `admit` does."""
+        if not _guarded(settings):
             return
         if self._read_at is None or now - self._read_at >= GUARD_LIVES:
             guard = await index.read_guard()
-            if guard is not None and (self._guard is None or guard.counted_at != self._guard.counted_at):
-                self._admitted = {}
+            if guard is not None:
+                # what came after the count is not in it
+                self._let_in = [entry for entry in self._let_in if entry[0] > guard.counted_at]
             self._guard, self._read_at = guard, now
         counted = self._guard.active if self._guard is not None else {}
-        active = {_ALL: sum(counted.values()), **counted}
-        if _full(settings.max_inflight, active.get(_ALL, 0) + self._admitted.get(_ALL, 0)):
+        if _full(settings.max_inflight, sum(counted.values()) + len(self._let_in)):
             raise refusal("LUCIUS_MAX_INFLIGHT", f"{settings.max_inflight} jobs are active")
-        if mode == "BURST" and _full(
-            settings.max_inflight_burst, active.get("BURST", 0) + self._admitted.get("BURST", 0)
-        ):
+        bursts = counted.get(BURST, 0) + sum(each == BURST for _, each in self._let_in)
+        if mode == BURST and _full(settings.max_inflight_burst, bursts):
             raise refusal("LUCIUS_MAX_INFLIGHT_BURST", f"{settings.max_inflight_burst} jobs in mode BURST are active")
 
-    def admitted(self, mode: str) -> None:
-        """A job of `mode` was created by this process."""
-        for key in (_ALL, mode):
-            self._admitted[key] = self._admitted.get(key, 0) + 1
+
+def _guarded(settings: Settings) -> bool:
+    return settings.max_inflight is not None or settings.max_inflight_burst is not None
 
 
 async def count(index: Index, settings: Settings, now: datetime) -> None:
     """The sweeper's part: counts anew, only where a guard is set. Raises LedgerUnavailable."""
-    if settings.max_inflight is not None or settings.max_inflight_burst is not None:
+    if _guarded(settings):
         await index.write_guard(Guard(await index.count_active(), now))
 
 

@@ -45,7 +45,7 @@ class Catalogue:
         if self._store is None or not self._due():
             return self.current
         if self._looking.locked() and self._looked_at is not None:
-            return self.current  # somebody looks already: nobody else waits for that
+            return self.current  # Race catalogue: somebody looks already, and nobody else waits
         async with self._looking:
             if self._due():
                 await self._look(self._store)

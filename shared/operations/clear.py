@@ -59,7 +59,7 @@ async def clear_due(
 
 
 async def clear(context: Context, orchestrations: Orchestrations, ended: Ended) -> str:
-    """One look at one job, and what was done, in words. Raises Conflict where the job was written to meanwhile, and
+    """One look at one job, and what was done, in words. Raises Conflict where somebody wrote to the job, and
     Transient; what is done already is not done again.
     """
     stored = await context.ledger.read(ended.job_id)
@@ -86,6 +86,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: Ended) 
         return "drop claim"
     whole, events = await read_history(context, ended.job_id)
     if whole.job.event_seq != job.event_seq:
+        # Race archived: a late reply came; what it wrote belongs into the bundle
         raise Conflict
     await context.archive.put(archive_name(record), json.dumps(bundle(whole, events, now), ensure_ascii=False))
     await context.index.unlist(job)
@@ -108,6 +109,6 @@ async def _claim_ends(context: Context, job: Job, now: datetime) -> datetime | N
         return None
     if claim.expires_at is None or claim.expires_at > now:
         return claim.expires_at or now + ALIVE_AGAIN
-    # Race expired-claim: a request may replace it at this very moment, under the same ETag
+    # Race expired-claim: a request may replace it at this moment, under the same ETag
     await context.index.drop_claim(job.tenant, job.idempotency_hash, claim)
     return None

@@ -14,13 +14,13 @@ from shared.core.references import ReferencePolicy
 from shared.core.registry import Protocol
 from shared.core.routing import Route, normalise, route
 from shared.core.states import JobStatus
-from shared.errors import AlreadyExists, Conflict, LedgerUnavailable, LimitReached, Refusal
+from shared.errors import AlreadyExists, Conflict, LedgerUnavailable, LimitReached, Refusal, Transient
 from shared.operations.admission import refusal
 from shared.operations.context import Context
 from shared.ports import Claim, Orchestrations, Stored
 from shared.telemetry.job_spans import submitting
 
-#: a claim that is taken between our look and our write is looked at again so often
+#: Race claim: one that is taken between our look and our write is looked at again so often
 MAX_CLAIM_RACES = 20
 _CLAIM_RACE_WAIT_S = 0.2
 
@@ -90,26 +90,49 @@ async def _create(
 
 
 async def reserve(context: Context, record: Record, *, replacing: Claim | None) -> bool:
-    """Whether the job has its claim now; False: look again, another was faster. Raises Refusal (429), Transient."""
+    """Whether the job has its claim now; False: look again (Race claim). Raises Refusal (429), Transient."""
     job = record.job
     limit = context.settings.max_inflight_per_tenant
+    claim = (job.tenant, job.idempotency_hash)
     try:
-        await context.admission.admit(context.index, context.settings, context.clock.now(), job.mode)
-        await context.index.reserve(job, replacing=replacing, tenant_limit=limit)
-    except Refusal as no:
-        telemetry.limited(job.tenant, no.extra["limit"])
-        raise
-    except LimitReached:
-        telemetry.limited(job.tenant, "LUCIUS_MAX_INFLIGHT_PER_TENANT")
-        raise refusal("LUCIUS_MAX_INFLIGHT_PER_TENANT", f"tenant {job.tenant!r} has {limit} active jobs") from None
-    except (AlreadyExists, Conflict):
-        # taken meanwhile; where it holds our own job id, an earlier try of this very write went through
-        taken = await context.index.read_claim(job.tenant, job.idempotency_hash)
-        if taken is None or taken.job_id != job.job_id:
+        take_back = await context.admission.admit(context.index, context.settings, context.clock.now(), job.mode)
+    except Refusal as refused:
+        if claim in context.admission.writing:
+            # Race duplicate: the same request is about to take the last place
             await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
             return False
-    context.admission.admitted(job.mode)
+        return await _refused(context, claim, replacing, refused)
+    context.admission.writing.add(claim)
+    try:
+        await context.index.reserve(job, replacing=replacing, tenant_limit=limit)
+    except LimitReached:
+        take_back()
+        full = refusal("LUCIUS_MAX_INFLIGHT_PER_TENANT", f"tenant {job.tenant!r} has {limit} active jobs")
+        return await _refused(context, claim, replacing, full)
+    except (AlreadyExists, Conflict):
+        # Race own-claim: taken, and where it holds our own job id, an earlier try of this very write went through
+        taken = await context.index.read_claim(*claim)
+        if taken is None or taken.job_id != job.job_id:
+            take_back()
+            await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
+            return False
+    except Transient:
+        take_back()
+        raise
+    finally:
+        context.admission.writing.discard(claim)
     return True
+
+
+async def _refused(context: Context, claim: tuple[str, str], replacing: Claim | None, full: Refusal) -> bool:
+    """False where the request is a duplicate by now: look again. Race duplicate: the same request took the last
+    place, and a duplicate is never refused. Raises `full` otherwise, and Transient.
+    """
+    found = await context.index.read_claim(*claim)
+    if found is not None and (replacing is None or found.etag != replacing.etag):
+        return False
+    telemetry.limited(claim[0], full.extra["limit"])
+    raise full from None
 
 
 def validate(context: Context, envelope: Envelope, correlation_id: str | None = None) -> Checked:
@@ -166,7 +189,7 @@ def orchestration_input(record: Record) -> dict[str, object]:
 
 
 async def _finish(context: Context, orchestrations: Orchestrations, request: Checked, claim: Claim) -> Stored:
-    """The job of a live claim; a creation that another began and left is finished here."""
+    """The job of a live claim; a creation that another began and left, or is at still, is finished here."""
     stored = await context.ledger.read(claim.job_id)
     if stored is None:
         record, event = planned(context, request, claim.job_id, claim.created_at)

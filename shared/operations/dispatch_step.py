@@ -18,7 +18,7 @@ from shared.ports import Stored
 from shared.telemetry import SpanName, tracing
 from shared.telemetry.job_spans import asking, sending
 
-#: a verdict can change between our look and our write; each turn of the loop is one such race
+#: Race dispatch: a verdict can change between our look and our write; each turn of the loop is one such
 _MAX_RACES = 4
 
 

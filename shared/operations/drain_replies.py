@@ -38,7 +38,7 @@ async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry
             try:
                 if dry_run:
                     lying = await context.dead_replies.waiting(lane)
-                    drained.replies += lying  # after the wait: others count meanwhile
+                    drained.replies += lying  # Race dead-count: after the wait, for other lanes count too
                 else:
                     await context.dead_replies.drain(lane, take)
             except Transient as fault:

@@ -55,7 +55,7 @@ async def _quota(context: Context, job: Job, *, new: bool) -> dict[str, Any]:
     if not new:
         return told
     try:
-        await context.admission.admit(context.index, context.settings, context.clock.now(), job.mode)
+        await context.admission.check(context.index, context.settings, context.clock.now(), job.mode)
     except Refusal as refused:
         return told | {"verdict": "REFUSED", "limit": refused.extra["limit"]}
     if limit is not None and active is not None and active >= limit:

@@ -19,7 +19,7 @@ async def explain_job(context: Context, record: Record) -> dict[str, Any]:
 
 
 async def _last_move(context: Context, record: Record) -> Event | None:
-    """The newest event that moved the job; what came after `record` was read is left out."""
+    """The newest event that moved the job. Race history: what came after `record` was read is left out."""
     end = record.job.event_seq
     while end > 0:
         start = max(0, end - _PAGE)

@@ -132,7 +132,7 @@ async def _tell(orchestrations: Orchestrations, record: Record, reply: Reply, ev
     try:
         await orchestrations.raise_event(record.instance_of(step), name, data)
     except InstanceEnded:
-        return  # it had seen the ledger's word before us
+        return  # Race heard: it had seen the ledger's word before us
     except InstanceNotFound:
         telemetry.warn("ORCHESTRATION_NOT_FOUND", jobId=record.job.job_id, stepId=step.step_id)
 

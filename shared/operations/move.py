@@ -1,4 +1,4 @@
-"""Decide, commit, and decide again where somebody was faster (DESIGN truth 3)."""
+"""Decide, commit, and decide again where somebody was faster (Race conflict; DESIGN truth 3)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ async def move(
 
     With `orchestrations`, whoever is parked for the job is woken before it is closed: killed in between, ACTIVE is
     still there for the sweeper. `again` says that this occurrence may have been committed before: then its EVENT is
-    looked for first, since a second delivery can look like news (a late heartbeat restarts a lease). Raises
+    looked for first, since a second delivery can look like news (a late heartbeat restarts a lease): Race redelivery,
+    also where two deliveries are in two hands at once. Raises
     LedgerUnavailable, also after too many conflicts, and OrchestrationUnavailable.
     """
     job_id = stored.record.job.job_id

@@ -10,7 +10,7 @@ _PAGE = 1000
 
 
 async def read_history(context: Context, job_id: str) -> tuple[Record, list[Event]]:
-    """The rows, and the events up to the head that they name: what comes meanwhile is left out.
+    """The rows, and the events up to the head that they name. Race history: what comes in between is left out.
 
     Raises Refusal (404) and LedgerUnavailable.
     """

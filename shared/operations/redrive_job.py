@@ -31,7 +31,9 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
     """The new job, the same one however often it is asked for; what a call left half done, the next one finishes.
 
     Claim, rows, the old job's mark, start: in the order of every creation, so that the sweeper finishes or
-    withdraws what nobody asks for again. Raises Refusal (404, 409, 429) and Transient.
+    withdraws what nobody asks for again. Race redrives: two at once are one new job.
+
+    Raises Refusal (404, 409, 429) and Transient.
     """
     old = await context.ledger.read(job_id)
     if old is None:

@@ -73,7 +73,8 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
 async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_: str) -> RejectedMessage:
     """The message, marked, once a job took it; again changes nothing. Raises Refusal (404, 409) and Transient.
 
-    Killed between the move and the mark, the next call finds the move by its cause and only marks.
+    Killed between the move and the mark, the next call finds the move by its cause and only marks; so does the slower
+    of two at once (Race rejected).
     """
     message = await read_rejected(context, id_)
     if message.redriven_at is not None:

@@ -19,7 +19,7 @@ _READS_AT_ONCE = 16
 
 
 async def relist(context: Context) -> int:
-    """How many rows were behind. Safe beside normal work and beside itself. Raises LedgerUnavailable."""
+    """How many rows were behind. Race relist: safe beside normal work and beside itself. Raises LedgerUnavailable."""
     gate = asyncio.Semaphore(_READS_AT_ONCE)
     start = await context.index.read_relisted()
     compared = behind = 0

@@ -21,7 +21,10 @@ _BACKLOGS = ("replies wait on the lane", "directives wait on the lane")
 
 
 async def settle_step(context: Context, *, job_id: str, instance_id: str, step_id: str, attempt_no: int) -> Verdict:
-    """Ends the attempt if its lease is over; answers the ledger's verdict either way. Raises LedgerUnavailable."""
+    """Ends the attempt if its lease is over; answers the ledger's verdict either way.
+
+    Race settle: a reply that comes while we look at the lanes wins. Raises LedgerUnavailable.
+    """
     began_ns = tracing.now_ns()
     stored = await context.ledger.read(job_id)
     with asking(SpanName.SETTLE, stored.record if stored else None, step_id, began_ns) as told:

@@ -37,7 +37,7 @@ async def sum_receipts(
             try:
                 return receipt(*await read_history(context, job.job_id), now)
             except Refusal:
-                return None  # a creation that is not finished, or was withdrawn meanwhile
+                return None  # a creation that is not finished, or was withdrawn
 
     found = [each for each in await asyncio.gather(*map(one, listed)) if each is not None]
     return {"tenant_id": tenant, **sums(found)}, listed[-1].cursor if len(listed) == limit else None

@@ -1,7 +1,8 @@
 """The sweeper: finishes whatever was left half done, and tells lost from slow (LIFECYCLE "Sweeper"; FEATURES D15).
 
 It looks at ACTIVE rows whose `check_at` has come and at ENDED rows whose `clear_at` has. Every repair is one
-that the functions themselves might make at the same moment, so it is safe beside normal work and beside itself.
+that the functions themselves might make at the same moment, so it is safe beside normal work and beside itself
+(Race sweeps).
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ async def _look(context: Context, orchestrations: Orchestrations, active: Active
 
 
 async def _withdraw(context: Context, active: Active, swept: Swept, now: datetime) -> None:
-    """A creation that died after its claim: the tombstone first, so that a late creator cannot go on."""
+    """A creation that died after its claim. Race tombstone: it comes first, so that a late creator cannot go on."""
     if active.created_at + WITHDRAW_AFTER > now:
         if not swept.dry_run:
             await context.index.check_later(active, active.created_at + WITHDRAW_AFTER)
@@ -185,6 +186,7 @@ async def _withdraw(context: Context, active: Active, swept: Swept, now: datetim
 
 
 async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
+    """Race restart: of two sweeps one gives the new instance its name, and both start that one."""
     job = stored.record.job
     moved = await move(context, stored, OrchestrationEnded(job.instance_id), _origin(f"restart:{job.instance_id}"))
     after = moved.stored.record

@@ -13,7 +13,7 @@ from shared.ports import Orchestrations
 async def wake_parked(orchestrations: Orchestrations, record: Record) -> None:
     """Raises the resume of every parking, also for a job that ended; early and repeated ones are harmless.
 
-    Of every one, since an orchestration may still wait at an older one whose resume was lost.
+    Race resume: of every one, since an orchestration may still wait at an older one whose resume was lost.
     Raises OrchestrationUnavailable.
     """
     job = record.job

@@ -44,7 +44,7 @@ async def test_ended_jobs_are_due_in_the_order_of_their_times(storage: Storage) 
 
 
 async def test_a_row_is_moved_and_cleared_once(storage: Storage) -> None:
-    """Two sweeps at the same row: it stands where one of them put it, and is gone when it is cleared."""
+    """Race sweeps: two at the same row: it stands where one of them put it, and is gone when it is cleared."""
     await close(storage, ended_job(1))
     [row] = await storage.index.ended("tenant_a", now=LATE, limit=10)
     for _ in range(2):

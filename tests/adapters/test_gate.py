@@ -38,7 +38,7 @@ async def test_the_tenants_limit_is_exact_under_concurrency(storage: Storage) ->
 
 
 async def test_each_end_makes_room_once(storage: Storage) -> None:
-    """Closing is repeatable and counts down once; ends at the same time do not lose a count."""
+    """Race gate: closing is repeatable and counts down once; ends at the same time do not lose a count."""
     for number in range(LIMIT):
         assert await taken(storage, number)
     assert not await taken(storage, 9)

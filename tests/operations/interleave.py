@@ -64,6 +64,8 @@ class Meeting:
         self.interrupted: list[int] = []
         self.order: list[str] = []
         self.violations: list[str] = []
+        #: who sleeps: everybody else goes first
+        self._asleep: set[str] = set()
         self.world: World
 
     async def hold(self, scenario: Scenario) -> None:
@@ -95,14 +97,14 @@ class Meeting:
             ready = [name for name in works if self._waiting[name]]
             if not ready:
                 break
-            goes_on = last is not None and last in ready
-            if goes_on and last is not None:
-                ready = [last, *(name for name in ready if name != last)]
+            goes_on = last is not None and last in ready and last not in self._asleep
+            ready.sort(key=lambda name: (name in self._asleep, name != last))
             self.interrupted.append(interruptions)
             self.options.append(len(ready))
             place = len(self.taken)
             choice = self._prefix[place] if place < len(self._prefix) else 0
-            interruptions += bool(choice and goes_on)
+            interruptions += bool(choice) and (goes_on or ready[choice] in self._asleep)
+            self._asleep.clear()
             self.taken.append(choice)
             last = ready[choice]
             self.order.append(last)
@@ -119,6 +121,8 @@ class Meeting:
             await turn
 
     async def _sleep(self, seconds: float) -> None:
+        if (actor := _actor.get()) is not None:
+            self._asleep.add(actor)
         await self.pause()
 
 

@@ -108,7 +108,7 @@ async def test_no_lease_is_touched_on_a_lane_that_could_not_be_drained(world: Wo
 
 
 async def test_a_dry_run_only_counts(world: World) -> None:
-    """`dryRun` says how many lie there on all lanes together and takes none."""
+    """Race dead-count: `dryRun` says how many lie there on all lanes together and takes none."""
     job_id = await result_lies(world)
 
     class Slow:

@@ -90,3 +90,30 @@ async def test_a_burst_guard_lets_default_through(world: World) -> None:
     world = limited(world, max_inflight_burst=1)
     await create(world, 1, mode="BURST")
     assert not (await create(world, 2, mode="DEFAULT")).replayed
+
+
+@pytest.mark.parametrize(("limit", "mode"), [("max_inflight", "DEFAULT"), ("max_inflight_burst", "BURST")])
+@pytest.mark.parametrize("processes", [1, 4])
+async def test_the_overshoot_of_the_guards(world: World, limit: str, mode: str, processes: int) -> None:
+    """Race guard: fifty posts at once in each process, twenty free places, no sweep: every process fills them once.
+
+    The number that docs/lifecycle.md states: nothing over with one process, and with p of them (p - 1) times what was
+    free at the last sweep. The next sweep's count stops them all.
+    """
+    free = 20
+    settings = replace(world.context.settings, **{limit: free})
+    each = [
+        replace(world, context=replace(world.context, settings=settings, admission=Admission()))
+        for _ in range(processes)
+    ]
+
+    async def storm(first: int) -> int:
+        posts = [create(each[n % processes], first + n, mode=mode) for n in range(50 * processes)]
+        answers = await asyncio.gather(*posts, return_exceptions=True)
+        assert all(isinstance(answer, Created | Refusal) for answer in answers)
+        return sum(isinstance(answer, Created) for answer in answers)
+
+    assert await storm(0) == free * processes
+    await sweep(each[0].context, world.orchestrations)
+    world.clock.advance(16)
+    assert await storm(1000) == 0

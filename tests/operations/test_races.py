@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -12,23 +13,30 @@ from typing import Any
 import pytest
 
 from shared.core.attempts import lease_id
+from shared.core.configured import Configured
 from shared.core.history import Origin
 from shared.core.job import Record
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import LedgerUnavailable
+from shared.core.verdict import VerdictKind
+from shared.errors import InstanceEnded, LedgerUnavailable
+from shared.operations.catalogue import Catalogue
 from shared.operations.control_job import control_job
 from shared.operations.create_job import Created, create_job
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.explain_job import explain_job
+from shared.operations.read_history import read_history
 from shared.operations.redrive_job import redrive_job
 from shared.operations.rejected_messages import redrive_rejected
+from shared.operations.relist import relist
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep import sweep
 from shared.ports import InstanceState
-from tests.jobs import envelope, reply
+from tests.jobs import envelope, registry, reply
 from tests.model.invariants import rows_of
-from tests.operations.conftest import World
+from tests.operations.conftest import StillClock, World
 from tests.operations.interleave import Meeting, Work, every_order, serializable
+from tests.operations.test_limits import limited
 from tests.operations.test_rejected import early
 from tests.operations.test_running import arrives, dispatch, service_says, submitted
 
@@ -200,13 +208,25 @@ def test_creators_at_a_limit() -> None:
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
-        settings = replace(world.context.settings, max_inflight_per_tenant=1)
-        world = replace(world, context=replace(world.context, settings=settings))
+        world = limited(world, max_inflight_per_tenant=1)
         told = await meeting.at_once(a=posts(doc_id="a")(world), b=posts(doc_id="b")(world))
         assert sorted(getattr(one.error, "status", 202) for one in told.values()) == [202, 429]
         assert (len(world.index._active), world.index._gates) == (1, {"tenant_a": 1})
 
     assert every_order(scenario) > 5
+
+
+@pytest.mark.parametrize("limit", ["max_inflight_per_tenant", "max_inflight"])
+def test_a_duplicate_at_a_limit(limit: str) -> None:
+    """Race duplicate: the same request twice, room for one: both are answered with the one job, nobody with 429."""
+
+    async def scenario(meeting: Meeting) -> None:
+        world = limited(meeting.world, **{limit: 1})
+        told = await meeting.at_once(a=posts()(world), b=posts()(world))
+        assert [one.error for one in told.values()] == [None, None]
+        assert len(world.index._active) == 1
+
+    assert every_order(scenario) > 20
 
 
 # --- one job, two functions
@@ -360,6 +380,103 @@ def test_two_sweeps_restart_one_job() -> None:
         assert set(world.orchestrations.started) == {JOB, f"{JOB}.r1"}
 
     assert every_order(scenario, interruptions=1) >= 2
+
+
+def test_a_list_row_and_its_jobs_end() -> None:
+    """Race relist: a row that is brought up to date while its job ends says how it ended, never less."""
+
+    async def scenario(meeting: Meeting) -> None:
+        world = meeting.world
+        await in_service(world)
+        await meeting.at_once(a=relist(world.context), b=says("RESULT")(world), c=relist(world.context))
+        [[row]] = [list(rows.values()) for rows in world.index._listed.values()]
+        assert (row.status, world.index._active) == ("SUCCEEDED", {})
+
+    assert every_order(scenario) > 20
+
+
+# --- what is told
+
+
+def test_a_resume_before_its_parking_is_heard() -> None:
+    """Race resume: whoever is told to park is woken, were it before it asked; repeated wakes change nothing."""
+
+    async def scenario(meeting: Meeting) -> None:
+        world = meeting.world
+        await queued(world)
+        await asks(ControlKind.PAUSE, "0")(world)
+        told = await meeting.at_once(
+            a=dispatches()(world), b=asks(ControlKind.RESUME, "1")(world), c=asks(ControlKind.RESUME, "2")(world)
+        )
+        assert [told["b"].error, told["c"].error] == [None, None]
+        if told["a"].value.kind is VerdictKind.PARK:
+            assert ("resume:1", {"status": JobStatus.QUEUED}) in world.orchestrations.raised
+        else:
+            assert told["a"].value.kind is VerdictKind.SENT
+
+    assert every_order(scenario) > 10
+
+
+async def test_an_orchestration_that_is_ahead_of_its_reply(world: World) -> None:
+    """Race heard: it ended by the ledger's word before the reply function told it so: the reply is done."""
+    await in_flight(world)
+
+    async def gone(instance_id: str, name: str, data: Any) -> None:
+        raise InstanceEnded(instance_id)
+
+    world.orchestrations.raise_event = gone  # type: ignore[method-assign]
+    await service_says(world, JOB, "RESULT", 1)
+    assert (await world.job(JOB)).job.status is JobStatus.SUCCEEDED
+
+
+def test_a_history_that_grows_while_it_is_read() -> None:
+    """Race history: the rows and the events that led to them, whatever is written in between."""
+
+    async def scenario(meeting: Meeting) -> None:
+        world = meeting.world
+        await in_service(world)
+        reads = {name: read_history(world.context, JOB) for name in ("a", "b")}
+        told = await meeting.at_once(
+            **reads, c=says("RESULT")(world), d=explain_job(world.context, await world.job(JOB))
+        )
+        for name in ("a", "b"):
+            record, events = told[name].value
+            assert (events[-1].seq, events[-1].hash) == (record.job.event_seq, record.job.event_hash)
+        assert told["d"].value["brought_here"]["type"] == "ACK"
+
+    assert every_order(scenario, interruptions=1) > 10
+
+
+async def test_one_look_at_the_store_of_protocols() -> None:
+    """Race catalogue: tens of requests at once are one look, and nobody but the first waits for it."""
+    store, looks = Configured(registry()), 0
+    release = asyncio.Event()
+
+    class Store:
+        async def version(self) -> str | None:
+            nonlocal looks
+            looks += 1
+            await release.wait()
+            return "1"
+
+        async def read(self) -> dict[str, str]:
+            return {}
+
+    catalogue = Catalogue(Store(), store, schemas={}, services={}, clock=StillClock(), refresh_s=30)
+    first = asyncio.create_task(catalogue.refresh())
+    await asyncio.sleep(0)
+    others = [asyncio.create_task(catalogue.refresh()) for _ in range(30)]
+    release.set()
+    await asyncio.gather(first, *others)
+    assert looks == 1
+    catalogue._clock.advance(31)  # type: ignore[attr-defined]
+    release.clear()
+    again = asyncio.create_task(catalogue.refresh())
+    await asyncio.sleep(0)
+    assert await asyncio.wait_for(catalogue.refresh(), 5) is catalogue.current
+    release.set()
+    await again
+    assert looks == 2
 
 
 # --- redrives
