@@ -7,12 +7,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.api import live
 from tests.api.live import Live
 from tests.jobs import ROOT
 from tests.stack.scripted_service import TENANT
@@ -29,17 +27,6 @@ hooks = "{ROOT}/tests/api/schemathesis_hooks.py"
 include-path = "/v1/receipts"
 parameters = {{ "query.tenant_id" = "{TENANT}" }}
 """
-
-
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    running = live.start(tmp_path_factory.mktemp("schemathesis"))
-    try:
-        yield running
-    finally:
-        running.close()
-        code = running.stack.stop()
-    assert code == 0
 
 
 def asked(api: Live, folder: Path, configuration: str, *options: str, **environment: str) -> str:

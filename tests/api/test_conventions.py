@@ -1,0 +1,212 @@
+"""The conventions of CONTRACT "HTTP", asked of the live API."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from docs import api_documents
+from shared.contracts.answers.documents import SchemaPage
+from shared.contracts.answers.health import Live as LiveAnswer
+from shared.contracts.answers.health import Ready
+from shared.contracts.answers.job import Accepted, Job, JobPage
+from shared.contracts.answers.problem import Problem
+from shared.contracts.answers.protocol import ProtocolPage
+from shared.contracts.answers.reconcile import Reconciled
+from shared.contracts.answers.step import StepPage
+from tests.api.live import Live, envelope
+from tests.api.strict import misfits
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def me(api: Live) -> httpx.Client:
+    return api.client()
+
+
+@pytest.fixture(scope="module")
+def job_id(me: httpx.Client) -> str:
+    return str(me.post("/v1/orchestrate", json=envelope(doc_id="conventions")).json()["jobId"])
+
+
+def deep(levels: int) -> bytes:
+    return b'{"payload": ' + b"[" * levels + b"]" * levels + b"}"
+
+
+REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
+    ("GET", "/v1/jobs/job_0", {}, 404, "JOB_NOT_FOUND"),
+    ("GET", "/v1/jobs/a'b", {}, 404, "JOB_NOT_FOUND"),
+    ("GET", "/v1/jobs?limit=0", {}, 400, "LIMIT_INVALID"),
+    ("GET", "/v1/jobs?cursor=!", {}, 400, "CURSOR_INVALID"),
+    ("GET", "/v1/jobs?tenant_id=tenant_b", {}, 403, "TENANT_FORBIDDEN"),
+    ("GET", "/v1/jobs?since=yesterday", {}, 400, "SINCE_INVALID"),
+    ("GET", "/v1/jobs?until=", {}, 400, "UNTIL_INVALID"),
+    ("GET", "/v1/jobs?status=GONE", {}, 400, "STATUS_INVALID"),
+    ("GET", "/v1/jobs?label=x", {}, 400, "LABEL_INVALID"),
+    ("GET", "/v1/rejected?date=soon", {}, 400, "DATE_INVALID"),
+    ("GET", "/v1/rejected/rej_1", {}, 404, "REJECTED_NOT_FOUND"),
+    ("GET", "/v1/protocols/fax", {}, 404, "PROTOCOL_NOT_FOUND"),
+    ("GET", "/v1/schemas/fax", {}, 404, "SCHEMA_NOT_FOUND"),
+    ("POST", "/v1/jobs/job_0:cancel", {}, 404, "JOB_NOT_FOUND"),
+    ("POST", "/v1/jobs/job_0:redrive", {"json": {"reason": 1}}, 400, "REASON_INVALID"),
+    ("POST", "/v1/jobs/job_0:pause", {"json": ["why"]}, 400, "REASON_INVALID"),
+    ("POST", "/v1/admin/reconcile?dryRun=maybe", {}, 400, "DRY_RUN_INVALID"),
+    ("POST", "/v1/admin/reconcile", {"json": {"dryRun": "true"}}, 400, "DRY_RUN_INVALID"),
+    ("POST", "/v1/orchestrate?dryRun=maybe", {"json": envelope()}, 400, "DRY_RUN_INVALID"),
+    ("POST", "/v1/orchestrate", {"json": envelope(request_type="FAX")}, 400, "PROTOCOL_UNKNOWN"),
+    ("POST", "/v1/orchestrate", {"json": envelope(mode="BURST")}, 400, "REQUEST_INVALID"),
+    ("POST", "/v1/orchestrate", {"json": envelope(tenant_id="tenant_b")}, 403, "TENANT_FORBIDDEN"),
+    ("POST", "/v1/orchestrate", {"json": []}, 400, "ENVELOPE_INVALID"),
+    ("POST", "/v1/orchestrate", {"content": b"{", "headers": JSON}, 400, "NOT_JSON"),
+    ("POST", "/v1/orchestrate", {"content": b'{"a": NaN}', "headers": JSON}, 400, "NOT_JSON"),
+    ("POST", "/v1/orchestrate", {"content": b'{"a": 1, "a": 2}', "headers": JSON}, 400, "NOT_JSON"),
+    ("POST", "/v1/orchestrate", {"content": b'{"a": "\\ud800"}', "headers": JSON}, 400, "NOT_JSON"),
+    ("POST", "/v1/orchestrate", {"content": deep(64), "headers": JSON}, 400, "NOT_JSON"),
+    ("POST", "/v1/orchestrate", {"content": b" " * (1024 * 1024 + 1), "headers": JSON}, 413, "BODY_TOO_LARGE"),
+    ("POST", "/v1/orchestrate", {"content": b"{}", "headers": {"Content-Type": "text/plain"}}, 415, "NOT_JSON"),
+    ("POST", "/v1/callbacks/ack", {}, 401, "TOKEN_INVALID"),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "request_", "status", "code"), REFUSED, ids=[f"{each[1]} {each[4]}" for each in REFUSED]
+)
+def test_every_refusal_is_a_problem(
+    me: httpx.Client, method: str, path: str, request_: dict[str, Any], status: int, code: str
+) -> None:
+    """RFC 9457, with a stable code, and the correlation id of the answer's header."""
+    answer = me.request(method, path, **request_)
+    assert (answer.status_code, answer.headers["Content-Type"]) == (status, "application/problem+json")
+    problem = answer.json()
+    assert (problem["status"], problem["code"]) == (status, code)
+    assert problem["correlation_id"] == answer.headers["X-Correlation-Id"]
+    assert misfits(Problem, problem) == []
+
+
+def test_who_may_not_is_told_what_is_missing(api: Live, me: httpx.Client, job_id: str) -> None:
+    """401 without a token and with a wrong one, 403 without the scope, 404 for another tenant's job."""
+    for headers, code in (({}, "TOKEN_MISSING"), ({"Authorization": "Bearer a.b.c"}, "TOKEN_INVALID")):
+        answer = httpx.get(f"{api.stack.api}/v1/jobs", headers=headers, timeout=30)
+        assert (answer.status_code, answer.json()["code"]) == (401, code)
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    reader = api.client(tenant="tenant_a", scope="orch:read")
+    assert reader.get(f"/v1/jobs/{job_id}").status_code == 200
+    refused = reader.post(f"/v1/jobs/{job_id}:cancel")
+    assert (refused.status_code, refused.json()["code"]) == (403, "SCOPE_MISSING")
+    assert 'scope="orch:operate"' in refused.headers["WWW-Authenticate"]
+    assert api.client(tenant="tenant_b").get(f"/v1/jobs/{job_id}").json()["code"] == "JOB_NOT_FOUND"
+
+
+def test_a_submission_says_where_its_job_is_and_can_be_sent_again(me: httpx.Client) -> None:
+    """202 and Location; again: the same, and Idempotency-Replayed; its key with another body: 409 with the job."""
+    body = envelope(idempotency_key="once")
+    first = me.post("/v1/orchestrate", json=body)
+    assert (first.status_code, misfits(Accepted, first.json())) == (202, [])
+    assert "Idempotency-Replayed" not in first.headers
+    assert me.get(first.headers["Location"]).json()["jobId"] == first.json()["jobId"]
+    again = me.post("/v1/orchestrate", json=body)
+    assert (again.status_code, again.headers["Idempotency-Replayed"]) == (202, "true")
+    assert (again.json(), again.headers["Location"]) == (first.json(), first.headers["Location"])
+    other = me.post("/v1/orchestrate", json=body | {"doc_id": "other"})
+    assert (other.status_code, other.json()["code"]) == (409, "IDEMPOTENCY_CONFLICT")
+    assert other.json()["jobId"] == first.json()["jobId"]
+
+
+def test_what_did_not_change_is_not_sent_again(me: httpx.Client, job_id: str) -> None:
+    """304 for the ETag of a read, weak or in a list or `*`; a POST has none and never is 304; HEAD has no body."""
+    path = f"/v1/jobs/{job_id}/steps"
+    first = me.get(path)
+    tag = first.headers["ETag"]
+    for known in (tag, f"W/{tag}", f'"x", {tag}', "*"):
+        answer = me.get(path, headers={"If-None-Match": known})
+        assert (answer.status_code, answer.content, answer.headers["ETag"]) == (304, b"", tag)
+    assert me.get(path, headers={"If-None-Match": '"x"'}).status_code == 200
+    head = me.head(path)
+    assert (head.status_code, head.content, head.headers["ETag"]) == (200, b"", tag)
+    posted = me.post("/v1/admin/reconcile?dryRun=true", headers={"If-None-Match": "*"})
+    assert (posted.status_code, "ETag" in posted.headers, misfits(Reconciled, posted.json())) == (200, False, [])
+
+
+def test_the_callers_name_for_a_request_goes_all_the_way(me: httpx.Client) -> None:
+    """X-Correlation-Id comes back and stands in the job; one that is unfit is replaced; without one there is ours."""
+    answer = me.post("/v1/orchestrate", json=envelope(doc_id="named"), headers={"X-Correlation-Id": "my-1"})
+    assert answer.headers["X-Correlation-Id"] == "my-1"
+    assert me.get(answer.headers["Location"]).json()["correlation_id"] == "my-1"
+    for unfit in ("x" * 129, "\xe4"):
+        ours = me.get("/v1/jobs/job_0", headers={"X-Correlation-Id": unfit.encode("latin-1")})
+        assert re.fullmatch(r"[0-9a-f-]{36}", ours.headers["X-Correlation-Id"])
+    assert re.fullmatch(r"[0-9a-f-]{36}", me.get("/v1/jobs").headers["X-Correlation-Id"])
+
+
+def test_older_names_say_so(me: httpx.Client) -> None:
+    """RFC 9745: Deprecation and the newer name, on every answer; the newer names have neither."""
+    for older, newer in (("/v1/commands", "/v1/orchestrate"), ("/v1/admin/outbox/retry", "/v1/admin/reconcile")):
+        answer = me.post(older, content=b"{", headers=JSON)
+        assert re.fullmatch(r"@\d+", answer.headers["Deprecation"])
+        assert answer.headers["Link"] == f'<{newer}>; rel="successor-version"'
+        assert "Deprecation" not in me.post(newer, content=b"{", headers=JSON).headers
+
+
+def test_pages_lead_from_the_first_line_to_the_last(me: httpx.Client, job_id: str) -> None:
+    """One line a page is the same list as all at once; a cursor is opaque, and only one of ours is taken."""
+    me.post(f"/v1/jobs/{job_id}:pause").raise_for_status()
+    path = f"/v1/jobs/{job_id}/events"
+    whole = me.get(path).json()["events"]
+    assert len(whole) > 1
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = me.get(path, params={"limit": 1, "cursor": cursor}).raise_for_status().json()
+        seen += page["events"]
+        cursor = page["next"]
+    assert seen == whole
+    assert me.get(path, params={"cursor": "bm9uZQ=="}).json()["code"] == "CURSOR_INVALID"
+
+
+def test_options_say_what_a_path_takes(api: Live) -> None:
+    """Without a token; a path that nothing has is a problem."""
+    for path, allowed in (
+        ("/v1/jobs", "GET, HEAD, OPTIONS"),
+        ("/v1/jobs/job_0:cancel", "OPTIONS, POST"),
+        ("/v1/orchestrate", "OPTIONS, POST"),
+    ):
+        answer = httpx.options(f"{api.stack.api}{path}", timeout=30)
+        assert (answer.status_code, answer.headers["Allow"], answer.content) == (204, allowed, b"")
+    nothing = httpx.options(f"{api.stack.api}/v1/fax", timeout=30)
+    assert (nothing.status_code, nothing.json()["code"]) == (404, "ROUTE_NOT_FOUND")
+
+
+def test_what_the_models_cannot_be_tested_with_elsewhere(me: httpx.Client, job_id: str) -> None:
+    """Answers of the whole app, member by member as their models say."""
+    for path, model in (
+        ("/v1/health/live", LiveAnswer),
+        ("/v1/health/ready", Ready),
+        ("/v1/protocols", ProtocolPage),
+        ("/v1/schemas", SchemaPage),
+        ("/v1/jobs", JobPage),
+        (f"/v1/jobs/{job_id}", Job),
+        (f"/v1/jobs/{job_id}/steps", StepPage),
+    ):
+        assert misfits(model, me.get(path).raise_for_status().json()) == [], path
+
+
+def test_the_documents_are_served_to_everybody(api: Live) -> None:
+    """OpenAPI as committed but for its address, AsyncAPI, every schema by its path, all without a token."""
+    base = api.stack.api
+    served = httpx.get(f"{base}/v1/openapi.json", timeout=30).raise_for_status().json()
+    assert served.pop("servers") == [{"url": "https://lucius.example/base"}]
+    committed = api_documents.openapi()
+    del committed["servers"]
+    assert served == json.loads(json.dumps(committed))
+    bus = httpx.get(f"{base}/v1/asyncapi.json", timeout=30).raise_for_status().json()
+    assert bus == json.loads(api_documents.files()["asyncapi.json"])
+    lines = httpx.get(f"{base}/v1/schemas", timeout=30).json()["schemas"]
+    assert {"envelope", "directive", "ack", "heartbeat", "result", "steps-sis"} <= {line["name"] for line in lines}
+    for line in lines:
+        schema = httpx.get(f"{base}{line['path']}", timeout=30)
+        assert schema.headers["Content-Type"] == "application/schema+json"
+        assert schema.json()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
