@@ -24,10 +24,10 @@ async def told(context: Context, sweep: Callable[[], Awaitable[Swept]]) -> Swept
             swept = await sweep()
         except LuciusError as fault:
             telemetry.faulted(fault)
-            telemetry.count("sweeper_passes_total", outcome="FAILED")
+            telemetry.count("sweeper_passes_total", outcome="failed")
             raise
         ended = context.clock.now()
-        telemetry.count("sweeper_passes_total", outcome="MORE" if swept.more else "DONE")
+        telemetry.count("sweeper_passes_total", outcome="more" if swept.more else "done")
         telemetry.measure("sweeper_pass_seconds", (ended - began).total_seconds())
         for action in swept.actions:
             # `raise ack:ocr:1` and the like name a step

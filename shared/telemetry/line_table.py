@@ -44,6 +44,7 @@ LINES: tuple[Line, ...] = (
     Line("DEAD_REPLIES", _W, "Replies were taken from dead-letter queues"),
     Line("DEAD_REPLIES_UNFINISHED", _W, "A lane's dead-letter queue could not be emptied"),
     Line("JOB_ARCHIVED", _I, "An ended job's rows went to the archive"),
+    Line("RELIST_FAILED", _W, "The list of living jobs was not brought up to date; it lags a pass behind"),
     Line("CLEAR_FAILED", _W, "An ended job could not be archived or cleared yet"),
     Line("MESSAGE_REJECTED", _W, "A message that no job can take went to the rejected inbox"),
     Line("REJECTED_REDRIVEN", _I, "A rejected message was handed in again"),

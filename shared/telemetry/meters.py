@@ -21,7 +21,7 @@ _BOUNDARIES_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 
 #: what stands in code or configuration; services choose their error codes, so prose among these is not repeated
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-_CODES = frozenset({"reason", "cause", "outcome"})
+_CODES = frozenset({"reason", "cause"})
 
 _TABLE = {metric.name: metric for metric in METRICS}
 _meter = metrics.get_meter("lucius")

@@ -126,7 +126,7 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{pass}",
         ("outcome",),
-        "Passes of the sweeper: `DONE`, `MORE` (a bound was reached) or `FAILED`",
+        "Passes of the sweeper: `done`, `more` (a bound was reached) or `failed`",
         "S3 12",
     ),
     Metric("sweeper_pass_seconds", _H, "s", (), "How long a pass took", "S3 12"),

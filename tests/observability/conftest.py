@@ -107,7 +107,7 @@ class Model:
         self._server.server_close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """A stack whose traces are collected, whose timers fire early, and whose SIS fails its first attempt."""
     model = Model()
@@ -120,7 +120,6 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
         "LUCIUS_SIS_OPENAI_API_KEY": f"key-{MARKER}",
         "LUCIUS_CALLBACK_KEYS": "k1:bUFyS2VSLTdmM2FtQXJLZVItN2YzYW1BcktlUi03ZjNh",
         "LUCIUS_PUBLIC_URL": "http://127.0.0.1:1",
-        "LUCIUS_BUILD_COMMIT": "0123abc",
     }
     running = running_stack.start(tmp_path_factory.mktemp("watched"), "--traces", environment=environment)
     try:

@@ -50,7 +50,7 @@ import os
 from shared.telemetry import SpanName, count, exporting, tracing
 assert exporting.configure(os.environ, version="1.2.3") == "azure-monitor"
 with tracing.span(SpanName.SWEEP):
-    count("sweeper_passes_total", outcome="DONE")
+    count("sweeper_passes_total", outcome="done")
 """
 
 

@@ -143,7 +143,7 @@ async def test_the_sweeper_shows_what_is_under_way(world: World, told: Told) -> 
     points = told.points()
     queue = ("job_queue_depth", (("jobType", "OCR"), ("tenant", "tenant_a")))
     assert (points[queue], points[("outbox_backlog", ())], points[("outbox_oldest_seconds", ())]) == (1, 1, 7)
-    assert points[("sweeper_passes_total", (("outcome", "DONE"),))] == 1
+    assert points[("sweeper_passes_total", (("outcome", "done"),))] == 1
     await replied(world, directive, "RESULT")
     await sweep(world.context, world.orchestrations)
     points = told.points()

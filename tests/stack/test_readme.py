@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,8 @@ def test_the_command_line(stack: RunningStack, job_id: str) -> None:
 def test_the_settings_for_core_tools_are_those_of_a_laptop() -> None:
     """`local.settings.example.json` names the default ports of Azurite and bus, and so do the README's exports."""
     values = json.loads((ROOT / "local.settings.example.json").read_text())["Values"]
-    for name, value in addresses(DEFAULTS).items():
+    plain = replace(DEFAULTS, issuer=0, traces=0)
+    for name, value in addresses(plain).items():
         given = dict(part.split("=", 1) for part in values[name].strip(";").split(";"))
         ours = dict(part.split("=", 1) for part in value.strip(";").split(";"))
         assert given.items() <= ours.items(), name
