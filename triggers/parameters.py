@@ -52,7 +52,12 @@ PAGE = (LIMIT, CURSOR)
 #: what `triggers.paging.page` refuses
 PAGE_REFUSALS = ((400, "LIMIT_INVALID"), (400, "CURSOR_INVALID"))
 
-DRY_RUN = Parameter(name="dryRun", where="query", schema={"type": "boolean", "default": False})
+DRY_RUN = Parameter(
+    name="dryRun",
+    where="query",
+    schema={"type": "boolean", "default": False},
+    description="Only tell what would be done; nothing is written.",
+)
 
 
 def dry_run_of(req: func.HttpRequest) -> bool:

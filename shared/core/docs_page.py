@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from shared.core.docs_schema import anchor, prose, table, type_of
+from shared.core.docs_schema import anchor, example, prose, table, type_of
 
 Json = Mapping[str, Any]
 
@@ -24,7 +24,8 @@ code, pre { font: 13px/1.45 ui-monospace, monospace; overflow-wrap: anywhere; } 
 pre { background: var(--card); padding: .7rem; overflow: auto; max-height: 28rem; white-space: pre-wrap; }
 table { border-collapse: collapse; width: 100%; display: block; overflow-x: auto; } th { color: var(--soft); }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { font-weight: 500; } nav ul { columns: 2; padding-left: 1rem; } nav li { break-inside: avoid; }
+th { font-weight: 500; } td:first-child { white-space: nowrap; }
+nav ul { columns: 2; padding-left: 1rem; } nav li { break-inside: avoid; }
 section { border-top: 1px solid var(--line); padding: 1.2rem 0 .4rem; scroll-margin-top: 1rem; }
 details { margin: .5rem 0; } summary { cursor: pointer; } .method { font-weight: 700; } .GET { color: var(--get); }
 .POST, .PATCH, .DELETE { color: var(--post); } h4 { margin: 1rem 0 .2rem; }
@@ -91,8 +92,8 @@ def _operation(document: Json, method: str, path: str, operation: Json) -> str:
     if "description" in operation:
         parts.append(f"<p>{prose(operation['description'])}</p>")
     if operation.get("deprecated"):
-        parts.append("<p><strong>An older name; use the newer one.</strong></p>")
-    parts.append(f"<p class=soft>{_scopes(operation)}</p><pre>{escape(_curl(document, method, path, operation))}</pre>")
+        return "".join([*parts, "</section>"])
+    parts.append(f"<p class=soft>{_scopes(operation)}</p>{example(_curl(document, method, path, operation))}")
     parts += [_parameters(document, operation), _body(operation), _answers(document, operation), "</section>"]
     return "".join(parts)
 
@@ -137,39 +138,47 @@ def _body(operation: Json) -> str:
     told = "" if operation["requestBody"].get("required") else " <span class=soft>(may be left out)</span>"
     parts = [f"<h4>Body{told}</h4>"]
     for media_type, content in operation["requestBody"]["content"].items():
-        parts.append(f"<p><code>{escape(media_type)}</code>: {type_of(content['schema'])}</p>")
+        schema = content["schema"]
+        told = type_of(schema) if media_type == "application/json" else prose(schema["description"])
+        parts.append(f"<p><code>{escape(media_type)}</code>: {told}</p>")
         parts += [_example(name, each["value"]) for name, each in content.get("examples", {}).items()]
     return "".join(parts)
 
 
 def _answers(document: Json, operation: Json) -> str:
-    rows, examples = [], []
-    for status, given in operation["responses"].items():
-        answer = _resolved(document, given)
-        types = []
-        for content in answer.get("content", {}).values():
-            types.append(_codes(content["schema"]) or type_of(content["schema"]))
-            examples += [
-                _example(f"{status} {name}", each["value"]) for name, each in content.get("examples", {}).items()
-            ]
+    """What is answered if all is well; what is refused, to be folded out."""
+    given = {status: _resolved(document, each) for status, each in operation["responses"].items()}
+    good = {status: answer for status, answer in given.items() if status < "400"}
+    refused = {status: answer for status, answer in given.items() if status >= "400"}
+    return (
+        f"<h4>Answers</h4>{_table(good)}{_examples(good)}"
+        f"<details><summary>Refusals: {', '.join(refused)}</summary>{_table(refused)}{_examples(refused)}</details>"
+    )
+
+
+def _table(answers: Json) -> str:
+    rows = ""
+    for status, answer in answers.items():
+        # the codes of a problem stand in its description, with their meanings
+        types = [type_of(each["schema"]) for each in answer.get("content", {}).values() if status < "400"]
         headers = " ".join(f"<code>{escape(name)}</code>" for name in answer.get("headers", {}))
-        rows.append(f"<tr><td>{status}<td>{prose(answer['description'])}<td>{' '.join(types)}<td>{headers}</tr>")
-    head = "<thead><tr><th>status<th>meaning<th>body or codes<th>headers</tr></thead>"
-    return f"<h4>Answers</h4><table>{head}<tbody>{''.join(rows)}</tbody></table>{''.join(examples)}"
+        told = prose(answer["description"]).replace("</p><p>", "<br>")
+        rows += f"<tr><td>{status}<td>{' '.join(types)} {told}<td>{headers}</tr>"
+    return f"<table><thead><tr><th>status<th>body<th>headers</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _codes(schema: Json) -> str:
-    """The codes of a problem."""
-    for part in schema.get("allOf", ()):
-        codes = part.get("properties", {}).get("code", {}).get("enum")
-        if codes:
-            return " ".join(f"<code>{escape(code)}</code>" for code in codes)
-    return ""
+def _examples(answers: Json) -> str:
+    return "".join(
+        _example(f"{status} {name}", each["value"])
+        for status, answer in answers.items()
+        for content in answer.get("content", {}).values()
+        for name, each in content.get("examples", {}).items()
+    )
 
 
 def _example(name: str, value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-    return f"<details><summary>Example: {escape(name)}</summary><pre>{escape(text, quote=False)}</pre></details>"
+    return f"<details><summary>Example: {escape(name)}</summary>{example(text)}</details>"
 
 
 def _resolved(document: Json, given: Json) -> Json:

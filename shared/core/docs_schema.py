@@ -32,6 +32,10 @@ def prose(text: str) -> str:
     return "</p><p>".join(marked.split("\n\n"))
 
 
+def example(text: str) -> str:
+    return f"<pre>{escape(text, quote=False)}</pre>"
+
+
 def anchor(name: str) -> str:
     return f"schema-{re.sub(r'[^A-Za-z0-9_-]', '-', name)}"
 

@@ -3,35 +3,55 @@
 from __future__ import annotations
 
 import json
-from html import escape
 
 from shared.core.api_examples import ENVELOPE
+from shared.core.docs_schema import example, prose
+
+#: of the issuer that `make up AUTH=1` starts
+ISSUER = "http://127.0.0.1:7080"
+
+_TENANT = ENVELOPE["tenant_id"]
 
 
-def commands(server: str) -> list[tuple[str, str]]:
-    """(what it is for, the shell command), in order; `jq` is not needed."""
-    body = json.dumps({**ENVELOPE, "labels": {}}, ensure_ascii=False)
+def commands(server: str, issuer: str = ISSUER) -> list[tuple[str, str]]:
+    """(what it is for, the shell command), in order, each in the same shell as those before it."""
     bearer = '-H "Authorization: Bearer $TOKEN"'
+    body = json.dumps({name: value for name, value in ENVELOPE.items() if name != "labels"}, ensure_ascii=False)
     return [
         ("Start a stack on this machine, with an issuer of tokens.", "make up AUTH=1"),
         (
-            "In another terminal: get a token for a tenant.",
-            "TOKEN=$(.venv/bin/lucius login --as tenant_a --scope orch:read --scope orch:operate --print)",
+            "In another terminal, log in as a tenant: `lucius` keeps the token.",
+            f".venv/bin/lucius login --as {_TENANT}",
         ),
         (
-            "Submit a job. The answer is 202 with its id and `Location`; the same request again is the same job.",
-            f"curl -si {bearer} -H 'Content-Type: application/json' -d '{body}' {server}/v1/orchestrate",
+            "Submit a document and watch its job.",
+            f".venv/bin/lucius submit samples/bw40-manual.pdf --protocol OCR --tenant {_TENANT} --watch",
         ),
-        ("Watch it: put its id in.", f"curl -s {bearer} {server}/v1/jobs/$JOB"),
-        ("Ask why it is where it is.", f"curl -s {bearer} {server}/v1/jobs/$JOB/explain"),
-        ("Without a token you are refused, with 401 and a problem that says what to do.", f"curl -si {server}/v1/jobs"),
+        (
+            "Without `lucius`, a token is asked for so.",
+            f"TOKEN=$(curl -s {issuer}/token -d grant_type=client_credentials -d tenant={_TENANT} "
+            "-d 'scope=orch:read orch:operate' | .venv/bin/python -c 'import json, sys; "
+            'print(json.load(sys.stdin)["access_token"])\')',
+        ),
+        (
+            "Submit a job: 202, with its address as `Location`. The same request again is the same job.",
+            f"curl -si {bearer} -H 'Content-Type: application/json' -d '{body}' {server}/v1/orchestrate "
+            "| tee answer.txt",
+        ),
+        (
+            "Watch it.",
+            f"JOB=$(sed -n 's/^[Ll]ocation: *\\([^[:space:]]*\\).*/\\1/p' answer.txt)\ncurl -s {bearer} {server}$JOB",
+        ),
+        ("Ask why it is where it is, and what comes next.", f"curl -s {bearer} {server}$JOB/explain"),
+        ("Without a token you are refused: 401, with a problem that says what to do.", f"curl -si {server}/v1/jobs"),
+        (
+            "What names another tenant is refused too: 403.",
+            f"curl -si {bearer} '{server}/v1/jobs?tenant_id=tenant_b'",
+        ),
     ]
 
 
 def started(server: str) -> str:
     """As HTML."""
-    lines = "".join(
-        f"<li><p>{escape(words).replace('`Location`', '<code>Location</code>')}</p><pre>{escape(command)}</pre></li>"
-        for words, command in commands(server)
-    )
-    return f"<h2 id=start>Begin</h2><ol>{lines}</ol>"
+    lines = "".join(f"<li><p>{prose(words)}</p>{example(command)}</li>" for words, command in commands(server))
+    return f"<h2 id=start>Begin</h2><p>On a laptop, from a fresh clone:</p><ol>{lines}</ol>"

@@ -45,6 +45,12 @@ class ScriptedService:
                     return directive
         raise AssertionError(f"no directive for {job_id} within {RECEIVE_TIMEOUT_S} s")
 
+    def directives(self) -> list[dict[str, Any]]:
+        """Those that come within a second."""
+        return [
+            json.loads(str(each)) for each in self._receiver.receive_messages(max_message_count=10, max_wait_time=1)
+        ]
+
     def reply(self, directive: dict[str, Any], type_: str, **fields: Any) -> None:
         body = {
             "type": type_,

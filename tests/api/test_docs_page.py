@@ -1,0 +1,99 @@
+"""`/v1/docs` as a newcomer has it: read offline, its commands typed one after another."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+
+from shared.core.docs_start import commands
+from tests.api.live import Live
+from tests.jobs import ROOT
+from tests.stack.scripted_service import ScriptedService
+from triggers.registered import ROUTES
+
+
+class Links(HTMLParser):
+    """What a page points at, and what it would fetch or run."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.inside: set[str] = set()
+        self.outside: set[str] = set()
+        self.fetched: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.ids |= {given["id"]} if "id" in given else set()
+        if tag in ("script", "link", "img", "iframe", "object", "form") or "src" in given:
+            self.fetched.append(tag)
+        if (href := given.get("href")) is not None:
+            (self.inside if href.startswith("#") else self.outside).add(href)
+
+
+def test_it_needs_nothing_but_itself(api: Live) -> None:
+    """No script, nothing fetched, a policy that says so; every operation is there, and every link leads somewhere."""
+    answer = httpx.get(f"{api.stack.api}/v1/docs", timeout=30).raise_for_status()
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    page = Links(answer.text)
+    assert page.fetched == []
+    assert "@import" not in answer.text
+    assert "url(" not in answer.text
+    assert {link[1:] for link in page.inside} <= page.ids
+    assert {route.function for route in ROUTES} <= page.ids
+    for link in page.outside:
+        assert httpx.get(f"{api.stack.api}{link}", timeout=30).status_code == 200
+    for _, command in commands("https://lucius.example/base"):
+        assert command.split("\n")[0].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") in answer.text
+
+
+def test_its_first_steps_work_as_they_are_typed(api: Live, tmp_path: Path) -> None:
+    """A token, a document submitted and watched to its end, the same by curl, and proper refusals."""
+    typed = [command for _, command in commands(api.stack.api, api.stack.issuer)]
+    assert typed.pop(0) == "make up AUTH=1"
+    environment = {
+        **os.environ,
+        "LUCIUS_API": api.stack.api,
+        "LUCIUS_ISSUER": api.stack.issuer,
+        "LUCIUS_BLOB_CONNECTION": api.stack.storage_connection,
+        "LUCIUS_CONFIG_DIR": str(tmp_path),
+    }
+    script = "\n".join(f"cd {ROOT}\n{command}\necho; echo -----" for command in typed).replace(
+        "answer.txt", f"{tmp_path}/a"
+    )
+    with ScriptedService(api.stack.bus_connection) as service:
+        worker = threading.Thread(target=serve, args=(service, stop := threading.Event()))
+        worker.start()
+        try:
+            done = subprocess.run(
+                ["sh", "-ec", script], env=environment, capture_output=True, text=True, timeout=120, check=False
+            )
+        finally:
+            stop.set()
+            worker.join()
+    assert done.returncode == 0, done.stdout + done.stderr
+    parts = [part.strip() for part in done.stdout.split("-----")[:-1]]
+    login, watched, token, submitted, job, explained, refused, forbidden = parts
+    assert "tenant_a" in login
+    assert "SUCCEEDED" in watched
+    assert token == ""
+    assert submitted.startswith("HTTP/1.1 202")
+    assert '"tenant_id": "tenant_a"' in job
+    assert '"waits_for"' in explained
+    assert refused.startswith("HTTP/1.1 401")
+    assert "TENANT_FORBIDDEN" in forbidden
+
+
+def serve(service: ScriptedService, stop: threading.Event) -> None:
+    """Every job of OCR is done at once."""
+    while not stop.is_set():
+        for directive in service.directives():
+            service.reply(directive, "ACK")
+            service.reply(directive, "RESULT")
