@@ -24,7 +24,7 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 90rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: .35rem .6rem;
   border-bottom: 1px solid var(--line); vertical-align: top; } th { color: var(--soft); font-weight: 500; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 h1, td { overflow-wrap: anywhere; } code { font: 13px/1.45 ui-monospace, monospace; }
 .soft { color: var(--soft); } .bad { color: var(--bad); } nav a { margin-right: 1rem; }
 input, button { font: inherit; max-width: 100%; } .waterfall { min-width: 46rem; } .scroll { overflow-x: auto; }
@@ -40,18 +40,20 @@ summary::-webkit-details-marker { display: none; } summary:hover, summary:focus-
 """
 
 
-def overview(traces: Sequence[Trace], wanted: str) -> str:
-    """`wanted` is what the form held."""
+def overview(traces: Sequence[Trace], wanted: str, *, all_: bool) -> str:
+    """`wanted` is what the form held; without `all_` only traces of jobs are shown."""
     body = "".join(_line(trace) for trace in traces)
     if not body:
         why = "no trace fits" if wanted else "no trace yet: submit a job, and load this page again"
         body = f'<tr><td colspan="6" class="soft">{why}</tr>'
+    other = '<a href="/">jobs only</a>' if all_ else '<a href="/?all">all requests</a>'
     return _document(
         "Traces",
         f'<h1>Traces</h1><form method="get" action="/"><input name="job" size="44" value="{escape(wanted)}" '
         'placeholder="job id or trace id begins with" aria-label="job id or trace id begins with"> '
-        "<button>find</button></form>"
-        "<table><thead><tr><th>began<th>trace<th>jobs<th>services<th>spans<th>took</tr></thead>"
+        f"<button>find</button></form><p>{other}</p>"
+        '<table><thead><tr><th>began<th>trace<th>jobs<th>services<th class="number">spans<th class="number">took</tr>'
+        "</thead>"
         f"<tbody>{body}</tbody></table>",
     )
 

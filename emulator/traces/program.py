@@ -70,8 +70,8 @@ def application(shelf: Shelf) -> web.Application:
         return web.Response(content_type=_PROTOBUF)
 
     async def overview(request: web.Request) -> web.Response:
-        wanted = request.query.get("job", "").strip()
-        return _html(pages.overview(shelf.find(wanted, _PAGE), wanted))
+        wanted, all_ = request.query.get("job", "").strip(), "all" in request.query
+        return _html(pages.overview(shelf.find(wanted, _PAGE, all_=all_), wanted, all_=all_))
 
     async def detail(request: web.Request) -> web.Response:
         return _html(pages.detail(_found(request)))
@@ -80,7 +80,7 @@ def application(shelf: Shelf) -> web.Application:
         return _html(pages.metrics(shelf.points))
 
     async def api_traces(request: web.Request) -> web.Response:
-        found = shelf.find(request.query.get("job", "").strip(), _PAGE)
+        found = shelf.find(request.query.get("job", "").strip(), _PAGE, all_="all" in request.query)
         return web.json_response({"traces": [_summary(trace) for trace in found]})
 
     async def api_trace(request: web.Request) -> web.Response:

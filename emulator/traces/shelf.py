@@ -21,9 +21,12 @@ class Trace:
     def __init__(self, trace_id: str) -> None:
         self.trace_id = trace_id
         self.dropped = 0
+        #: of a job, and not of a mere read
+        self.has_job = False
         self._spans: dict[str, Span] = {}
 
     def add(self, span: Span) -> None:
+        self.has_job = self.has_job or JOB in span.attributes
         if span.span_id not in self._spans and len(self._spans) >= MAX_SPANS:
             self.dropped += 1
         else:
@@ -57,7 +60,7 @@ class Trace:
 
 
 class Shelf:
-    """`keep` traces at most; one that gets a span is young again."""
+    """`keep` traces at most; one that gets a span is young again, and those of no job go first."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
@@ -70,7 +73,11 @@ class Shelf:
             trace.add(span)
             self._traces.move_to_end(span.trace_id)
             if len(self._traces) > self._keep:
-                self._traces.popitem(last=False)
+                self._drop()
+
+    def _drop(self) -> None:
+        oldest = next((trace for trace in self._traces.values() if not trace.has_job), None)
+        del self._traces[oldest.trace_id if oldest is not None else next(iter(self._traces))]
 
     def put_points(self, points: Iterable[Point]) -> None:
         for point in points:
@@ -81,11 +88,13 @@ class Shelf:
     def trace(self, trace_id: str) -> Trace | None:
         return self._traces.get(trace_id)
 
-    def find(self, wanted: str, limit: int) -> list[Trace]:
-        """The newest first; `wanted` is the beginning of a job id or of a trace id, "" for all."""
+    def find(self, wanted: str, limit: int, *, all_: bool = False) -> list[Trace]:
+        """The newest first; `wanted` is the beginning of a job id or of a trace id, "" for any job's, or with `all_`
+        for any."""
         found = (
             trace
             for trace in reversed(self._traces.values())
+            if (all_ or wanted or trace.has_job)
             if trace.trace_id.startswith(wanted) or any(job.startswith(wanted) for job in trace.jobs)
         )
         return [trace for trace, _ in zip(found, range(limit), strict=False)]

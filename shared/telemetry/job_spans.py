@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from opentelemetry.trace import Span, SpanKind
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind
 
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Directive, Reply
@@ -57,7 +57,7 @@ def submitting(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelop
 def asking(name: SpanName, record: Record | None, step_id: str, began_ns: int) -> Iterator[Given]:
     """An activity; to be told its verdict."""
     step = record.step(step_id) if record is not None else None
-    if record is None or step is None:
+    if record is None or step is None or not tracing.on():
         yield lambda verdict: None
         return
     with tracing.span(
@@ -99,6 +99,9 @@ def sending(record: Record, step: Step, directive: Directive, topic: str, messag
 @contextmanager
 def replying(record: Record, reply: Reply, source: str, topic: str | None, began_ns: int) -> Iterator[Span]:
     """A reply on its way into the ledger: under the service's span if that is of this trace, else under the attempt."""
+    if not tracing.on():
+        yield INVALID_SPAN
+        return
     job = record.job
     step = record.step(reply.stepId)
     attempt = tracing.attempt_context(job, reply.stepId, reply.attempt_no)

@@ -14,10 +14,12 @@ from shared.contracts.messages import Directive
 from shared.errors import Refusal
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.hand_in_reply import as_reply, hand_in_reply
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep import sweep
 from shared.operations.take_reply import Arrived, take_reply
 from shared.telemetry import tracing
+from shared.telemetry.requests import requesting
 from tests.jobs import envelope
 from tests.observability.conftest import MARKER, Told
 from tests.operations.conftest import World
@@ -221,3 +223,30 @@ async def test_nothing_told_holds_what_callers_and_services_wrote(
     assert job_id in spans
     for text in (caplog.text, spans, repr(told.points())):
         assert MARKER not in text
+
+
+async def test_with_nothing_configured_the_caller_s_context_is_passed_through(world: World) -> None:
+    """The directive carries the envelope's `traceparent`, else the request's, as it came."""
+    await dispatched(world, await submitted(world, request_type="OCR", payload={}, traceparent=CALLER), "ocr")
+    other = CALLER.replace("4bf9", "4bfa")
+    with requesting("POST", "v1/orchestrate", {"traceparent": other}):
+        job_id = await submitted(world, request_type="OCR", payload={}, idempotency_key="2")
+    await dispatched(world, job_id, "ocr")
+    assert [directive.traceparent for directive in world.publisher.sent] == [CALLER, other]
+
+
+async def test_a_callback_joins_its_attempt_and_names_its_request(world: World, told: Told) -> None:
+    """A service off the bus calls back: the reply stands under the attempt, linked to the request that brought it."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    directive = await dispatched(world, job_id, "ocr")
+    body = directive.model_dump(include={"jobId", "stepId", "tenant_id", "attempt_no", "lease_id"})
+    with requesting("POST", "v1/callbacks/ack", {}) as answered:
+        reply = as_reply({**body, "type": "ACK"})
+        await hand_in_reply(world.context, world.orchestrations, reply, cause_id="callback:1", source="callback")
+        answered(200)
+    taken, request = told.span("process callback"), told.span("POST /v1/callbacks/ack")
+    attempt = tracing.parsed(directive.traceparent)
+    assert attempt is not None
+    assert taken.parent is not None
+    assert taken.parent.span_id == attempt.span_id
+    assert [link.context.span_id for link in taken.links] == [request.context.span_id]
