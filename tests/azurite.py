@@ -20,7 +20,7 @@ START_TIMEOUT_S = 60
 @contextmanager
 def running_azurite(data: Path) -> Iterator[str]:
     """Yields a connection string; the process is gone afterwards."""
-    ports = choose(argparse.Namespace(api_port=0, bus_port=0, admin_port=0, azurite_port=0, traces=False))
+    ports = choose(argparse.Namespace(api_port=0, bus_port=0, admin_port=0, azurite_port=0, traces=False, auth=False))
     spec = children.azurite(ports, data, environment.for_children(ports, children.ROOT, {}) | _path())
     with subprocess.Popen(
         spec.argv, env=dict(spec.environment), cwd=data, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

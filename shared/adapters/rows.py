@@ -26,7 +26,14 @@ _EVENT_JSON = frozenset({"data"})
 
 
 def job_entity(job: Job) -> Entity:
-    return {"PartitionKey": job.job_id, "RowKey": JOB_ROW, **_columns(asdict(job), _JOB_JSON)}
+    # S0 12.2, S2: nothing of ours reads it; exports and archives go by it
+    bucket = f"{job.tenant}#{job.created_at:%Y%m}"
+    return {
+        "PartitionKey": job.job_id,
+        "RowKey": JOB_ROW,
+        "tenant_bucket": bucket,
+        **_columns(asdict(job), _JOB_JSON),
+    }
 
 
 def step_entity(job_id: str, step: Step) -> Entity:

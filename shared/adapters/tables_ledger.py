@@ -10,7 +10,7 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters import rows
-from shared.adapters.claim_check import TextStore, stow, unstow
+from shared.adapters.claim_check import TextStore, stow_all, unstow
 from shared.adapters.tables_account import TablesAccount, meaning, transact
 from shared.core.job import Event, Record
 from shared.core.keys import JOB_ROW, event_row, step_row
@@ -48,23 +48,26 @@ class TablesLedger:
             *(rows.step_entity(record.job.job_id, step) for step in record.steps),
             rows.event_entity(event),
         ]
-        operations = [("create", await stow(entity, self._texts)) for entity in entities]
+        operations = [("create", entity) for entity in await stow_all(entities, self._texts)]
         meta = await transact(await self._account.table(self._table), operations)
         return Stored(record, meta[0]["etag"])
 
     async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
-        job = await stow(rows.job_entity(after.job), self._texts)
+        changed = [new for old, new in zip(before.record.steps, after.steps, strict=True) if new is not old]
+        entities = [
+            rows.job_entity(after.job),
+            *(rows.step_entity(after.job.job_id, step) for step in changed),
+            *(rows.event_entity(event) for event in events),
+        ]
+        job, *others = await stow_all(entities, self._texts)
         under_etag = {
             "mode": UpdateMode.REPLACE,
             "etag": before.etag,
             "match_condition": MatchConditions.IfNotModified,
         }
         operations: list[tuple[Any, ...]] = [("update", job, under_etag)]
-        for old, new in zip(before.record.steps, after.steps, strict=True):
-            if new is not old:
-                entity = await stow(rows.step_entity(after.job.job_id, new), self._texts)
-                operations.append(("update", entity, {"mode": UpdateMode.REPLACE}))
-        operations += [("create", await stow(rows.event_entity(event), self._texts)) for event in events]
+        operations += [("update", entity, {"mode": UpdateMode.REPLACE}) for entity in others[: len(changed)]]
+        operations += [("create", entity) for entity in others[len(changed) :]]
         try:
             meta = await transact(await self._account.table(self._table), operations)
         except AlreadyExists as taken:

@@ -129,7 +129,28 @@ async def test_rows_stand_as_the_design_says(azurite: str) -> None:
         rows = [row["RowKey"] async for row in index.query_entities("PartitionKey eq 'contoso=2Feu'")]
     assert keys == ["EVENT:0000000001", "JOB", "STEP:0000:ocr", "STEP:0001:embedding", "STEP:0002:sis"]
     assert (job["status"], job["tenant_id"], job["current_step_index"]) == ("QUEUED", "Contoso/EU", 0)
+    assert job["tenant_bucket"] == "contoso/eu#202601"
     assert (step["status"], step["attempt_no"], step["resolved_mode"]) == ("PENDING", 0, "DEFAULT")
     assert [row.split(":")[0] for row in rows] == ["ACTIVE", "CLAIM", "LIST"]
     await account.close()
     await texts.close()
+
+
+async def test_the_largest_job_moves_in_one_transaction(storage: Storage) -> None:
+    """Fifty steps, each with every long string just short of the claim check, all moved at once: DESIGN 3's bound."""
+    long = "é" * 29_000
+    record, event = created("job_50")
+    [first, *_] = record.steps
+    steps = tuple(
+        replace(first, step_id=f"s{index}", step_index=index, payload={"text": long[: index * 300]})
+        for index in range(50)
+    )
+    stored = await storage.ledger.create(Record(record.job, steps), event)
+    grown = tuple(replace(step, result_ref={"uri": long}, progress=long) for step in steps)
+    cause = Cause(cause_id="grow", actor="a", source="test", at=START)
+    after, told = append(stored.record, Record(stored.record.job, grown), "CHANGED", cause, data={"text": long})
+    await storage.ledger.commit(stored, after, [told])
+    again = await storage.ledger.read("job_50")
+    assert again is not None
+    assert again.record == after
+    assert (await storage.ledger.events("job_50"))[-1] == told

@@ -56,6 +56,24 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
+def test_a_pause_of_days_survives_restarts() -> None:
+    """PAUSED for three days, the host killed before, during and after: resumed, it ends with one attempt a step."""
+    days = Plan(
+        jobs=1,
+        odds=NO_FAULTS,
+        calm_after=timedelta(days=4),
+        script=((4, PAUSE), (timedelta(days=3).total_seconds(), RESUME)),
+    )
+    undisturbed = simulate(1, days)
+    calls = undisturbed.calls
+    for call in (0, 12, calls // 3, calls // 2, calls - 20):
+        told = simulate(1, replace(days, crash_at=CrashAt(call, after=True)))
+        assert told.violations == []
+        assert (told.jobs, told.events["ATTEMPT_RECORDED"]) == (undisturbed.jobs, 3)
+        assert told.jobs == {"SUCCEEDED": 1}
+
+
 @pytest.mark.parametrize("life", LIVES.values(), ids=LIVES)
 @pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
 def test_a_crash_at_any_call_costs_nothing(life: Life) -> None:
