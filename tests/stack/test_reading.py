@@ -77,6 +77,42 @@ def test_rejected_messages_are_listed_and_redriven(reading: RunningStack, servic
     assert httpx.get(f"{reading.api}/v1/rejected", params={"date": "soon"}, timeout=30).status_code == 400
 
 
+def test_replies_of_older_forms_and_of_every_size(reading: RunningStack, service: ScriptedService) -> None:
+    """S3's forms move a job, rubbish beside them does not hold the lane up, and a long message is kept whole."""
+    job_id = submit(reading)
+    directive = service.directive(job_id)
+    own = {name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")}
+    for rubbish in ('{"status": "ACKED"}', "[" * 5000, "\u0000", json.dumps({**own, "type": "RESULT", "status": "?"})):
+        service.say(rubbish)
+    service.say(json.dumps({**own, "status": "ACKED"}))
+    until(reading, job_id, status_is("IN_PROGRESS"))
+    # more UTF-16 units than a table's string takes, twice as many as characters
+    message = "🙂" * 16_000
+    service.say(json.dumps({**own, "status": "FAILED", "failure_class": "retryable", "error": {"message": "later"}}))
+    again = service.directive(job_id)
+    assert again["attempt_no"] == 2
+    service.say(
+        json.dumps(
+            {
+                **own,
+                "attempt_no": 2,
+                "lease_id": again["lease_id"],
+                "status": "FAILED",
+                "failure_class": "NON_RETRYABLE",
+            }
+            | {"error": {"code": "PDF_ENCRYPTED", "message": message}},
+            ensure_ascii=False,
+        )
+    )
+    ended = until(reading, job_id, status_is("FAILED_FINAL"))
+    assert (ended["error_code"], ended["error_message"]) == ("PDF_ENCRYPTED", message)
+    assert ended["steps"][0]["last_error_message"] == message
+    assert verify(get(reading, f"/v1/jobs/{job_id}/audit")) == []
+    reasons = [each["reason"] for each in get(reading, "/v1/rejected")["rejected"]]
+    assert reasons.count("REPLY_INVALID") >= 2
+    assert reasons.count("NOT_JSON") >= 2
+
+
 def test_a_dead_letter_is_redriven_to_its_end(reading: RunningStack, service: ScriptedService) -> None:
     """EMBEDDING fails; the new job starts there with OCR's result and SUCCEEDS; both histories are proved."""
     job_id = submit(reading, request_type="OCR_EMBEDDING", labels={"team": "red"})
