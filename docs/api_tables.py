@@ -1,0 +1,54 @@
+"""Tables of `docs/api.md`, made from the routes and the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from docs.api_documents import openapi
+from shared.core.docs_start import commands
+from triggers.refusals import MEANINGS
+from triggers.registered import ROUTES
+
+
+def begin() -> str:
+    """The first steps, as the page tells them."""
+    lines: list[str] = []
+    for number, (words, command) in enumerate(commands("http://127.0.0.1:7071"), start=1):
+        lines += [f"{number}. {words}", "", *(f"       {line}" for line in command.split("\n")), ""]
+    return "\n".join(lines).rstrip()
+
+
+def routes() -> str:
+    lines = ["| method | path | scope | |", "|---|---|---|---|"]
+    for route in ROUTES:
+        scope = f"`{route.scope}`" if route.scope else ("token of the directive" if route.callback else "")
+        told = f"Older name of `{route.successor}`" if route.deprecated else route.summary
+        lines.append(f"| {route.method} | `/{route.path}` | {scope} | {told} |")
+    return "\n".join(lines)
+
+
+def problems() -> str:
+    """Every code with the statuses that it comes with."""
+    statuses: dict[str, set[str]] = defaultdict(set)
+    for item in openapi()["paths"].values():
+        for operation in item.values():
+            for status, answer in operation["responses"].items():
+                for code in problem_codes(answer):
+                    statuses[code].add(status)
+    lines = ["| code | status | meaning |", "|---|---|---|"]
+    lines += [
+        f"| `{code}` | {', '.join(sorted(found))} | {MEANINGS[code]} |" for code, found in sorted(statuses.items())
+    ]
+    return "\n".join(lines)
+
+
+def problem_codes(answer: dict[str, Any]) -> list[str]:
+    """The codes that a response of the document names."""
+    problem = answer.get("content", {}).get("application/problem+json")
+    found: list[str] = problem["schema"]["allOf"][1]["properties"]["code"]["enum"] if problem else []
+    return found
+
+
+#: for `docs.generate`
+PARTS = {"api-begin": begin, "api-routes": routes, "api-problems": problems}
