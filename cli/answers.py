@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cli.board import coloured
 from cli.documents import Documents
+from cli.rendering import coloured
 
 Json = dict[str, Any]
 

@@ -11,27 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cli.api import Api
-from cli.exits import Refused, Unreachable
+from cli.rendering import Json, coloured
+from lucius_client import Client
 
 TERMINAL = {"SUCCEEDED", "FAILED_FINAL", "CANCELLED"}
 _POLL_S = 0.4
-#: How long the API may be away while jobs are watched: a host that was killed is back in a few seconds.
-_AWAY_S = 60.0
-_COLOURS = {"SUCCEEDED": "green", "FAILED_FINAL": "red", "FAILED_RETRY": "yellow", "CANCELLED": "magenta"}
-
-Json = dict[str, Any]
-
-
-def coloured(status: str) -> Text:
-    return Text(status, style=_COLOURS.get(status, "cyan"))
 
 
 @dataclass(frozen=True)
@@ -65,10 +55,14 @@ class Board:
     """Shows jobs by label; use it as a context manager."""
 
     def __init__(self, console: Console) -> None:
+        #: jobs shown so far; each was read from the ledger
+        self.shown = 0
         self._console = console
         self._lines: dict[str, Line] = {}
         self._live = (
-            Live(console=console, get_renderable=self._table, refresh_per_second=4) if console.is_terminal else None
+            Live(console=console, get_renderable=self._table, refresh_per_second=4)
+            if console.is_terminal and not console.is_dumb_terminal
+            else None
         )
 
     def __enter__(self) -> Board:
@@ -83,6 +77,7 @@ class Board:
             self._live.stop()
 
     def show(self, label: str, job: Json) -> None:
+        self.shown += 1
         before, line = self._lines.get(label), Line.of(job)
         self._lines[label] = line
         moved = before is None or (before.step, before.state, before.attempt) != (line.step, line.state, line.attempt)
@@ -100,7 +95,7 @@ class Board:
 
 
 def follow(
-    api: Api,
+    client: Client,
     board: Board,
     active: Mapping[str, str],
     waiting: Iterable[tuple[str, Callable[[], str]]] = (),
@@ -109,6 +104,7 @@ def follow(
     """Shows the jobs (label: job id) until all have ended; the ended jobs by label.
 
     `waiting` are jobs still to be submitted, each a label and what submits it; at most `at_once` are in flight.
+    `client` should be patient: a host that was killed is back in a few seconds.
     """
     running, queue, ended = dict(active), deque(waiting), {}
     while running or queue:
@@ -116,7 +112,7 @@ def follow(
             label, submit = queue.popleft()
             running[label] = submit()
         for label, job_id in list(running.items()):
-            job = _read_patiently(api, job_id)
+            job = client.job(job_id).plain()
             board.show(label, job)
             if job["status"] in TERMINAL:
                 ended[label] = job
@@ -124,16 +120,3 @@ def follow(
         if running:
             time.sleep(_POLL_S)
     return ended
-
-
-def _read_patiently(api: Api, job_id: str) -> Json:
-    """Reads again while the API is away or has a fault of its own."""
-    deadline = time.monotonic() + _AWAY_S
-    while True:
-        try:
-            return api.job(job_id)
-        except (Unreachable, Refused) as error:
-            ours = isinstance(error, Refused) and error.status < 500
-            if ours or time.monotonic() > deadline:
-                raise
-        time.sleep(_POLL_S)

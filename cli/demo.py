@@ -19,9 +19,9 @@ from cli.demo_documents import Document, chosen_documents
 from cli.exits import CliError, Exit
 
 if TYPE_CHECKING:  # imported where they are used: a Ctrl-C may come before they are
-    from cli.api import Api
     from cli.documents import Documents
     from cli.local_stack import LocalStack
+    from lucius_client import Client
 
 _PROTOCOL = "OCR_EMBEDDING_SIS"
 _TENANT = "demo"
@@ -46,10 +46,11 @@ def run(documents: list[Document]) -> int:
     """0 if every job SUCCEEDED, else 1."""
     from cli import rendering
     from cli.answers import show_answers
-    from cli.api import Api
     from cli.board import Board, follow
     from cli.documents import Documents
     from cli.local_stack import LocalStack
+    from cli.session import PATIENT
+    from lucius_client import Client
 
     screen = rendering.console()
     began = time.monotonic()
@@ -59,8 +60,8 @@ def run(documents: list[Document]) -> int:
 
     tell("starting Azurite, the bus, the host with function_app.py, and three platform services")
     with LocalStack(tell) as stack:
-        store, api = Documents.of_azurite(stack.blob), Api(stack.api)
-        protocol = api.protocol(_PROTOCOL)
+        store, api = Documents.of_azurite(stack.blob), Client(stack.api, retries=PATIENT)
+        protocol = api.protocol(_PROTOCOL).plain()
         waiting = [(document.label, partial(_submit, api, store, protocol, document)) for document in documents]
         tell(f"\n{len(documents)} documents through OCR, EMBEDDING and SIS, at most {_AT_ONCE} at once:\n")
         with Board(screen) as board:
@@ -69,20 +70,19 @@ def run(documents: list[Document]) -> int:
         for label, job in ended.items():
             show_answers(screen, label, job, store)
             tell("")
-        _show_operations(tell, stack, api.reads, len(ended))
+        _show_operations(tell, stack, board.shown, len(ended))
         tell("\nstopping")
     good = sum(job["status"] == "SUCCEEDED" for job in ended.values())
     tell(f"{good} of {len(documents)} jobs SUCCEEDED; {time.monotonic() - began:.0f} s in all, nothing left running")
-    return Exit.OK if good == len(documents) else Exit.JOB_FAILED
+    return Exit.OK if good == len(documents) else Exit.NOT_WELL
 
 
-def _submit(api: Api, store: Documents, protocol: dict[str, Any], document: Document) -> str:
+def _submit(api: Client, store: Documents, protocol: dict[str, Any], document: Document) -> str:
     from cli.envelope import envelope, payload_for
 
     payload = payload_for(protocol, None, document.prompt_set)
     uri = store.upload(document.path)
-    job, _ = api.submit(envelope(_TENANT, protocol, uri, store.results_uri, payload, None))
-    return str(job["jobId"])
+    return api.submit(envelope(_TENANT, protocol, uri, store.results_uri, payload, None)).job.jobId
 
 
 def _show_operations(tell: Callable[[str], None], stack: LocalStack, polls: int, jobs: int) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.storage.blob import BlobServiceClient, ContentSettings
 
-from cli.exits import Unreachable, UsageError
+from cli.exits import Away, UsageError
 
 SETTING = "LUCIUS_BLOB_CONNECTION"
 #: Azurite's development account, the same on every machine and public
@@ -32,7 +32,7 @@ _RESULTS = "results"
 
 
 class Documents:
-    """One blob account. Raises `Unreachable` where it does not answer."""
+    """One blob account. Raises `Away` where it does not answer."""
 
     def __init__(self, connection: str | None = None) -> None:
         connection = connection or os.environ.get(SETTING) or _DEVELOPMENT
@@ -54,19 +54,19 @@ class Documents:
         """Where a job's caller wants its output."""
         return f"{self.endpoint}/{_RESULTS}"
 
+    def uri_of(self, path: Path) -> str:
+        """The URI that the file has once it is uploaded."""
+        return str(self._client.get_blob_client(_UPLOADS, _name(path, _content(path))).url)
+
     def upload(self, path: Path) -> str:
         """The URI of the uploaded file; its name has the content's hash, so that a file goes up once."""
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror}") from error
-        name = f"{hashlib.sha256(content).hexdigest()[:16]}/{path.name}"
+        content = _content(path)
         kind = ContentSettings(content_type=mimetypes.guess_type(path.name)[0] or "application/octet-stream")
         try:
             for container in (_UPLOADS, _RESULTS):
                 with suppress(ResourceExistsError):
                     self._client.create_container(container)
-            blob = self._client.get_blob_client(_UPLOADS, name)
+            blob = self._client.get_blob_client(_UPLOADS, _name(path, content))
             blob.upload_blob(content, overwrite=True, content_settings=kind)
         except AzureError as error:
             raise self._unreachable(error) from error
@@ -83,6 +83,17 @@ class Documents:
         except (AzureError, ValueError):
             return None
 
-    def _unreachable(self, error: AzureError) -> Unreachable:
+    def _unreachable(self, error: AzureError) -> Away:
         reason = str(error.message).splitlines()[0] if error.message else type(error).__name__
-        return Unreachable(f"the blob store at {self.endpoint} failed ({reason}); {SETTING} names another")
+        return Away(f"the blob store at {self.endpoint} failed ({reason}); {SETTING} names another")
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _name(path: Path, content: bytes) -> str:
+    return f"{hashlib.sha256(content).hexdigest()[:16]}/{path.name}"

@@ -32,8 +32,16 @@ def payload_for(protocol: Json, given: str | None, questions: list[Any]) -> Json
     return payload
 
 
-def envelope(tenant: str, protocol: Json, input_uri: str, output_uri: str, payload: Json, key: str | None) -> Json:
-    """The body of `POST /v1/orchestrate`."""
+def envelope(
+    tenant: str,
+    protocol: Json,
+    input_uri: str,
+    output_uri: str,
+    payload: Json,
+    key: str | None,
+    labels: dict[str, str] | None = None,
+) -> Json:
+    """The body of `POST /v1/orchestrate`; without a `key` the body itself is the key, so that it is one job."""
     body: Json = {
         "schema_version": "1.0",
         "tenant_id": tenant,
@@ -42,8 +50,9 @@ def envelope(tenant: str, protocol: Json, input_uri: str, output_uri: str, paylo
         "output_ref": {"uri": output_uri},
         "payload": payload,
         "source": "lucius-cli",
+        "idempotency_key": key,
     }
-    return {**body, "idempotency_key": key} if key else body
+    return {**body, "labels": labels} if labels else body
 
 
 def _parse(given: str) -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -11,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cli.board import coloured
-
 Json = dict[str, Any]
 Cell = str | Text
 Columns = Sequence[tuple[str, Callable[[Json], Cell]]]
+
+_COLOURS = {"SUCCEEDED": "green", "FAILED_FINAL": "red", "FAILED_RETRY": "yellow", "CANCELLED": "magenta"}
 
 
 class Form(StrEnum):
@@ -24,10 +25,14 @@ class Form(StrEnum):
     IDS = "ids"
 
 
-def console() -> Console:
-    """Standard output; without a terminal a table is as wide as it needs, so that no id is cut."""
-    plain = Console()
-    return plain if plain.is_terminal else Console(width=500, no_color=True, highlight=False)
+def coloured(status: str) -> Text:
+    return Text(status, style=_COLOURS.get(status, "cyan"))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Without a terminal a table is as wide as it needs, so that no id is cut, and has no colours."""
+    plain = Console(stderr=stderr)
+    return plain if plain.is_terminal else Console(stderr=stderr, width=500, no_color=True, highlight=False)
 
 
 def show(form: Form, rows: list[Json], columns: Columns, id_of: Callable[[Json], str], document: Any) -> None:
@@ -59,9 +64,19 @@ def field(name: str) -> Callable[[Json], Cell]:
             return coloured(value)
         if value is None or value == "":
             return Text("-")
+        if isinstance(value, datetime):
+            return Text(value.isoformat())
         return Text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
     return cell
+
+
+def job_id(job: Json) -> str:
+    return str(job["jobId"])
+
+
+def _labels(job: Json) -> Text:
+    return Text(" ".join(f"{key}:{value}" for key, value in (job.get("labels") or {}).items()) or "-")
 
 
 JOBS: Columns = [
@@ -70,6 +85,7 @@ JOBS: Columns = [
     ("type", field("request_type")),
     ("status", field("status")),
     ("step", field("current_step_id")),
+    ("labels", _labels),
     ("created", field("created_at")),
 ]
 STEPS: Columns = [
@@ -97,4 +113,32 @@ PROTOCOLS: Columns = [
     ("version", field("version")),
     ("steps", lambda protocol: Text(" > ".join(step["step_id"] for step in protocol["steps"]))),
     ("what it does", field("description")),
+]
+DEAD_LETTERS: Columns = [
+    ("job", field("jobId")),
+    ("tenant", field("tenant_id")),
+    ("type", field("request_type")),
+    ("step", field("failed_step_id")),
+    ("error", field("error_code")),
+    ("last said", field("last_error_code")),
+    ("attempts", field("attempts_total")),
+    ("redriven by", field("redriven_by")),
+    ("ended", field("completed_at")),
+]
+REJECTED: Columns = [
+    ("message", field("id")),
+    ("received", field("received_at")),
+    ("reason", field("reason")),
+    ("detail", field("detail")),
+    ("lane", field("lane")),
+    ("redriven", field("redriven_outcome")),
+]
+SPENT: Columns = [
+    ("step", field("stepId")),
+    ("attempts", field("attempts")),
+    ("queue s", field("queue_s")),
+    ("ack s", field("ack_s")),
+    ("service s", field("service_s")),
+    ("backoff s", field("backoff_s")),
+    ("paused s", field("paused_s")),
 ]

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from docs import api_documents, client_models, client_shell
+from docs import api_documents, api_tables, client_models, client_shell, protocol_schema
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
 from shared.settings_table import SETTINGS
@@ -88,6 +88,7 @@ PARTS = {
     "job-rules": lambda: rules(JOB_TABLE),
     "step-rules": lambda: rules(STEP_TABLE),
     "settings": settings,
+    **api_tables.PARTS,
     "metrics": metrics,
     "reserved-metrics": reserved_metrics,
     "spans": spans,
@@ -112,6 +113,7 @@ def main() -> int:
     texts = {path: render(path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
     api = api_documents.files()
     texts |= {DOCS / name: text for name, text in api.items()}
+    texts |= {protocol_schema.FILE: protocol_schema.text()}
     texts |= {client_models.FILE: client_models.text(api["openapi.json"]), client_shell.FILE: client_shell.text()}
     for path, fresh in texts.items():
         if not path.exists() or path.read_text(encoding="utf-8") != fresh:

@@ -54,7 +54,7 @@ def test_what_cannot_be_meant_is_refused(protocol: dict, given: str | None, ques
     assert "\n" not in str(caught.value)
 
 
-def test_a_key_is_sent_only_where_one_is_given() -> None:
+def test_without_a_key_the_body_is_the_key() -> None:
     """Without --again the request itself is its identity."""
-    assert "idempotency_key" not in envelope("t", OCR, "http://i", "http://o", {}, None)
+    assert envelope("t", OCR, "http://i", "http://o", {}, None)["idempotency_key"] is None
     assert envelope("t", OCR, "http://i", "http://o", {}, "k")["idempotency_key"] == "k"

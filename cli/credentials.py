@@ -1,0 +1,75 @@
+"""Where `lucius login` keeps what it was given: one file a user, which only that user can read."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from cli.exits import UsageError
+
+#: seconds before its end from which on a token counts as over
+_MARGIN_S = 5.0
+
+
+def path() -> Path:
+    """`LUCIUS_CONFIG_DIR`, else the platform's folder for settings."""
+    folder = os.environ.get("LUCIUS_CONFIG_DIR")
+    return (Path(folder) if folder else Path(typer.get_app_dir("lucius"))) / "tokens.json"
+
+
+def stored(api: str) -> str | None:
+    """The token for this API; None where nobody logged in. Raises UsageError where it has run out."""
+    kept = _read().get(_key(api))
+    if kept is None:
+        return None
+    if kept["expires_at"] <= time.time() + _MARGIN_S:
+        raise UsageError(f"the token for {_key(api)} has run out; log in again: lucius login --as {kept['tenant']}")
+    return str(kept["access_token"])
+
+
+def store(api: str, *, tenant: str, scope: str, access_token: str, expires_in_s: float) -> None:
+    expires_at = time.time() + expires_in_s
+    kept = {"tenant": tenant, "scope": scope, "access_token": access_token, "expires_at": expires_at}
+    _write({**_read(), _key(api): kept})
+
+
+def forget(api: str) -> bool:
+    """Whether there was one."""
+    kept = _read()
+    if kept.pop(_key(api), None) is None:
+        return False
+    _write(kept)
+    return True
+
+
+def _key(api: str) -> str:
+    return api.rstrip("/")
+
+
+def _read() -> dict[str, Any]:
+    try:
+        kept: dict[str, Any] = json.loads(path().read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path()} cannot be read ({error}); remove it and log in again") from error
+    return kept
+
+
+def _write(kept: dict[str, Any]) -> None:
+    """Whole or not at all, and never readable to others, not for a moment."""
+    file = path()
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = file.with_name(f"{file.name}.{os.getpid()}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            json.dump(kept, out, indent=2)
+        fresh.replace(file)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from error

@@ -1,0 +1,33 @@
+"""`lucius health`: whether the API lives and has what it needs."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from cli import rendering
+from cli.rendering import Columns, field
+from cli.session import Session, with_session
+
+DEPENDENCIES: Columns = [
+    ("dependency", field("name")),
+    ("status", lambda row: Text(row["status"], style="green" if row["status"] == "ok" else "red")),
+    ("since", field("since")),
+    ("reason", field("reason")),
+]
+
+
+@with_session
+def health(session: Session) -> None:
+    """Live, ready, and each thing that LUCIUS needs. Exit code 3 where it is not ready, 4 where nobody answers."""
+    session.client.live()
+    told = session.client.ready().plain()
+    if not session.for_people:
+        session.show([told], [], lambda each: str(each["status"]), told)
+        return
+    screen = rendering.console()
+    build = told.get("build") or {}
+    screen.print(
+        f"{told['status']}  version {build.get('version')}  commit {build.get('commit') or '-'}", highlight=False
+    )
+    rows = [{"name": name, **state} for name, state in (told.get("dependencies") or {}).items()]
+    screen.print(rendering.table(rows, DEPENDENCIES))

@@ -1,0 +1,214 @@
+"""`lucius jobs`, `deadletters` and `job ...`: what became of what was submitted."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from cli import rendering
+from cli.exits import Exit, UsageError
+from cli.rendering import Json, job_id
+from cli.session import Session, with_session
+from cli.submit import follow_all
+
+JobId = Annotated[str, typer.Argument(metavar="ID", help="A job's id.")]
+Reason = Annotated[str | None, typer.Option(help="Kept on the job's history.")]
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant's.")]
+Limit = Annotated[int, typer.Option(min=1, help="At most so many, the newest.")]
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+job_app = typer.Typer(
+    help="One job: show, watch, events, explain, cancel, pause, resume, redrive, receipt, audit, diff.",
+    no_args_is_help=True,
+)
+
+
+@with_session
+def jobs(
+    session: Session,
+    tenant: Tenant = None,
+    status: Annotated[
+        str | None, typer.Option(help="One or more, with commas between: FAILED_FINAL,CANCELLED.")
+    ] = None,
+    type_: Annotated[str | None, typer.Option("--type", metavar="REQUEST_TYPE", help="Only of this protocol.")] = None,
+    label: Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only with this label.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From 2026-01-27T10:00:00Z on, or 90m, 2h, 3d ago.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Before it.")] = None,
+    limit: Limit = 50,
+) -> None:
+    """List jobs, newest first."""
+    found = session.client.jobs(
+        tenant_id=tenant,
+        status=status.upper() if status else None,
+        request_type=type_,
+        label=label,
+        since=_instant("--since", since),
+        until=_instant("--until", until),
+        limit=limit,
+    )
+    session.show([job.plain() for job in found], rendering.JOBS, job_id)
+
+
+@with_session
+def deadletters(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
+    """List jobs that failed for good: where, why, and what took their place."""
+    found = session.client.dead_letters(tenant_id=tenant, limit=limit)
+    session.show([job.plain() for job in found], rendering.DEAD_LETTERS, job_id)
+
+
+@with_session
+def show(
+    session: Session,
+    job: JobId,
+    as_of: Annotated[int | None, typer.Option("--as-of", min=1, metavar="SEQ", help="As this event left it.")] = None,
+) -> None:
+    """One job with its steps."""
+    _show(session, session.client.job(job, as_of=as_of).plain())
+
+
+@with_session
+def watch(session: Session, jobs: Annotated[list[str], typer.Argument(metavar="ID...")]) -> None:
+    """Show progress until the jobs have ended."""
+    ended = list(follow_all(session, {job: job for job in jobs}).values())
+    session.show(ended, rendering.JOBS, job_id)
+    if any(job["status"] != "SUCCEEDED" for job in ended):
+        raise typer.Exit(Exit.NOT_WELL)
+
+
+@with_session
+def events(session: Session, job: JobId) -> None:
+    """All that happened to a job, in order."""
+    found = [event.plain() for event in session.client.events(job)]
+    session.show(found, rendering.EVENTS, lambda event: str(event["eventId"]))
+
+
+@with_session
+def explain(session: Session, job: JobId) -> None:
+    """Why a job is where it is: what it waits for, until when, and what happens then."""
+    told = session.client.explain(job).plain()
+    if session.for_people:
+        print(told["text"])
+    else:
+        session.show([told], [], job_id, told)
+
+
+@with_session
+def cancel(session: Session, job: JobId, reason: Reason = None) -> None:
+    """End a job; what is in flight is waited for."""
+    _show(session, session.client.cancel(job, reason=reason).plain())
+
+
+@with_session
+def pause(session: Session, job: JobId, reason: Reason = None) -> None:
+    """Let nothing new start; what is in flight is waited for."""
+    _show(session, session.client.pause(job, reason=reason).plain())
+
+
+@with_session
+def resume(session: Session, job: JobId, reason: Reason = None) -> None:
+    """Let a paused job go on."""
+    _show(session, session.client.resume(job, reason=reason).plain())
+
+
+@with_session
+def redrive(session: Session, job: JobId, reason: Reason = None) -> None:
+    """Take a failed or cancelled job up again: a new job from the failed step on. Prints the new one."""
+    _show(session, session.client.redrive(job, reason=reason).plain())
+
+
+@with_session
+def receipt(session: Session, job: JobId) -> None:
+    """Where a job's time went."""
+    told = session.client.receipt(job).plain()
+    session.show([*told["steps"], {"stepId": "total", **told["total"]}], rendering.SPENT, lambda _: job, told)
+
+
+@with_session
+def audit(
+    session: Session,
+    job: JobId,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it there; else it is printed.")] = None,
+) -> None:
+    """A job's whole history as one document; `lucius audit verify FILE` proves it without the API."""
+    text = json.dumps(session.client.audit(job), indent=2, ensure_ascii=False)
+    if out is None:
+        print(text)
+        return
+    try:
+        out.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror}") from error
+
+
+@with_session
+def diff(
+    session: Session,
+    first: Annotated[str, typer.Argument(metavar="A", help="A job's id.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another's.")],
+) -> None:
+    """What happened in two jobs, side by side: - in A only, + in B only. Exit code 1 where they differ."""
+    streams = [[event.plain() for event in session.client.events(job)] for job in (first, second)]
+    a, b = ([_happening(event) for event in stream] for stream in streams)
+    lines = list(difflib.unified_diff(a, b, first, second, lineterm="", n=len(a) + len(b)))
+    if session.for_people:
+        screen = rendering.console()
+        for line in lines[3:] or [f" {each}" for each in a]:
+            screen.print(Text(line, style={"-": "red", "+": "green"}.get(line[:1], "")), soft_wrap=True)
+    else:
+        told = {"a": first, "b": second, "same": not lines, "lines": lines[3:]}
+        session.show([{"jobId": first}, {"jobId": second}], [], job_id, told)
+    if lines:
+        raise typer.Exit(Exit.NOT_WELL)
+
+
+for command in (show, watch, events, explain, cancel, pause, resume, redrive, receipt, audit, diff):
+    job_app.command()(command)
+
+
+def _happening(event: Json) -> str:
+    """An event without its time and its ids, which differ between any two jobs."""
+    step = f"{event['stepId']}#{event['attempt_no']}" if event.get("stepId") else "job"
+    moves = [
+        f"{event[before]} > {event[after]}"
+        for before, after in (("from_status", "to_status"), ("job_from", "job_to"))
+        if event.get(after) and event.get(before) != event.get(after)
+    ]
+    return f"{event['type']:<20} {step:<16} {', job '.join(moves)}".rstrip()
+
+
+def _instant(option: str, given: str | None) -> datetime | None:
+    if given is None:
+        return None
+    if ago := re.fullmatch(r"(\d{1,6})([smhd])", given):
+        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    try:
+        instant = datetime.fromisoformat(given)
+    except ValueError:
+        raise UsageError(
+            f"{option} {given}: must be an instant like 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago"
+        ) from None
+    return instant if instant.tzinfo else instant.astimezone()
+
+
+def _show(session: Session, job: Json) -> None:
+    if not session.for_people:
+        session.show([job], rendering.JOBS, job_id, job)
+        return
+    screen = rendering.console()
+    for name in ("jobId", "tenant_id", "request_type", "status", "created_at", "completed_at"):
+        screen.print(f"{name:<14}", rendering.field(name)(job))
+    for name in ("error_code", "error_message", "final_output", "redrive_of", "redriven_by"):
+        if job.get(name):
+            screen.print(f"{name:<14}", rendering.field(name)(job))
+    screen.print(Text())
+    screen.print(rendering.table(job["steps"], rendering.STEPS))

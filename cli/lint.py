@@ -1,0 +1,130 @@
+"""What is wrong with a protocol file, told without the app (FEATURES B6).
+
+The form is the JSON Schema that `python -m docs.generate` makes of the app's own model; the rules that no JSON Schema
+can express are written here again, and a test holds both against the app.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+
+from cli.exits import UsageError
+
+SCHEMA = Path(__file__).with_name("protocol.schema.json")
+TOPOLOGY = Path(__file__).resolve().parents[1] / "infra" / "bicep" / "topology.json"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`path` inside the file is "" for the whole of it."""
+
+    file: str
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.file, self.path, self.message) if part)
+
+
+@dataclass
+class Linter:
+    """`services`: the step type of each subscription of the bus; None: not known, so not checked."""
+
+    services: Mapping[str, str] | None
+    _validator: Draft202012Validator = field(
+        default_factory=lambda: Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    )
+    #: request types met so far, with their files
+    _taken: dict[str, str] = field(default_factory=dict)
+
+    def check(self, file: Path) -> list[Finding]:
+        """Everything that is wrong with a file; its payload schemas are looked for beside it."""
+        return [Finding(str(file), path, message) for path, message in self._wrong(file)]
+
+    def _wrong(self, file: Path) -> Iterator[tuple[str, str]]:
+        try:
+            definition = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            yield "", f"cannot be read: {error}"
+            return
+        malformed = sorted(
+            self._validator.iter_errors(definition), key=lambda error: list(map(str, error.absolute_path))
+        )
+        for error in malformed:
+            yield ".".join(map(str, error.absolute_path)), error.message
+        if malformed:
+            return
+        yield from _step_ids(definition["steps"])
+        yield from _groups(definition)
+        for number, step in enumerate(definition["steps"]):
+            yield from self._service(number, step)
+            yield from _payload_schema(file.parent, number, step)
+        other = self._taken.setdefault(definition["request_type"], str(file))
+        if other != str(file):
+            yield "request_type", f"{definition['request_type']} is that of {other} too"
+
+    def _service(self, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        if self.services is not None and self.services.get(step["service"]) != step["step_type"]:
+            yield (
+                f"steps.{number}.service",
+                f"no subscription {step['service']!r} takes step_type {step['step_type']!r} in the bus topology, "
+                "so its directives would be dropped",
+            )
+
+
+def services_of(topology: Path | None) -> dict[str, str] | None:
+    """Of a topology file; of this checkout's by default, and None where there is none."""
+    file = topology or TOPOLOGY
+    if topology is None and not file.is_file():
+        return None
+    try:
+        return {service["name"]: service["stepType"] for service in json.loads(file.read_text("utf-8"))["services"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{file} is no bus topology: {error}") from error
+
+
+def _step_ids(steps: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
+    for number, step in enumerate(steps):
+        name = step["step_id"].lower()
+        if name in seen:
+            yield f"steps.{number}.step_id", f"{step['step_id']} stands twice"
+        seen.add(name)
+
+
+def _groups(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    order = [step["step_id"] for step in definition["steps"]]
+    named: list[str] = []
+    for number, group in enumerate(definition.get("parallel", ())):
+        place = f"parallel.{number}"
+        unknown = [name for name in group if name not in order]
+        if unknown:
+            yield place, f"names no step of this protocol: {', '.join(unknown)}"
+            continue
+        if len({*named, *group}) != len(named) + len(group):
+            yield place, "names a step twice"
+        named += group
+        first = min(order.index(name) for name in group)
+        if set(order[first : first + len(group)]) != set(group):
+            yield place, f"the steps of a group must stand side by side: {', '.join(group)}"
+
+
+def _payload_schema(folder: Path, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if (name := step.get("payload_schema")) is None:
+        return
+    place = f"steps.{number}.payload_schema"
+    try:
+        Draft202012Validator.check_schema(json.loads((folder / name).read_text(encoding="utf-8")))
+    except OSError:
+        yield place, f"no file {name}"
+    except ValueError as error:
+        yield place, f"{name} is no JSON: {error}"
+    except SchemaError as error:
+        yield place, f"{name} is no JSON Schema: {error.message}"

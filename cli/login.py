@@ -1,0 +1,68 @@
+"""`lucius login`, `logout`: a token from the local issuer, kept for the commands that follow."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import httpx
+import typer
+
+from cli import credentials
+from cli.exits import Away, CliError, Exit, UsageError
+from cli.session import ApiOption
+from lucius_client import DEFAULT_URL
+
+DEFAULT_ISSUER = "http://127.0.0.1:7080"
+_TIMEOUT_S = 10.0
+
+
+def login(
+    tenant: Annotated[str, typer.Option("--as", metavar="TENANT", help="Whose token.")],
+    scope: Annotated[
+        list[str] | None, typer.Option(metavar="SCOPE", help="May be repeated: orch:read, orch:operate, orch:admin.")
+    ] = None,
+    issuer: Annotated[
+        str, typer.Option(envvar="LUCIUS_ISSUER", metavar="URL", help="The token issuer.")
+    ] = DEFAULT_ISSUER,
+    api: ApiOption = DEFAULT_URL,
+    json_: Annotated[bool, typer.Option("--json", help="The kept token's facts as JSON, without the token.")] = False,
+) -> None:
+    """Get a token and keep it for this API, in a file that only you can read; LUCIUS_TOKEN and --token win over it."""
+    scopes = " ".join(scope or ["orch:read", "orch:operate"])
+    granted = _token(issuer, {"grant_type": "client_credentials", "tenant": tenant, "scope": scopes})
+    credentials.store(
+        api,
+        tenant=tenant,
+        scope=scopes,
+        access_token=str(granted["access_token"]),
+        expires_in_s=float(granted.get("expires_in", 3600)),
+    )
+    if json_:
+        print(json.dumps({"api": api, "tenant": tenant, "scope": scopes, "file": str(credentials.path())}, indent=2))
+    else:
+        print(f"logged in to {api} as {tenant} ({scopes}) for {int(float(granted.get('expires_in', 3600)))} s")
+
+
+def logout(api: ApiOption = DEFAULT_URL) -> None:
+    """Forget the token of this API."""
+    print(f"logged out of {api}" if credentials.forget(api) else f"nobody was logged in to {api}")
+
+
+def _token(issuer: str, form: dict[str, str]) -> dict[str, Any]:
+    try:
+        response = httpx.post(f"{issuer.rstrip('/')}/token", data=form, timeout=_TIMEOUT_S, trust_env=False)
+    except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+        raise UsageError(f"--issuer {issuer}: {error}") from error
+    except httpx.TransportError as error:
+        reason = str(error) or type(error).__name__
+        raise Away(f"no token issuer answers at {issuer} ({reason}); start one by `make up AUTH=1`") from error
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if response.status_code >= 400 or not isinstance(body, dict) or "access_token" not in body:
+        told = body if isinstance(body, dict) else {}
+        why = told.get("error_description") or told.get("error") or f"it answered {response.status_code}"
+        raise CliError(f"{issuer} gave no token: {why}", Exit.REFUSED)
+    return body

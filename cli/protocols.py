@@ -1,0 +1,62 @@
+"""`lucius protocols` and `protocol ...`: what can be asked for, and what is wrong with a new one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import rendering
+from cli.exits import Exit, UsageError
+from cli.lint import Linter, services_of
+from cli.session import Session, with_session
+
+protocol_app = typer.Typer(help="One protocol: show; protocol files: lint.", no_args_is_help=True)
+
+
+@with_session
+def protocols(session: Session) -> None:
+    """List what can be asked for."""
+    found = [protocol.plain() for protocol in session.client.protocols()]
+    session.show(found, rendering.PROTOCOLS, lambda protocol: str(protocol["request_type"]))
+
+
+@with_session
+def show(session: Session, name: Annotated[str, typer.Argument(metavar="REQUEST_TYPE")]) -> None:
+    """One protocol with the JSON Schema of each step's payload; prints JSON."""
+    print(json.dumps(session.client.protocol(name).plain(), indent=2, ensure_ascii=False))
+
+
+@protocol_app.command()
+def lint(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Protocol files, or folders of them.")],
+    topology: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The bus topology; this checkout's infra/bicep/topology.json.")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="What was found, as JSON.")] = False,
+) -> None:
+    """Check protocol files without an API, as the app does when it loads them. Exit code 1 where something is wrong."""
+    linter = Linter(services_of(topology))
+    found = [finding for file in _files(files) for finding in linter.check(file)]
+    if json_:
+        print(json.dumps([asdict(finding) for finding in found], indent=2, ensure_ascii=False))
+    else:
+        for finding in found:
+            print(finding)
+        if not found:
+            print("no fault found" + ("" if linter.services is not None else "; services unchecked: no --topology"))
+    if found:
+        raise typer.Exit(Exit.NOT_WELL)
+
+
+protocol_app.command()(show)
+
+
+def _files(given: list[Path]) -> list[Path]:
+    files = [file for path in given for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+    if not files:
+        raise UsageError("no protocol file there")
+    return files

@@ -1,0 +1,55 @@
+"""`lucius rejected`: messages that no job could take."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import Annotated
+
+import typer
+
+from cli import rendering
+from cli.exits import UsageError
+from cli.session import Session, with_session
+
+rejected_app = typer.Typer(help="Messages that no job could take: list, show, redrive.", no_args_is_help=True)
+
+MessageId = Annotated[str, typer.Argument(metavar="ID", help="A rejected message's id.")]
+
+
+@with_session
+def list_(
+    session: Session,
+    day: Annotated[str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Only of this day (UTC).")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 50,
+) -> None:
+    """List them, newest first, each with the reason."""
+    found = [message.plain() for message in session.client.rejected(day=_day(day), limit=limit)]
+    session.show(found, rendering.REJECTED, lambda message: str(message["id"]))
+
+
+@with_session
+def show(session: Session, message: MessageId) -> None:
+    """One with its body, and what would happen if it came now; prints JSON."""
+    print(json.dumps(session.client.rejected_message(message).plain(), indent=2, ensure_ascii=False))
+
+
+@with_session
+def redrive(
+    session: Session, messages: Annotated[list[str], typer.Argument(metavar="ID...", help="Rejected messages.")]
+) -> None:
+    """Hand them to their jobs again; what came of it stands under `redriven`."""
+    found = [session.client.redrive_rejected(message).plain() for message in messages]
+    session.show(found, rendering.REJECTED, lambda message: str(message["id"]))
+
+
+rejected_app.command("list")(list_)
+rejected_app.command()(show)
+rejected_app.command()(redrive)
+
+
+def _day(given: str | None) -> date | None:
+    try:
+        return date.fromisoformat(given) if given else None
+    except ValueError:
+        raise UsageError(f"--date {given}: must be a day like 2026-01-27") from None

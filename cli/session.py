@@ -1,0 +1,86 @@
+"""What every command that asks the API is given: a client, and the form of its answer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from rich.console import Console
+
+from cli import credentials, rendering
+from cli.exits import failure
+from cli.rendering import Columns, Form, Json
+from lucius_client import DEFAULT_URL, Client, LuciusError, Retries
+
+#: a person waits in front of it: what a moment mends is mended, the rest is told
+RETRIES = Retries(attempts=3, first_s=0.25, longest_s=2.0)
+#: while jobs are watched, a host that was killed has some seconds to come back
+PATIENT = Retries(attempts=60, first_s=0.25, longest_s=2.0)
+
+ApiOption = Annotated[str, typer.Option("--api", envvar="LUCIUS_API", metavar="URL", help="The HTTP API.")]
+TokenOption = Annotated[
+    str | None,
+    typer.Option("--token", envvar="LUCIUS_TOKEN", metavar="TOKEN", help="Instead of the one of `lucius login`."),
+]
+FormOption = Annotated[Form, typer.Option("--output", "-o", help="For people, for programs, for pipes.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
+
+
+@dataclass
+class Session:
+    """One command's API and output."""
+
+    api: str
+    token: str | None
+    form: Form
+
+    @cached_property
+    def client(self) -> Client:
+        return self.connect(RETRIES)
+
+    def connect(self, retries: Retries) -> Client:
+        return Client(self.api, token=self.token or credentials.stored(self.api), retries=retries)
+
+    @property
+    def for_people(self) -> bool:
+        return self.form is Form.TABLE
+
+    @property
+    def progress(self) -> Console:
+        """Where progress goes: to stderr where the answer on stdout is for a program."""
+        return rendering.console() if self.for_people else rendering.console(stderr=True)
+
+    def show(self, rows: list[Json], columns: Columns, id_of: Callable[[Json], str], document: Any = None) -> None:
+        rendering.show(self.form, rows, columns, id_of, rows if document is None else document)
+
+
+def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives `command` its `session`, made from the options that all commands share."""
+    hints = get_type_hints(command, include_extras=True)
+    own = [each for each in inspect.signature(command).parameters.values() if each.name != "session"]
+    parameters = [each.replace(annotation=hints[each.name]) for each in own]
+    for name, annotation, default in (
+        ("api", ApiOption, DEFAULT_URL),
+        ("token", TokenOption, None),
+        ("output", FormOption, Form.TABLE),
+        ("json", JsonOption, False),
+    ):
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        )
+
+    def run(*given: Any, api: str, token: str | None, output: Form, json: bool, **options: Any) -> Any:
+        session = Session(api, token or None, Form.JSON if json else output)
+        try:
+            return command(*given, session=session, **options)
+        except LuciusError as error:
+            raise failure(error, api) from error
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run

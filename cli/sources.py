@@ -1,0 +1,84 @@
+"""What `lucius submit` is pointed at: files, folders, patterns, URIs, and lines of envelopes."""
+
+from __future__ import annotations
+
+import glob
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from cli.exits import UsageError
+from cli.rendering import Json
+
+#: what one request of the API takes
+MAX_LINES = 1000
+MAX_BYTES = 1024 * 1024
+
+
+def documents(names: list[str]) -> list[str]:
+    """URIs as they are, files, every file of a folder (hidden ones apart), and what a pattern fits; each once."""
+    found = [document for name in names for document in _each(name)]
+    return list(dict.fromkeys(found))
+
+
+def is_uri(name: str) -> bool:
+    return name.startswith(("http://", "https://"))
+
+
+def _each(name: str) -> list[str]:
+    path = Path(name).expanduser()
+    if is_uri(name) or path.is_file():
+        return [name if is_uri(name) else str(path)]
+    if path.is_dir():
+        inside = [file for file in sorted(path.rglob("*")) if file.is_file() and not _hidden(file.relative_to(path))]
+    else:
+        inside = [Path(match) for match in sorted(glob.glob(str(path), recursive=True)) if Path(match).is_file()]
+    if not inside:
+        raise UsageError(f"no such file: {name}" if not path.is_dir() else f"no file in {name}")
+    return [str(file) for file in inside]
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def envelopes(source: str, defaults: Json) -> list[Json]:
+    """One a line of the NDJSON file (`-`: standard input); `defaults` stand where a line says nothing."""
+    found = []
+    for number, line in enumerate(_lines(source), start=1):
+        if not line.strip():
+            continue
+        try:
+            given = json.loads(line)
+        except ValueError as error:
+            raise UsageError(f"{source}:{number}: {error}") from error
+        if not isinstance(given, dict):
+            raise UsageError(f"{source}:{number}: not a JSON object")
+        found.append({**defaults, **given})
+    if not found:
+        raise UsageError(f"{source} has no line")
+    return found
+
+
+def _lines(source: str) -> list[str]:
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {source}: {error}") from error
+    return text.split("\n")
+
+
+def batches(lines: Iterable[Json]) -> Iterator[list[Json]]:
+    """As few requests as the API's bounds allow."""
+    batch: list[Json] = []
+    size = 0
+    for line in lines:
+        bytes_ = len(json.dumps(line, ensure_ascii=False).encode("utf-8")) + 64  # room for a key and the line break
+        if batch and (len(batch) == MAX_LINES or size + bytes_ > MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(line)
+        size += bytes_
+    if batch:
+        yield batch

@@ -1,0 +1,206 @@
+"""`lucius submit`: documents or envelopes in, jobs out."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from cli import rendering, sources
+from cli.answers import show_answers
+from cli.board import Board, follow
+from cli.documents import Documents
+from cli.envelope import envelope, payload_for
+from cli.exits import CliError, Exit, UsageError, failure
+from cli.labels import unique_labels
+from cli.rendering import Json, field, job_id
+from cli.session import PATIENT, Session, with_session
+from lucius_client import Refused
+
+SUBMITTED: rendering.Columns = [
+    ("job", field("jobId")),
+    ("document", field("document")),
+    ("status", field("status")),
+]
+CHECKED: rendering.Columns = [
+    ("document", field("document")),
+    ("tenant", field("tenant")),
+    ("verdict", lambda told: Text(told["idempotency"]["verdict"])),
+    ("job", lambda told: Text(told["idempotency"].get("jobId") or "-")),
+    ("limits", lambda told: Text((told.get("quota") or {}).get("verdict", "-"))),
+    ("topic", lambda told: Text(told["route"]["topic"])),
+    ("steps", lambda told: Text(" > ".join(each["stepId"] for each in told["directives"]))),
+]
+
+
+@with_session
+def submit(
+    session: Session,
+    documents: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE|FOLDER|PATTERN|URI]...", help="What to upload; http(s) URIs are used as they are."
+        ),
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option("--protocol", "-p", metavar="REQUEST_TYPE", help="See `lucius protocols`.")
+    ] = None,
+    tenant: Annotated[str, typer.Option(envvar="LUCIUS_TENANT", help="Whose jobs these are.")] = "demo",
+    payload: Annotated[
+        str | None, typer.Option(metavar="JSON|@FILE", help="The steps' parameters, one key a step.")
+    ] = None,
+    ask: Annotated[list[str] | None, typer.Option(metavar="QUESTION", help="For SIS; may be repeated.")] = None,
+    label: Annotated[list[str] | None, typer.Option(metavar="KEY:VALUE", help="May be repeated.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="A new job even where the same request is known.")] = False,
+    ndjson: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Envelopes, one a line, instead of documents; - is standard input."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Tell what would happen; write and upload nothing.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show progress until the jobs end.")] = False,
+) -> None:
+    """Upload documents (to LUCIUS_BLOB_CONNECTION, else Azurite on this machine) and submit a job for each.
+
+    The same request is one job, however often it is submitted; --again makes another.
+    """
+    if bool(documents) == bool(ndjson):
+        raise UsageError("name documents to submit, or envelopes by --ndjson FILE")
+    if dry_run and watch:
+        raise UsageError("--dry-run makes no job that could be watched")
+    labels = dict(_label(each) for each in label or [])
+    if ndjson:
+        _submit_lines(session, ndjson, tenant, protocol, labels, dry_run=dry_run, watch=watch)
+        return
+    if protocol is None:
+        raise UsageError("--protocol says what to do with the documents; see `lucius protocols`")
+    names = sources.documents(documents or [])
+    store = Documents()
+    definition = session.client.protocol(protocol).plain()
+    parameters = payload_for(definition, payload, ask or [])
+
+    def body(name: str, uri: str) -> Json:
+        key = str(uuid.uuid4()) if again else None
+        return envelope(tenant, definition, uri, store.results_uri, parameters, key, labels)
+
+    if dry_run:
+        checked, refused = _each(
+            names, lambda name: _check(session, body(name, _planned_uri(store, name)), name), session.api
+        )
+        session.show(checked, CHECKED, lambda told: str(told["idempotency"].get("jobId") or ""))
+    else:
+        accepted, refused = _each(
+            names, lambda name: _submit(session, body(name, _uri(store, name)), name), session.api
+        )
+        _finish(session, accepted, store, watch=watch)
+    if refused:
+        raise typer.Exit(Exit.REFUSED)
+
+
+def _each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[Json], bool]:
+    """What came of each; a refusal of one is told and touches no other, unless it is the only one."""
+    done: list[Json] = []
+    refused = False
+    for name in names:
+        try:
+            done.append(act(name))
+        except Refused as error:
+            if len(names) == 1:
+                raise
+            refused = True
+            print(f"lucius: {name}: {failure(error, api)}", file=sys.stderr)
+    return done, refused
+
+
+def _submit(session: Session, body: Json, name: str) -> Json:
+    submitted = session.client.submit(body)
+    if submitted.replayed:
+        print(f"{name}: this request is known; --again makes a new job of it", file=sys.stderr)
+    return {**submitted.job.plain(), "document": name, "known": submitted.replayed}
+
+
+def _check(session: Session, body: Json, name: str) -> Json:
+    return {**session.client.dry_run(body).plain(), "document": name}
+
+
+def _uri(store: Documents, name: str) -> str:
+    return name if sources.is_uri(name) else store.upload(sources.Path(name))
+
+
+def _planned_uri(store: Documents, name: str) -> str:
+    return name if sources.is_uri(name) else store.uri_of(sources.Path(name))
+
+
+def _submit_lines(
+    session: Session,
+    source: str,
+    tenant: str,
+    protocol: str | None,
+    labels: dict[str, str],
+    *,
+    dry_run: bool,
+    watch: bool,
+) -> None:
+    """Each line has its own outcome; a line that names no key is known by its body."""
+    defaults: Json = {"schema_version": "1.0", "tenant_id": tenant, "idempotency_key": None, "source": "lucius-cli"}
+    defaults |= {"request_type": protocol} if protocol else {}
+    defaults |= {"labels": labels} if labels else {}
+    results: list[Json] = []
+    for batch in sources.batches(sources.envelopes(source, defaults)):
+        for told in session.client.submit_many(batch, dry_run=dry_run).plain()["results"]:
+            results.append({**told, "line": len(results) + 1})
+    for told in results:
+        if "problem" in told:
+            problem = told["problem"]
+            wrong = "".join(f"; {each['path']}: {each['message']}" for each in problem.get("errors", []))
+            print(
+                f"line {told['line']}: {told['status']} {problem['code']}: {problem['detail']}{wrong}", file=sys.stderr
+            )
+    good = [told for told in results if "problem" not in told]
+    if dry_run:
+        checked = [{**told["dryRun"], "document": f"line {told['line']}"} for told in good]
+        session.show(checked, CHECKED, lambda told: str(told["idempotency"].get("jobId") or ""), results)
+    elif watch:
+        _finish(session, [{**told, "document": f"line {told['line']}"} for told in good], Documents(), watch=True)
+    else:
+        rows = [
+            {**told, "document": f"line {told['line']}", "status": "known" if told["replayed"] else "new"}
+            for told in good
+        ]
+        session.show(rows, SUBMITTED, job_id, results)
+    if len(good) < len(results):
+        raise typer.Exit(Exit.REFUSED)
+
+
+def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: bool) -> None:
+    if not watch or not accepted:
+        session.show(accepted, SUBMITTED, job_id)
+        return
+    labels = unique_labels([job["document"] for job in accepted])
+    ended = follow_all(session, {label: job_id(job) for label, job in zip(labels, accepted, strict=True)})
+    jobs = list(ended.values())
+    if session.for_people:
+        for label, job in ended.items():
+            show_answers(rendering.console(), label, job, store)
+    else:
+        session.show(jobs, rendering.JOBS, job_id)
+    if any(job["status"] != "SUCCEEDED" for job in jobs):
+        raise typer.Exit(Exit.NOT_WELL)
+
+
+def follow_all(session: Session, active: dict[str, str]) -> dict[str, Any]:
+    """The jobs (label: id) once they have ended; their progress is shown meanwhile."""
+    with Board(session.progress) as board:
+        return follow(session.connect(PATIENT), board, active)
+
+
+def _label(given: str) -> tuple[str, str]:
+    key, colon, value = given.partition(":")
+    if not key or not colon:
+        raise CliError(f"--label {given}: must be KEY:VALUE")
+    return key, value
