@@ -170,8 +170,7 @@ class AppSide:
 
 
 def _thread_count() -> int | None:
-    """`PYTHON_THREADPOOL_THREAD_COUNT`; `None`, which is Python's own choice, without it and, as by the worker, where it
-    is nonsense."""
+    """`PYTHON_THREADPOOL_THREAD_COUNT`; without it, or where it is nonsense, `None`: Python's own choice."""
     setting = os.environ.get("PYTHON_THREADPOOL_THREAD_COUNT", "")
     if setting and not (setting.isdigit() and int(setting) > 0):
         _LOG.warning("PYTHON_THREADPOOL_THREAD_COUNT must be a whole number from 1 on, not %r: ignored", setting)

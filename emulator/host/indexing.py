@@ -1,6 +1,6 @@
 """Finds the functions of an app by importing its `function_app.py` and reading the metadata it declares.
 
-The rules are the Python worker's: one trigger a function, every binding a parameter and every parameter a
+The setting PYTHON_SCRIPT_FILE_NAME names another script. The rules are the Python worker's: one trigger a function, every binding a parameter and every parameter a
 binding, names unique. An app that cannot be read at all is a `HostError`; a function that cannot be served is
 left out, as the real host does, and its problem is given back.
 """
@@ -29,8 +29,6 @@ from .settings import Settings
 from .signature import read_signature
 
 _LOG = logging.getLogger("emulator.host")
-
-_SCRIPT = "function_app.py"
 
 #: Bindings this host serves, with the word Azure uses for them.
 TRIGGERS = frozenset(
@@ -66,11 +64,12 @@ class App:
 
 
 def index_app(app_dir: Path, settings: Settings) -> App:
-    module = _import_script(app_dir)
+    script = app_dir / (settings.get("PYTHON_SCRIPT_FILE_NAME") or "function_app.py")
+    module = _import_script(script)
     functions: dict[str, Function] = {}
     problems, refusals = [], []
     routes: list[Function] = []
-    for name, declared in sorted(_functions_of(module, app_dir), key=lambda one: one[0]):
+    for name, declared in sorted(_functions_of(module, script), key=lambda one: one[0]):
         try:
             if settings.disabled(name):
                 _LOG.info("%s is switched off by its setting", name)
@@ -89,16 +88,16 @@ def index_app(app_dir: Path, settings: Settings) -> App:
     return App(app_dir, tuple(functions.values()), tuple(problems), tuple(refusals))
 
 
-def _import_script(app_dir: Path) -> ModuleType:
-    path = app_dir / _SCRIPT
+def _import_script(path: Path) -> ModuleType:
+    app_dir = path.parent
     if not path.exists():
         raise HostError(f"{path} is missing: only apps of the Python v2 programming model are served")
     sys.path.insert(0, str(app_dir))
-    spec = importlib.util.spec_from_file_location("function_app", path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise HostError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    sys.modules["function_app"] = module
+    sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
@@ -122,13 +121,13 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def _functions_of(module: ModuleType, app_dir: Path) -> Iterator[tuple[str, Any]]:
+def _functions_of(module: ModuleType, script: Path) -> Iterator[tuple[str, Any]]:
     from azure.functions import FunctionRegister
 
     apps = {id(value): value for value in vars(module).values() if isinstance(value, FunctionRegister)}
     if len(apps) != 1:
         found = "no" if not apps else "more than one"
-        raise HostError(f"{app_dir / _SCRIPT}: {found} FunctionApp object at the top level of the module")
+        raise HostError(f"{script}: {found} FunctionApp object at the top level of the module")
     (app,) = apps.values()
     return _build_all(app)
 
