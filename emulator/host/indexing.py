@@ -1,8 +1,8 @@
 """Finds the functions of an app by importing its `function_app.py` and reading the metadata it declares.
 
-The setting PYTHON_SCRIPT_FILE_NAME names another script. The rules are the Python worker's: one trigger a function, every binding a parameter and every parameter a
-binding, names unique. An app that cannot be read at all is a `HostError`; a function that cannot be served is
-left out, as the real host does, and its problem is given back.
+The setting PYTHON_SCRIPT_FILE_NAME names another script. The rules are the Python worker's: one trigger a function,
+every binding a parameter and every parameter a binding, names unique. An app that cannot be read at all is a
+`HostError`; a function that cannot be served is left out, as the real host does, and its problem is given back.
 """
 
 from __future__ import annotations
