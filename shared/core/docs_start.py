@@ -36,11 +36,12 @@ def commands(server: str, issuer: str = ISSUER) -> list[tuple[str, str]]:
         (
             "Submit a job: 202, with its address as `Location`. The same request again is the same job.",
             f"curl -si {bearer} -H 'Content-Type: application/json' -d '{body}' {server}/v1/orchestrate "
-            "| tee answer.txt",
+            "| tee /tmp/answer.txt",
         ),
         (
             "Watch it.",
-            f"JOB=$(sed -n 's/^[Ll]ocation: *\\([^[:space:]]*\\).*/\\1/p' answer.txt)\ncurl -s {bearer} {server}$JOB",
+            f"JOB=$(sed -n 's/^[Ll]ocation: *\\([^[:space:]]*\\).*/\\1/p' /tmp/answer.txt)\n"
+            f"curl -s {bearer} {server}$JOB",
         ),
         ("Ask why it is where it is, and what comes next.", f"curl -s {bearer} {server}$JOB/explain"),
         ("Without a token you are refused: 401, with a problem that says what to do.", f"curl -si {server}/v1/jobs"),

@@ -66,7 +66,7 @@ def test_its_first_steps_work_as_they_are_typed(api: Live, tmp_path: Path) -> No
         "LUCIUS_CONFIG_DIR": str(tmp_path),
     }
     script = "\n".join(f"cd {ROOT}\n{command}\necho; echo -----" for command in typed).replace(
-        "answer.txt", f"{tmp_path}/a"
+        "/tmp/answer.txt", f"{tmp_path}/answer"
     )
     with ScriptedService(api.stack.bus_connection) as service:
         worker = threading.Thread(target=serve, args=(service, stop := threading.Event()))
