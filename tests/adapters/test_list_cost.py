@@ -1,0 +1,128 @@
+"""What a page of a list costs, counted where the requests leave the SDK (the time it takes depends on the machine)."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from azure.core.pipeline.transport import AioHttpTransport
+from azure.data.tables import TableServiceClient as SyncTableServiceClient
+from azure.data.tables.aio import TableServiceClient
+
+from shared.adapters.tables_account import TablesAccount
+from shared.adapters.tables_index import TablesIndex
+from shared.adapters.tables_list import list_columns
+from shared.core.keys import encode_key, list_row
+from shared.core.states import JobStatus
+from shared.operations.context import Context
+from shared.operations.list_jobs import MAX_LOOKED_AT, Wanted, list_jobs
+from tests.jobs import START, planned
+from tests.operations.conftest import World, world
+
+__all__ = ["world"]  # a fixture of the operations' tests
+
+TENANT = "tenant_a"
+_BATCH = 100
+
+
+class Counted(AioHttpTransport):
+    """Sends as always; of every query it knows how many entities the answer brought."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entities: list[int] = []
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        response = await super().send(request, **options)
+        if request.method == "GET":
+            self.entities.append(len(json.loads(response.body())["value"]))
+        return response
+
+
+@dataclass
+class Listing:
+    context: Context
+    counted: Counted
+
+    async def page(self, after: str | None = None, limit: int = 50, **wanted: Any) -> tuple[list[str], str | None]:
+        """The ids of a page and the position after it; `counted` has the page's requests alone."""
+        self.counted.entities.clear()
+        whose = Wanted(tenant_id=TENANT, **wanted)
+        lines, position = await list_jobs(self.context, whose, after=after, limit=limit)
+        return [line["jobId"] for line in lines], position
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(3_000, id="3000"), pytest.param(100_000, id="100000", marks=pytest.mark.long)],
+)
+def own(request: pytest.FixtureRequest, azurite: str) -> str:
+    """A tenant with so many ended jobs, a second apart; every 1,500th failed. The suffix of its tables."""
+    name = uuid.uuid4().hex[:12]
+    template = planned("job").job
+    with SyncTableServiceClient.from_connection_string(azurite) as service:
+        table = service.create_table(f"index{name}")
+
+        def row(number: int) -> dict[str, Any]:
+            status = JobStatus.FAILED_FINAL if number % 1_500 == 0 else JobStatus.SUCCEEDED
+            created_at = START + timedelta(seconds=number)
+            job = replace(template, job_id=f"job_{number}", status=status, created_at=created_at)
+            key = list_row(created_at, job.job_id)
+            return {"PartitionKey": encode_key(TENANT), "RowKey": key, **list_columns(job)}
+
+        def insert(first: int) -> None:
+            table.submit_transaction([("create", row(number)) for number in range(first, first + _BATCH)])
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(insert, range(0, request.param, _BATCH)))
+    return name
+
+
+@pytest.fixture
+async def listing(own: str, azurite: str, world: World) -> AsyncIterator[Listing]:
+    counted = Counted()
+    account = TablesAccount(TableServiceClient.from_connection_string(azurite, transport=counted))
+    index = TablesIndex(account, f"index{own}", f"tenants{own}")
+    await index.list_jobs(TENANT, after=None, limit=1)  # the table is made sure of once a process
+    yield Listing(replace(world.context, index=index), counted)
+    await account.close()
+
+
+async def test_an_unfiltered_page_is_one_query(listing: Listing) -> None:
+    """The first page of 50, one in the middle and the last: each a query, of the page's rows and one more."""
+    first, after = await listing.page()
+    assert (len(first), listing.counted.entities) == (50, [51])
+    second, _ = await listing.page(after=after)
+    assert (len(second), listing.counted.entities) == (50, [51])
+    assert not set(first) & set(second)
+    _, after = await listing.page(until=START + timedelta(seconds=100))
+    assert listing.counted.entities == [51]
+    last, after = await listing.page(after=after, until=START + timedelta(seconds=100))
+    assert (last[-1], after, listing.counted.entities) == ("job_0", None, [50])
+
+
+async def test_a_filtered_page_looks_at_a_thousand_rows(listing: Listing) -> None:
+    """A call brings 1,000 rows in three queries (one row more each), gives what fits of them, and goes on after."""
+    after: str | None = None
+    found: list[list[str]] = []
+    while len(found) < 3:
+        page, after = await listing.page(after=after, statuses=frozenset({JobStatus.FAILED_FINAL}))
+        assert sum(listing.counted.entities) - len(listing.counted.entities) <= MAX_LOOKED_AT
+        assert 1 <= len(listing.counted.entities) <= 3
+        found.append(page)
+    assert [len(page) for page in found].count(0) == 1  # of any 3,000 rows in a row, two failed
+    assert sum(map(len, found)) == 2
+
+
+async def test_a_window_of_time_is_found_at_once(listing: Listing) -> None:
+    """`since` and `until` are a range of keys: no row outside it is looked at."""
+    window = {"since": START + timedelta(seconds=10), "until": START + timedelta(seconds=20)}
+    found, after = await listing.page(request_type="OCR_EMBEDDING_SIS", **window)
+    assert (found, after) == ([f"job_{number}" for number in range(19, 9, -1)], None)
+    assert listing.counted.entities == [10]
