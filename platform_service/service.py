@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable
 
+from azure.identity.aio import DefaultAzureCredential
 from azure.servicebus.aio import ServiceBusClient
 
 from platform_service.attempts import Attempts
@@ -33,13 +34,13 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
     stopping = asyncio.Event()
     _stop_on_signals(stopping)
     try:
-        workspace = Workspace(settings.blob_connection, max_input_bytes=settings.max_input_mib * 2**20)
+        workspace = Workspace(
+            settings.blob_connection, endpoint=settings.blob_endpoint, max_input_bytes=settings.max_input_mib * 2**20
+        )
     except ValueError:
         raise SettingsError("LUCIUS_BLOB_CONNECTION is not a storage connection string") from None
     try:
-        client = ServiceBusClient.from_connection_string(
-            settings.servicebus_connection, socket_timeout=SOCKET_TIMEOUT_S, retry_total=1
-        )
+        client, credential = _connect(settings)
     except ValueError:
         raise SettingsError("LUCIUS_SERVICEBUS_CONNECTION is not a Service Bus connection string") from None
     await asyncio.to_thread(step.prepare)
@@ -87,11 +88,23 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
         await asyncio.gather(*loops, return_exceptions=True)
         await publisher.close()
         await client.close()
+        if credential is not None:
+            await credential.close()
         workspace.close()
     if not finished:
         log.warning("work was cut off after %.0f s; its directive will be delivered again", settings.grace_s)
         os._exit(0)  # a thread at work cannot be stopped otherwise
     return 0
+
+
+def _connect(settings: Settings) -> tuple[ServiceBusClient, DefaultAzureCredential | None]:
+    """The bus, and the identity that goes there where no connection string does. Raises ValueError."""
+    if settings.servicebus_connection:
+        connection = settings.servicebus_connection
+        return ServiceBusClient.from_connection_string(connection, socket_timeout=SOCKET_TIMEOUT_S, retry_total=1), None
+    credential = DefaultAzureCredential()
+    namespace = settings.servicebus_namespace
+    return ServiceBusClient(namespace, credential, socket_timeout=SOCKET_TIMEOUT_S, retry_total=1), credential
 
 
 async def _announce(lanes: list[Lane], on_ready: Callable[[], None]) -> None:

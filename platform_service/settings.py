@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+_BUS = "LUCIUS_SERVICEBUS_CONNECTION"
+
 
 class SettingsError(Exception):
     """A setting is missing or wrong; the message names it and says what to write."""
@@ -25,10 +27,14 @@ class ModelEndpoint:
 class Settings:
     """One service process."""
 
-    #: connection string of the bus (never logged)
-    servicebus_connection: str = field(repr=False)
-    #: connection string of the blob account that holds documents and workspaces (never logged)
-    blob_connection: str = field(repr=False)
+    #: connection string of the bus (never logged); empty: managed identity
+    servicebus_connection: str = field(default="", repr=False)
+    #: host name of the bus, where there is no connection string
+    servicebus_namespace: str = ""
+    #: connection string of the blob account that holds documents and workspaces (never logged); empty: managed identity
+    blob_connection: str = field(default="", repr=False)
+    #: its blob endpoint, where there is no connection string
+    blob_endpoint: str = ""
     #: how many lanes there are
     lanes: int = 16
     #: the lanes this process listens on
@@ -56,9 +62,13 @@ class Settings:
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Raises SettingsError for what is missing or wrong."""
     lanes = _whole(environ, "LUCIUS_SERVICEBUS_LANES", 16, 1, 1024)
+    bus, namespace = _either(environ, _BUS, f"{_BUS}__fullyQualifiedNamespace")
+    blobs, blob_endpoint = _either(environ, "LUCIUS_BLOB_CONNECTION", "LUCIUS_BLOB_ENDPOINT")
     return Settings(
-        servicebus_connection=_required(environ, "LUCIUS_SERVICEBUS_CONNECTION"),
-        blob_connection=_required(environ, "LUCIUS_BLOB_CONNECTION"),
+        servicebus_connection=bus,
+        servicebus_namespace=namespace,
+        blob_connection=blobs,
+        blob_endpoint=blob_endpoint,
         lanes=lanes,
         listen=_lanes(environ, lanes),
         reply_prefix=environ.get("LUCIUS_SERVICEBUS_REPLY_PREFIX") or Settings.reply_prefix,
@@ -73,11 +83,12 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     )
 
 
-def _required(environ: Mapping[str, str], name: str) -> str:
-    value = environ.get(name, "").strip()
-    if not value:
-        raise SettingsError(f"{name} is not set: it is the connection string the service needs")
-    return value
+def _either(environ: Mapping[str, str], connection: str, address: str) -> tuple[str, str]:
+    """A connection string, or the address that managed identity goes to; the first wins."""
+    value, plain = environ.get(connection, "").strip(), environ.get(address, "").strip()
+    if not value and not plain:
+        raise SettingsError(f"{connection} is not set: the connection string the service needs, or {address} instead")
+    return (value, "") if value else ("", plain)
 
 
 def _whole(environ: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from azure.core.exceptions import (
@@ -14,6 +15,7 @@ from azure.core.exceptions import (
     ResourceExistsError,
     ResourceNotFoundError,
 )
+from azure.identity import DefaultAzureCredential
 from azure.storage.blob import BlobClient, BlobServiceClient, ContentSettings, LinearRetry
 
 from platform_service.error_model import (
@@ -46,16 +48,19 @@ class Document:
 
 
 class Workspace:
-    """The one blob account that a service may use, under the credential of its own connection."""
+    """The one blob account that a service may use, under the credential of its own connection or its own identity."""
 
-    def __init__(self, connection: str, *, max_input_bytes: int) -> None:
-        """Raises ValueError for what is no connection string."""
-        self._service = BlobServiceClient.from_connection_string(
-            connection,
-            retry_policy=LinearRetry(backoff=2, retry_total=2, random_jitter_range=0),
-            connection_timeout=STORAGE_CONNECT_TIMEOUT_S,
-            read_timeout=STORAGE_READ_TIMEOUT_S,
-        )
+    def __init__(self, connection: str, *, endpoint: str = "", max_input_bytes: int) -> None:
+        """`endpoint` counts where there is no connection string. Raises ValueError for what is none."""
+        options: dict[str, Any] = {
+            "retry_policy": LinearRetry(backoff=2, retry_total=2, random_jitter_range=0),
+            "connection_timeout": STORAGE_CONNECT_TIMEOUT_S,
+            "read_timeout": STORAGE_READ_TIMEOUT_S,
+        }
+        if connection:
+            self._service = BlobServiceClient.from_connection_string(connection, **options)
+        else:
+            self._service = BlobServiceClient(endpoint, credential=DefaultAzureCredential(), **options)
         self._root = urlsplit(self._service.url)
         self._max_input_bytes = max_input_bytes
 
@@ -102,7 +107,8 @@ class Workspace:
     def check(self) -> None:
         """Raises FailedRetry or FailedFinal where the account does not answer."""
         with _storage_faults():
-            self._service.get_service_properties(timeout=STORAGE_CONNECT_TIMEOUT_S)
+            # what the right to read blobs covers; the account's properties would need one on the account itself
+            next(self._service.list_containers(results_per_page=1, timeout=STORAGE_CONNECT_TIMEOUT_S).by_page(), None)
 
     def close(self) -> None:
         self._service.close()

@@ -46,6 +46,24 @@ def test_lanes_to_listen_to_may_be_chosen() -> None:
     assert read_settings({**GOOD, "LUCIUS_SERVICE_LANES": "8-10,0,3"}).listen == (0, 3, 8, 9, 10)
 
 
+def test_an_identity_needs_addresses_only() -> None:
+    """Without connection strings the bus's host name and the blob endpoint are enough; a connection string wins."""
+    addresses = {
+        "LUCIUS_SERVICEBUS_CONNECTION__fullyQualifiedNamespace": "bus.example.net",
+        "LUCIUS_BLOB_ENDPOINT": "https://blobs.example.net/",
+    }
+    keyless = read_settings(addresses)
+    assert ("", "bus.example.net") == (keyless.servicebus_connection, keyless.servicebus_namespace)
+    assert ("", "https://blobs.example.net/") == (keyless.blob_connection, keyless.blob_endpoint)
+    both = read_settings({**addresses, **GOOD})
+    assert ("bus", "", "blob", "") == (
+        both.servicebus_connection,
+        both.servicebus_namespace,
+        both.blob_connection,
+        both.blob_endpoint,
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

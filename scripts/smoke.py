@@ -1,0 +1,164 @@
+"""Submits one document to a LUCIUS that runs, and waits for SUCCEEDED: the last step of every deployment.
+
+On a laptop, beside `make up`:   .venv/bin/python scripts/smoke.py
+Against Azure, signed in by az:  .venv/bin/python scripts/smoke.py --api https://... --blobs https://... --audience ID
+
+Exit codes: 0 the job SUCCEEDED, 1 it did not or took too long, 2 wrong usage, 3 the API or the blob store does
+not answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from azure.core.exceptions import AzureError, ResourceExistsError
+from azure.identity import DefaultAzureCredential
+from azure.storage.blob import BlobServiceClient
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Azurite's public development account
+_AZURITE = (
+    "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;"
+    "AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;"
+)
+_TERMINAL = ("SUCCEEDED", "FAILED_FINAL", "CANCELLED")
+#: between two looks at the job
+_POLL_S = 2.0
+_REQUEST_TIMEOUT_S = 30
+
+
+class Away(Exception):
+    """Something that the smoke test needs does not answer; the message says what."""
+
+
+class Failed(Exception):
+    """The job did not succeed; the message says how far it came."""
+
+
+class Api:
+    """The HTTP API, with a token where there is an audience."""
+
+    def __init__(self, url: str, audience: str) -> None:
+        self._url = url.rstrip("/")
+        self._scope = f"{audience}/.default" if audience else ""
+        self._credential = DefaultAzureCredential() if audience else None
+
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Raises Away where there is no answer, Failed where it is no success."""
+        request = urllib.request.Request(f"{self._url}{path}", method=method)
+        if body is not None:
+            request.data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+        try:
+            if self._credential is not None:
+                request.add_header("Authorization", f"Bearer {self._credential.get_token(self._scope).token}")
+            with urllib.request.urlopen(request, timeout=_REQUEST_TIMEOUT_S) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as refusal:
+            text = refusal.read(2000).decode(errors="replace")
+            raise Failed(f"{method} {path} was answered {refusal.code}: {text}") from None
+        except (OSError, ValueError, AzureError) as error:
+            raise Away(f"{self._url}: {type(error).__name__}: {error}") from None
+
+
+def upload(blobs: str, connection: str, document: Path) -> tuple[str, str]:
+    """The document's URI, under a name of its own, and the URI that results should go to."""
+    try:
+        client = (
+            BlobServiceClient(blobs, credential=DefaultAzureCredential(), retry_total=2)
+            if blobs.startswith("https://")
+            else BlobServiceClient.from_connection_string(connection, retry_total=2)
+        )
+        container = client.get_container_client("documents")
+        with suppress(ResourceExistsError):
+            container.create_container()
+        blob = container.get_blob_client(f"smoke/{uuid.uuid4().hex}{document.suffix}")
+        blob.upload_blob(document.read_bytes())
+    except AzureError as error:
+        raise Away(f"the blob store: {type(error).__name__}: {str(error).splitlines()[0]}") from None
+    return str(blob.url), f"{client.url.rstrip('/')}/results"
+
+
+def wait_ready(api: Api, deadline: float) -> None:
+    """An app that has just been deployed answers after a while."""
+    while True:
+        try:
+            api.call("GET", "/v1/health/ready")
+            return
+        except (Away, Failed):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
+
+
+def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
+    """The job, once it has SUCCEEDED."""
+    deadline = time.monotonic() + args.timeout
+    wait_ready(api, deadline)
+    input_uri, results_uri = upload(args.blobs, args.connection, args.document)
+    created = api.call(
+        "POST",
+        "/v1/orchestrate",
+        {
+            "schema_version": "1.0",
+            "tenant_id": args.tenant,
+            "request_type": args.protocol,
+            "input_ref": {"uri": input_uri},
+            "output_ref": {"uri": results_uri},
+            "payload": {"sis": {"prompt_set": [args.ask]}} if "SIS" in args.protocol else {},
+        },
+    )
+    job_id = created["jobId"]
+    print(f"{job_id} {args.protocol} {args.document.name}", flush=True)
+    told: list[str] = []
+    while True:
+        job = api.call("GET", f"/v1/jobs/{job_id}")
+        now = [f"{step['stepId']} {step['status']}" for step in job["steps"]]
+        if now != told:
+            print(f"{job['status']}: {', '.join(now)}", flush=True)
+            told = now
+        if job["status"] == "SUCCEEDED":
+            return job
+        if job["status"] in _TERMINAL or time.monotonic() > deadline:
+            trail = api.call("GET", f"/v1/jobs/{job_id}/events?limit=50")["events"]
+            lines = [f"{e['at']} {e['stepId'] or ''} {e['type']} {e['reason'] or ''}".rstrip() for e in trail]
+            raise Failed("\n".join([*lines, f"{job_id} is {job['status']}: {job.get('error_code') or 'time is over'}"]))
+        time.sleep(_POLL_S)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--api", default="http://127.0.0.1:7071", help="address of the API")
+    parser.add_argument("--blobs", default="http://127.0.0.1:10000/devstoreaccount1", help="blob endpoint of documents")
+    parser.add_argument("--audience", default="", help="audience of tokens; without it none is sent")
+    parser.add_argument("--document", type=Path, default=ROOT / "samples" / "invoice.png")
+    parser.add_argument("--protocol", default="OCR_EMBEDDING_SIS", help="request type")
+    parser.add_argument("--ask", default="What is the total amount due?", help="the question, where SIS is a step")
+    parser.add_argument("--tenant", default="smoke")
+    parser.add_argument("--timeout", type=float, default=900, help="seconds for all of it")
+    args = parser.parse_args(argv)
+    if not args.document.is_file():
+        parser.error(f"there is no file {args.document}")
+    args.connection = os.environ.get("LUCIUS_BLOB_CONNECTION") or f"{_AZURITE}BlobEndpoint={args.blobs};"
+    try:
+        job = run(Api(args.api, args.audience), args)
+    except (Failed, Away) as fault:
+        print(fault, file=sys.stderr)
+        return 1 if isinstance(fault, Failed) else 3
+    print(f"SUCCEEDED {job['final_output']['uri']}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
