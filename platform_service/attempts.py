@@ -17,6 +17,7 @@ from platform_service import replies, tracing
 from platform_service.directive_model import DIRECTIVE_TOPIC_PREFIX, Directive
 from platform_service.error_model import SERVICE_FAULT, FailedRetry, StepFailed
 from platform_service.idempotency_store import IdempotencyStore
+from platform_service.log_lines import about
 from platform_service.replies import ReplyPublisher
 from platform_service.step import Step, Task
 from platform_service.workspace_io import Workspace
@@ -144,6 +145,7 @@ class Attempts:
                 result["status"],
                 f" {result['error']['code']}" if "error" in result else "",
                 time.monotonic() - began,
+                extra=about(directive),
             )
             self._end(attempt)
 
@@ -155,7 +157,11 @@ class Attempts:
         try:
             stored = self._store.find(directive)
             if stored is not None:
-                log.info("%s step %s attempt %d ended before", directive.jobId, directive.stepId, directive.attempt_no)
+                log.info(
+                    "%s step %s attempt %d ended before",
+                    *(directive.jobId, directive.stepId, directive.attempt_no),
+                    extra=about(directive),
+                )
                 return stored
             payload = self._step.validate(directive.payload)
             with tracing.executing(directive, attempt.span):
@@ -164,7 +170,11 @@ class Attempts:
         except StepFailed as fault:
             result = replies.failed(directive, fault)
         except Exception as error:
-            log.exception("%s step %s attempt %d", directive.jobId, directive.stepId, directive.attempt_no)
+            log.exception(
+                "%s step %s attempt %d",
+                *(directive.jobId, directive.stepId, directive.attempt_no),
+                extra=about(directive),
+            )
             what = f"the {self._step.step_type} service failed ({type(error).__name__})"
             result = replies.failed(directive, FailedRetry(SERVICE_FAULT, what))
         result["metrics"] = result.get("metrics", {}) | {"duration_s": round(time.monotonic() - began, 3)}
@@ -172,7 +182,11 @@ class Attempts:
             return self._store.keep(directive, result)
         except (StepFailed, ValueError) as error:
             # without the record a redelivery after a crash would do the work again, which is allowed; the RESULT counts
-            log.warning("%s step %s: RESULT not recorded: %s", directive.jobId, directive.stepId, error)
+            log.warning(
+                "%s step %s: RESULT not recorded: %s",
+                *(directive.jobId, directive.stepId, error),
+                extra=about(directive),
+            )
             return result
 
     async def _heartbeats(self, attempt: Attempt) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 from collections.abc import Callable
 
-from platform_service import tracing
+from platform_service import log_lines, tracing
 from platform_service.settings import Settings, SettingsError, read_settings
 from platform_service.step import Step
 
@@ -20,11 +19,9 @@ def run(name: str, build: Callable[[Settings], Step]) -> int:
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=f"%(asctime)s {name} %(levelname)s %(message)s")
-    # the SDKs tell every frame and every retry
-    logging.getLogger("azure").setLevel(logging.CRITICAL)
     try:
         settings = read_settings(os.environ)
+        log_lines.configure(name, settings.logs)
         tracing.configure(os.environ, name)
         from platform_service.service import serve
 

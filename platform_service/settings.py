@@ -53,6 +53,8 @@ class Settings:
     max_input_mib: int = 64
     #: HTTP port of /health/live and /health/ready; 0: none
     health_port: int = 0
+    #: `text` or `json`
+    logs: str = "text"
     #: threads of one OCR inference
     ocr_threads: int = 1
     #: None: SIS answers extractively
@@ -78,6 +80,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         grace_s=_seconds(environ, "LUCIUS_SERVICE_GRACE_SECONDS", Settings.grace_s),
         max_input_mib=_whole(environ, "LUCIUS_SERVICE_MAX_INPUT_MIB", Settings.max_input_mib, 1, 4096),
         health_port=_whole(environ, "LUCIUS_SERVICE_HEALTH_PORT", 0, 0, 65535),
+        logs=_choice(environ, "LUCIUS_SERVICE_LOGS", ("text", "json")),
         ocr_threads=_whole(environ, "LUCIUS_OCR_THREADS", Settings.ocr_threads, 1, 64),
         model=_model(environ),
     )
@@ -101,6 +104,14 @@ def _whole(environ: Mapping[str, str], name: str, default: int, least: int, most
         value = least - 1
     if not least <= value <= most:
         raise SettingsError(f"{name}={text!r} must be a whole number from {least} to {most}")
+    return value
+
+
+def _choice(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    """The first one where nothing is set."""
+    value = environ.get(name, "").strip() or allowed[0]
+    if value not in allowed:
+        raise SettingsError(f"{name}={value!r} must be one of {', '.join(allowed)}")
     return value
 
 

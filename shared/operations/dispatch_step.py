@@ -70,9 +70,7 @@ async def _publish(context: Context, stored: Stored, step: Step, instance_id: st
             await context.publisher.publish(traced, time_to_live_s=time_to_live_s)
     except PublishUnavailable as fault:
         telemetry.faulted(fault)
-        telemetry.warn(
-            "PUBLISH_FAILED", jobId=directive.jobId, stepId=step.step_id, attempt_no=step.attempt_no, reason=str(fault)
-        )
+        telemetry.warn("PUBLISH_FAILED", **telemetry.line_ids(stored.record.job, step), reason=str(fault))
         failed = await _publish_failed(context, stored, step, str(fault), instance_id)
         record = failed.stored.record
         return verdict_for(record, step.step_id, instance_id, context.clock.now())

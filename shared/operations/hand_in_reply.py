@@ -134,7 +134,7 @@ async def _tell(orchestrations: Orchestrations, record: Record, reply: Reply, ev
     except InstanceEnded:
         return  # Race heard: it had seen the ledger's word before us
     except InstanceNotFound:
-        telemetry.warn("ORCHESTRATION_NOT_FOUND", jobId=record.job.job_id, stepId=step.step_id)
+        telemetry.warn("ORCHESTRATION_NOT_FOUND", **telemetry.line_ids(record.job, step))
 
 
 def _next(record: Record, step: StepStatus) -> str:

@@ -24,4 +24,4 @@ async def wake_parked(orchestrations: Orchestrations, record: Record) -> None:
             for park_no in range(1, job.park_no + 1):
                 await orchestrations.raise_event(instance_id, event_names.resume(park_no), {"status": job.status})
         except (InstanceEnded, InstanceNotFound) as gone:
-            telemetry.info("ORCHESTRATION_GONE", jobId=job.job_id, reason=type(gone).__name__)
+            telemetry.info("ORCHESTRATION_GONE", **telemetry.line_ids(job), reason=type(gone).__name__)

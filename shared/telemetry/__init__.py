@@ -5,10 +5,23 @@ Ids, codes and durations only: no payload, no reference, no token ever comes her
 
 from __future__ import annotations
 
-from shared.telemetry.committed import created, moved
+from shared.telemetry.committed import created, line_ids, moved
 from shared.telemetry.faults import faulted, limited
 from shared.telemetry.lines import info, log, warn
 from shared.telemetry.meters import count, measure, show
 from shared.telemetry.span_table import SpanName
 
-__all__ = ["SpanName", "count", "created", "faulted", "info", "limited", "log", "measure", "moved", "show", "warn"]
+__all__ = [
+    "SpanName",
+    "count",
+    "created",
+    "faulted",
+    "info",
+    "limited",
+    "line_ids",
+    "log",
+    "measure",
+    "moved",
+    "show",
+    "warn",
+]

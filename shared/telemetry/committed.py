@@ -42,18 +42,24 @@ def moved(before: Record, outcome: Outcome) -> None:
         _count_job(before.job, after.job)
 
 
+def line_ids(job: Job, step: Step | None = None) -> dict[str, object]:
+    """What every line about a job carries, for those that tell of no move."""
+    told: dict[str, object] = {"jobId": job.job_id, "tenant_id": job.tenant, "correlation_id": job.correlation_id}
+    if step is not None:
+        told |= {"stepId": step.step_id, "attempt_no": step.attempt_no or None, "lease_id": step.lease_id}
+    return told
+
+
 def _line(job: Job, event: Event, **more: object) -> None:
     info(
         event.type,
-        jobId=job.job_id,
-        tenant_id=job.tenant,
+        **line_ids(job),
         stepId=event.step_id,
         attempt_no=event.attempt_no,
         lease_id=event.lease_id,
         step_status=event.to_status,
         job_status=event.job_to,
         reason=event.reason,
-        correlation_id=job.correlation_id,
         **more,
     )
 

@@ -118,6 +118,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
         "LUCIUS_SIS_OPENAI_BASE_URL": model.url,
         "LUCIUS_SIS_OPENAI_MODEL": "tiny-1",
         "LUCIUS_SIS_OPENAI_API_KEY": f"key-{MARKER}",
+        "LUCIUS_SERVICE_LOGS": "json",
         "LUCIUS_CALLBACK_KEYS": "k1:bUFyS2VSLTdmM2FtQXJLZVItN2YzYW1BcktlUi03ZjNh",
         "LUCIUS_PUBLIC_URL": "http://127.0.0.1:1",
     }

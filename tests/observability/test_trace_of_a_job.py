@@ -181,6 +181,18 @@ def test_a_line_carries_the_trace(watched: RunningStack, job_id: str) -> None:
         assert line["trace_id"] == CALLER.split("-")[1]
 
 
+def test_a_service_s_line_carries_it_too(watched: RunningStack, job_id: str) -> None:
+    """With `LUCIUS_SERVICE_LOGS=json` a service's lines are objects with the ids of their attempt."""
+    lines = [json.loads(match[0]) for match in re.finditer(r'\{"time".*\}', watched.log("sis"))]
+    told = [line for line in lines if line.get("jobId") == job_id]
+    assert [(line["stepId"], line["attempt_no"], line["tenant_id"]) for line in told] == [
+        ("sis", 1, "watched"),
+        ("sis", 2, "watched"),
+    ]
+    assert {line["trace_id"] for line in told} == {CALLER.split("-")[1]}
+    assert {line["service"] for line in told} == {"sis"}
+
+
 def test_each_line_of_a_batch_has_a_trace_of_its_own(watched: RunningStack) -> None:
     """Two lines are two traces, linked to the one request."""
     lines = [envelope(watched, idempotency_key=f"batch-{n}", request_type="OCR", payload={}) for n in range(2)]

@@ -1,0 +1,59 @@
+"""What a service logs: text for a terminal, or one JSON object a line with the ids of its attempt."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from platform_service.directive_model import Directive
+
+
+def configure(name: str, form: str) -> None:
+    """`form` is text or json."""
+    handler = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter(f"%(asctime)s {name} %(levelname)s %(message)s")
+    handler.setFormatter(JsonLines(name) if form == "json" else text)
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
+    # the SDKs tell every frame and every retry
+    logging.getLogger("azure").setLevel(logging.CRITICAL)
+
+
+def about(directive: Directive) -> dict[str, dict[str, Any]]:
+    """For `extra`: what a line about an attempt carries."""
+    ids = {
+        "jobId": directive.jobId,
+        "stepId": directive.stepId,
+        "tenant_id": directive.tenant_id,
+        "attempt_no": directive.attempt_no,
+        "lease_id": directive.lease_id,
+        "correlation_id": directive.correlation_id,
+        # W3C Trace Context: version-trace-parent-flags
+        "trace_id": (directive.traceparent or "").split("-")[1]
+        if (directive.traceparent or "").count("-") == 3
+        else None,
+    }
+    return {"ids": {name: value for name, value in ids.items() if value is not None}}
+
+
+class JsonLines(logging.Formatter):
+    """`{"time", "level", "service", "message"}`, the ids, and the stack of an exception as one text."""
+
+    def __init__(self, service: str) -> None:
+        super().__init__()
+        self._service = service
+
+    def format(self, record: logging.LogRecord) -> str:
+        told = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "service": self._service,
+            "message": record.getMessage(),
+            **getattr(record, "ids", {}),
+        }
+        if record.exc_info:
+            told["exception"] = self.formatException(record.exc_info)
+        # ASCII, so that no text can break or colour the line
+        return json.dumps(told, default=str)
