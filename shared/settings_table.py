@@ -81,5 +81,5 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "LUCIUS_ALLOWED_REF_SCHEMES", "", "Schemes of references; default: `https,s3,abfss`, and `http` on a laptop"
     ),
-    Setting("LUCIUS_ALLOWED_REF_HOSTS", "", "Hosts of references, matched exactly; default: any"),
+    Setting("LUCIUS_ALLOWED_REF_HOSTS", "", "Hosts of references, or `host/container`, matched exactly; default: any"),
 )

@@ -82,7 +82,9 @@ class Wiring:
     async def fresh_context(self) -> Context:
         """The context with the protocols and modes that rule now, for whoever creates or shows them."""
         configured = await self.catalogue().refresh()
-        return replace(self.context(), registry=configured.registry, modes=configured.modes)
+        return replace(
+            self.context(), registry=configured.registry, modes=configured.modes, ref_hosts=configured.ref_hosts
+        )
 
     def context_for(self, caller: Caller) -> Context:
         """The context in which only the caller's tenant has jobs."""

@@ -1,7 +1,8 @@
 """What a configuration store says, made into protocols and modes; what is wrong there leaves what was good before.
 
-Keys (FEATURES B5, C3): `lucius:protocols:{protocol_id}` (a definition as JSON), `lucius:schemas:{path}` (a payload
-schema as JSON), `lucius:tenants:{tenant}:mode` and `lucius:defaults:mode` (`DEFAULT` or `BURST`).
+Keys (FEATURES A6, B5, C3): `lucius:protocols:{protocol_id}` (a definition as JSON), `lucius:schemas:{path}` (a payload
+schema as JSON), `lucius:tenants:{tenant}:mode` and `lucius:defaults:mode` (`DEFAULT` or `BURST`),
+`lucius:tenants:{tenant}:ref_hosts` (hosts and containers of that tenant's references, with commas between).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PREFIX = "lucius:"
 SENTINEL = "lucius:sentinel"
 _PROTOCOLS = "lucius:protocols:"
 _SCHEMAS = "lucius:schemas:"
-_TENANTS, _MODE = "lucius:tenants:", ":mode"
+_TENANTS, _MODE, _REF_HOSTS = "lucius:tenants:", ":mode", ":ref_hosts"
 _DEFAULT_MODE = "lucius:defaults:mode"
 _MODES = ("DEFAULT", "BURST")
 
@@ -34,6 +35,8 @@ class Configured:
     modes: Modes = field(default_factory=Modes)
     #: one line each: what the store says and cannot be meant
     problems: tuple[str, ...] = ()
+    #: by normalised tenant: within the setting's, where its references may lead; none named: wherever that allows
+    ref_hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 def configure(
@@ -48,7 +51,7 @@ def configure(
         except ValueError as wrong:
             problems.append(f"{_SCHEMAS}{path}: not JSON: {wrong}")
     registry = _registry(_part(values, _PROTOCOLS), before.registry, known, services, problems)
-    return Configured(registry, _modes(values, before.modes, problems), tuple(problems))
+    return Configured(registry, _modes(values, before.modes, problems), tuple(problems), _ref_hosts(values))
 
 
 def _registry(
@@ -106,6 +109,15 @@ def _modes(values: Mapping[str, str], before: Modes, problems: list[str]) -> Mod
         problems.append(f"{_DEFAULT_MODE}: {default!r} is not one of {', '.join(_MODES)}")
         default = before.default
     return Modes(tenants, default)
+
+
+def _ref_hosts(values: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """A list that is there and empty allows nothing: the one entry of it is no host."""
+    return {
+        normalise(name.removesuffix(_REF_HOSTS)): frozenset(part.strip().lower() for part in text.split(","))
+        for name, text in _part(values, _TENANTS).items()
+        if name.endswith(_REF_HOSTS)
+    }
 
 
 def _part(values: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -59,7 +59,7 @@ def _name(protocol: Protocol, step_id: str) -> str:
 
 
 def _reference(policy: ReferencePolicy) -> Json:
-    uri = {"type": "string", "maxLength": MAX_URI, "pattern": uri_pattern(policy.schemes, policy.hosts)}
+    uri = {"type": "string", "maxLength": MAX_URI, "pattern": uri_pattern(policy.schemes, policy.host_names)}
     return {
         "title": "DocumentReference",
         "description": "Where a document is. A bare string is taken as its `uri`; members beside `uri` are passed on.",

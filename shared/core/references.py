@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 
 @dataclass(frozen=True)
 class ReferencePolicy:
-    """Allow lists, matched exactly and without case; no hosts means any host."""
+    """Allow lists, matched exactly and without case; no hosts means any host.
+
+    An entry of `hosts` may name a container as well: `account.blob.core.windows.net/documents` allows that one only.
+    """
 
     schemes: frozenset[str]
     hosts: frozenset[str] = frozenset()
+
+    @property
+    def host_names(self) -> frozenset[str]:
+        """Without their containers."""
+        return frozenset(host.partition("/")[0] for host in self.hosts)
 
     def refuse(self, uri: str) -> str | None:
         """Why `uri` is not allowed; None if it is."""
@@ -33,5 +41,16 @@ class ReferencePolicy:
         if "@" in parts.netloc and parts.scheme.lower() != "abfss":
             return "must not contain user information"
         if self.hosts and host.lower() not in self.hosts:
-            return f"has host {host!r}, which is not among the allowed hosts"
+            if host.lower() not in self.host_names:
+                return f"has host {host!r}, which is not among the allowed hosts"
+            return self._container_refused(parts, host.lower())
         return None
+
+    def _container_refused(self, parts: SplitResult, host: str) -> str | None:
+        segments = [unquote(segment) for segment in parts.path.split("/")[1:]]
+        if any(segment in (".", "..") or "/" in segment for segment in segments):
+            return "must not contain the path segments . and .., or an encoded slash"
+        container = parts.username if parts.scheme.lower() == "abfss" else next(iter(segments), "")
+        if f"{host}/{(container or '').lower()}" in self.hosts:
+            return None
+        return f"has container {container!r} of host {host!r}, which is not among the allowed ones"

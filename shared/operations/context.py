@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from shared.core.registry import Registry
@@ -32,6 +32,8 @@ class Context:
     settings: Settings
     registry: Registry
     modes: Modes = field(default_factory=Modes)
+    #: by normalised tenant, within the setting's (`shared.core.configured`)
+    ref_hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
     ledger: Ledger
     index: Index
     rejected: RejectedMessages

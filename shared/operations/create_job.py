@@ -148,10 +148,12 @@ def validate(context: Context, envelope: Envelope, correlation_id: str | None = 
             known=known,
         )
     settings = context.settings
-    policy = ReferencePolicy(settings.allowed_ref_schemes, settings.allowed_ref_hosts)
+    policies = [ReferencePolicy(settings.allowed_ref_schemes, settings.allowed_ref_hosts)]
+    if (own := context.ref_hosts.get(normalise(envelope.tenant_id))) is not None:
+        policies.append(ReferencePolicy(settings.allowed_ref_schemes, own))
     wrong: list[tuple[str, str]] = []
     for name, ref in (("input_ref", envelope.input_ref), ("output_ref", envelope.output_ref)):
-        if (why := policy.refuse(ref.uri)) is not None:
+        if (why := next(filter(None, (policy.refuse(ref.uri) for policy in policies)), None)) is not None:
             wrong.append((f"{name}.uri", why))
     if envelope.dependencies:
         wrong.append(("dependencies", "are not supported by this version; submit the job when the others succeeded"))

@@ -89,6 +89,16 @@ def test_an_empty_store_leaves_the_protocols() -> None:
     assert after.modes.tenants == {"tenant_a": "BURST"}
 
 
+def test_a_tenant_has_hosts_of_its_own() -> None:
+    """A comma list by tenant; an empty one allows nothing, and none at all what the setting allows."""
+    values = {
+        "lucius:tenants: Tenant_A :ref_hosts": "A.example/docs, b.example",
+        "lucius:tenants:tenant_b:ref_hosts": "",
+    }
+    allowed = configured(values).ref_hosts
+    assert allowed == {"tenant_a": frozenset({"a.example/docs", "b.example"}), "tenant_b": frozenset({""})}
+
+
 @pytest.mark.parametrize(
     ("mode", "modes", "wanted"),
     [

@@ -118,3 +118,29 @@ async def test_a_flat_payload_serves_a_protocol_of_one_step(world: World) -> Non
     flat = await create(world, request_type="SIS", payload={"prompt_set": ["why?"]})
     keyed = await create(world, request_type="SIS", payload={"sis": {"prompt_set": ["why?"]}})
     assert flat.stored.record.steps[0].payload == keyed.stored.record.steps[0].payload == {"prompt_set": ["why?"]}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "own", "refused"),
+    [
+        (set(), None, []),
+        (set(), {"account.blob.core.windows.net"}, []),
+        (set(), {"account.blob.core.windows.net/documents"}, ["output_ref.uri"]),
+        (set(), {"elsewhere.example"}, ["input_ref.uri", "output_ref.uri"]),
+        (set(), {""}, ["input_ref.uri", "output_ref.uri"]),
+        ({"elsewhere.example"}, {"account.blob.core.windows.net"}, ["input_ref.uri", "output_ref.uri"]),
+    ],
+)
+async def test_references_keep_the_policy_of_all_and_of_the_tenant(
+    world: World, hosts: set[str], own: set[str] | None, refused: list[str]
+) -> None:
+    """FEATURES A6: schemes, hosts and containers, for everybody and within that for one tenant."""
+    settings = replace(world.context.settings, allowed_ref_hosts=frozenset(hosts))
+    mine = {"tenant_a": frozenset(own)} if own is not None else {}
+    world = replace(world, context=replace(world.context, settings=settings, ref_hosts=mine))
+    if not refused:
+        await create(world, tenant_id=" TENANT_A ")
+        return
+    with pytest.raises(Refusal) as told:
+        await create(world, tenant_id=" TENANT_A ")
+    assert [path for path, _ in told.value.errors] == refused
