@@ -53,15 +53,15 @@ def test_an_identity_needs_addresses_only() -> None:
         "LUCIUS_BLOB_ENDPOINT": "https://blobs.example.net/",
     }
     keyless = read_settings(addresses)
-    assert ("", "bus.example.net") == (keyless.servicebus_connection, keyless.servicebus_namespace)
-    assert ("", "https://blobs.example.net/") == (keyless.blob_connection, keyless.blob_endpoint)
+    assert (keyless.servicebus_connection, keyless.servicebus_namespace) == ("", "bus.example.net")
+    assert (keyless.blob_connection, keyless.blob_endpoint) == ("", "https://blobs.example.net/")
     both = read_settings({**addresses, **GOOD})
-    assert ("bus", "", "blob", "") == (
+    assert (
         both.servicebus_connection,
         both.servicebus_namespace,
         both.blob_connection,
         both.blob_endpoint,
-    )
+    ) == ("bus", "", "blob", "")
 
 
 @pytest.mark.parametrize(
