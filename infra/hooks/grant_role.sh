@@ -1,0 +1,18 @@
+#!/bin/sh
+# Gives somebody roles of the API: grant_role.sh AUDIENCE PRINCIPAL_OBJECT_ID ROLE...
+# PRINCIPAL is a user, a group, or the service principal (not the application) of a client.
+set -eu
+[ $# -ge 3 ] || { echo "usage: grant_role.sh AUDIENCE PRINCIPAL_OBJECT_ID ROLE..." >&2; exit 2; }
+audience=$1 principal=$2
+shift 2
+api=$(az ad sp show --id "$audience" --query id --output tsv)
+for role in "$@"; do
+  role_id=$(az ad sp show --id "$audience" --query "appRoles[?value=='$role'].id | [0]" --output tsv)
+  [ -n "$role_id" ] || { echo "grant_role: the API has no role $role" >&2; exit 1; }
+  held=$(az rest --method GET --url "https://graph.microsoft.com/v1.0/servicePrincipals/$api/appRoleAssignedTo" \
+    --query "value[?principalId=='$principal' && appRoleId=='$role_id'] | length(@)" --output tsv)
+  [ "$held" = 0 ] || continue
+  az rest --method POST --url "https://graph.microsoft.com/v1.0/servicePrincipals/$api/appRoleAssignedTo" --output none \
+    --headers Content-Type=application/json \
+    --body "{\"principalId\":\"$principal\",\"resourceId\":\"$api\",\"appRoleId\":\"$role_id\"}"
+done

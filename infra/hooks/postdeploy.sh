@@ -1,0 +1,12 @@
+#!/bin/sh
+# After `azd deploy`: waits until the API is alive, and says how to try it. An isolated API is not reached from here.
+set -eu
+for _ in $(seq 60); do
+  if curl -sf -o /dev/null --max-time 10 "$LUCIUS_API_URL/v1/health/live"; then
+    echo "LUCIUS answers at $LUCIUS_API_URL"
+    echo "A first job: docs/deploy.md, \"The first job\""
+    exit 0
+  fi
+  sleep 5
+done
+echo "postdeploy: $LUCIUS_API_URL does not answer yet: an isolated one is reached from its network only; else docs/deploy.md, \"Troubleshooting\"" >&2
