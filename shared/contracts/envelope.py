@@ -29,6 +29,12 @@ def _not_blank(value: str) -> str:
     return value
 
 
+def _no_path(value: str) -> str:
+    if value.strip() in (".", ".."):
+        raise ValueError("must not be . or ..: it names a folder")
+    return value
+
+
 #: the patterns tell in the schema what the validators tell in words
 _Line = Annotated[str, AfterValidator(_one_line), Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"})]
 _Word = Annotated[
@@ -36,6 +42,16 @@ _Word = Annotated[
     AfterValidator(_one_line),
     AfterValidator(_not_blank),
     Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"}),
+]
+#: a tenant is a folder of the workspace, in which `..` would be its parent
+_Tenant = Annotated[
+    _Word,
+    AfterValidator(_no_path),
+    Field(
+        json_schema_extra={
+            "pattern": r"^(?!\s*\.{1,2}\s*$)[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+        }
+    ),
 ]
 
 
@@ -69,7 +85,7 @@ class Envelope(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
-    tenant_id: Annotated[_Word, Field(min_length=1, max_length=128, examples=["tenant_a"])]
+    tenant_id: Annotated[_Tenant, Field(min_length=1, max_length=128, examples=["tenant_a"])]
     """Who the job belongs to; compared after trim and lower-casing."""
     request_type: Annotated[str, Field(min_length=1, max_length=128, examples=["OCR_EMBEDDING_SIS"])]
     """Names the protocol."""

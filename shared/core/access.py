@@ -90,7 +90,7 @@ def _tenant(claimed: Any, name: str) -> str:
     """Normalised. Only text that is its own compatibility form, so that no two spellings are one tenant."""
     plain = isinstance(claimed, str) and all(map(_is_text, claimed)) and unicodedata.is_normalized("NFKC", claimed)
     tenant = normalise(claimed) if plain else ""
-    if not 0 < len(tenant) <= _MAX_TENANT:
+    if not 0 < len(tenant) <= _MAX_TENANT or tenant in (".", ".."):
         raise Refusal(403, "TENANT_MISSING", f"the token names no tenant: its claim {name} must be plain text")
     return tenant
 

@@ -69,6 +69,8 @@ def test_an_operator_sees_every_tenant_by_role_only() -> None:
         None,
         "",
         "  ",
+        ".",
+        " ..",
         7,
         ["tenant_a"],
         {"id": "tenant_a"},

@@ -325,15 +325,35 @@ def test_every_answer_has_the_correlation_id(door: Door) -> None:
 
 def test_words_cannot_write_log_lines(door: Door) -> None:
     """Line breaks in a reason, a label or a key are refused or escaped: no forged line in the host's log."""
-    forged = 'x\n{"event": "FORGED", "level": "INFO"}\r\n\x1b[2K'
+    forged = 'x\n{"event": "FORGED", "level": "INFO"}\r\n\x1b[2K\x9b2K\u2028\u202e'
     job_id = door.job(labels={"team": forged}, doc_id="log")
     assert door.ask("POST", f"/v1/jobs/{job_id}:cancel", json={"reason": forged}).status_code == 200
     for name in ("tenant_id", "doc_id", "idempotency_key", "correlation_id", "requested_by", "source"):
         assert code(door.ask("POST", "/v1/orchestrate", json=envelope(**{name: forged}))) == (400, "ENVELOPE_INVALID")
     door.ask("GET", "/v1/jobs", headers={"Authorization": "Bearer " + forged.replace("\n", "%0a")[:5]})
-    for line in door.stack.log("host").splitlines():
+    for line in door.stack.log("host").split("\n"):
         assert not line.split(" | ", 1)[-1].startswith('{"event": "FORGED"')
-        assert "\x1b" not in line
+        assert not {"\x1b", "\x9b", "\u202e"} & set(line)
+
+
+@pytest.mark.parametrize(
+    "tenant_id", ["..", ".", " .. ", "../tenant_b", "a/../b", "%2e%2e", "tenant_b/", "tenant_b\u200b"]
+)
+def test_a_tenant_is_no_path_and_no_spelling_of_another(door: Door, tenant_id: str) -> None:
+    """Named by an operator: refused, or a tenant of its own whose workspace and lists are nobody else's."""
+    answer = door.ask("POST", "/v1/orchestrate", tenant="*", json=envelope(tenant_id=tenant_id))
+    if tenant_id.strip() in ("..", "."):
+        assert code(answer) == (400, "ENVELOPE_INVALID")
+        return
+    job_id = answer.json()["jobId"]
+    job = door.get(f"/v1/jobs/{job_id}", tenant="*").json()
+    assert job["tenant_id"] == tenant_id
+    assert [each["jobId"] for each in door.get("/v1/jobs", tenant="*", tenant_id=tenant_id).json()["jobs"]] == [job_id]
+    for tenant in (A, B):
+        assert door.get(f"/v1/jobs/{job_id}", tenant=tenant).status_code == 404
+        assert job_id not in door.get("/v1/jobs", tenant=tenant).text
+    dry = door.ask("POST", "/v1/orchestrate?dryRun=true", tenant="*", json=envelope(tenant_id=tenant_id, doc_id="2"))
+    assert dry.status_code == 200
 
 
 def test_bodies_have_bounds(door: Door) -> None:
@@ -446,20 +466,6 @@ def test_only_the_declared_methods_are_served(door: Door) -> None:
         assert door.ask(method, f"/v1/jobs/{job_id}").status_code in (404, 405)
     overridden = door.ask("POST", f"/v1/jobs/{job_id}", headers={"X-HTTP-Method-Override": "GET"})
     assert overridden.status_code == 404
-
-
-def test_older_names_say_so(door: Door) -> None:
-    """`Deprecation` (RFC 9745) and the newer path on every answer of an alias, refusals included."""
-    for path, newer, tenant, status in (
-        ("/v1/commands", "/v1/orchestrate", A, 202),
-        ("/v1/commands", "/v1/orchestrate", None, 401),
-        ("/v1/admin/outbox/retry", "/v1/admin/reconcile", None, 401),
-    ):
-        answer = door.ask("POST", path, tenant=tenant, json=envelope(doc_id="alias"))
-        assert answer.status_code == status
-        assert answer.headers["Deprecation"].startswith("@")
-        assert answer.headers["Link"] == f'<{newer}>; rel="successor-version"'
-        assert "Deprecation" not in door.ask("POST", newer, tenant=None).headers
 
 
 def test_a_reply_moves_no_other_tenants_job(door: Door, service: ScriptedService) -> None:
