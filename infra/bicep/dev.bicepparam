@@ -4,7 +4,7 @@ using 'main.bicep'
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'dev')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
-param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
+param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE')
 param callbackKeys = readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', '')
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
@@ -13,6 +13,7 @@ param operatorRunsServices = true
 
 param serviceBusSku = 'Standard'
 param appConfigurationSku = 'developer'
+param durableBackend = readEnvironmentVariable('LUCIUS_DURABLE_BACKEND', 'DurableTaskScheduler')
 param schedulerSku = 'Consumption'
 param scale = {
   maximumInstances: 40

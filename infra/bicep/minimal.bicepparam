@@ -4,7 +4,7 @@ using 'main.bicep'
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'minimal')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
-param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
+param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE')
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')

@@ -4,7 +4,7 @@ using 'main.bicep'
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'prod')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
-param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
+param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE')
 param callbackKeys = readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', '')
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
@@ -18,6 +18,7 @@ param storageSku = 'Standard_ZRS'
 param softDeleteDays = 30
 param workspaceRetentionDays = 30
 param appConfigurationSku = 'standard'
+param durableBackend = readEnvironmentVariable('LUCIUS_DURABLE_BACKEND', 'DurableTaskScheduler')
 param schedulerSku = 'Dedicated'
 param schedulerCapacity = 3
 param scale = {

@@ -14,15 +14,19 @@ for provider in Microsoft.App Microsoft.AppConfiguration Microsoft.Consumption M
 done
 
 if ! az functionapp list-flexconsumption-locations --query "[].name" --output tsv | grep -qx "$AZURE_LOCATION"; then
-  echo "preprovision: $AZURE_LOCATION does not offer Flex Consumption; az functionapp list-flexconsumption-locations lists those that do" >&2
+  echo "preprovision: $AZURE_LOCATION does not offer Flex Consumption;" \
+    "az functionapp list-flexconsumption-locations lists those that do" >&2
   exit 1
 fi
 
 # Azure answers with display names ("West Europe")
-if ! az provider show --namespace Microsoft.DurableTask --output tsv \
-  --query "resourceTypes[?resourceType=='schedulers'].locations[]" | tr -d ' ' | tr '[:upper:]' '[:lower:]' | grep -qx "$AZURE_LOCATION"; then
-  echo "preprovision: $AZURE_LOCATION does not offer the Durable Task Scheduler: take another region, or durableBackend = 'AzureStorage'" >&2
-  [ "${LUCIUS_DURABLE_BACKEND:-}" = AzureStorage ] || exit 1
+if [ "${LUCIUS_DURABLE_BACKEND:-DurableTaskScheduler}" = DurableTaskScheduler ] &&
+  ! az provider show --namespace Microsoft.DurableTask --output tsv \
+    --query "resourceTypes[?resourceType=='schedulers'].locations[]" |
+    tr -d ' ' | tr '[:upper:]' '[:lower:]' | grep -qx "$AZURE_LOCATION"; then
+  echo "preprovision: $AZURE_LOCATION does not offer the Durable Task Scheduler: take another region, or" \
+    "azd env set LUCIUS_DURABLE_BACKEND AzureStorage" >&2
+  exit 1
 fi
 
 if [ -z "${LUCIUS_AUTH_AUDIENCE:-}" ]; then
