@@ -24,7 +24,7 @@ from .events import ActivityTask, Event, Instance, Kind, Message, Status
 from .http_polls import DEFAULT_POLL_INTERVAL
 from .recent import RecentHistories
 from .replay import Outcome, Replay
-from .reports import Reports
+from .reports import Reports, StallReport
 from .store import Store
 from .versions import Versions
 from .wakeups import Wakeups
@@ -63,6 +63,10 @@ class Engine:
         self.clock = clock
         self.catalog = catalog
         self.reports = Reports()
+        for noted in store.notes():
+            self.reports.restore(*noted)
+        for report in self.reports.stalls:
+            _log_stall(report)
         self._refused: set[str] = set()
         self._recent = RecentHistories()
         self.work_arrived: Callable[[], None] = lambda: None
@@ -180,7 +184,7 @@ class Engine:
             return
         with self.store.transaction():
             self.store.delete_messages(message.seq for message in messages)
-            changed = replace(instance, status=Status.FAILED, output=json.dumps(reason), updated_at=now)
+            changed = replace(instance, status=Status.FAILED, output=json.dumps(reason), updated_at=now, note=None)
             self.store.put_instance(changed)
             self.after_end(changed)
 
@@ -212,14 +216,9 @@ class Engine:
             self.work_arrived()
 
     def _report(self, instance: Instance, outcome: Outcome) -> None:
-        if self.reports.update(instance, outcome, self.clock.now()) and outcome.stall is not None:
-            _LOG.error(
-                "STALL: orchestration %s (%s) %s: %s",
-                instance.instance_id,
-                instance.name,
-                "hangs for ever" if outcome.stall.for_ever else "is held up",
-                outcome.stall.reason,
-            )
+        report = self.reports.update(instance, outcome, self.clock.now())
+        if report is not None:
+            _log_stall(report)
 
     def _commit(self, episode: Episode, reply: Reply, outcome: Outcome) -> Sequence[Event]:
         """The history that the next episode of this execution begins with; empty: there will be none."""
@@ -244,7 +243,8 @@ class Engine:
             self._send(instance, outcome.decisions, now)
         news.append(Event(Kind.ORCHESTRATOR_COMPLETED, -1, at, {}))
         self.store.append_history(instance.instance_id, instance.execution_id, episode.new_from, news)
-        changed = replace(instance, status=status, output=output, updated_at=now)
+        note = None if status.is_terminal else self.reports.note(instance.instance_id)
+        changed = replace(instance, status=status, output=output, updated_at=now, note=note)
         self.store.put_instance(changed)
         if status.is_terminal:
             self.after_end(changed)
@@ -290,7 +290,9 @@ class Engine:
         """A new execution of the same instance with an empty history."""
         self.store.delete_history(instance.instance_id)
         text = None if action.input is None else json.dumps(action.input)
-        fresh = replace(instance, execution_id=uuid.uuid4().hex, input=text, status=Status.RUNNING, updated_at=now)
+        fresh = replace(
+            instance, execution_id=uuid.uuid4().hex, input=text, status=Status.RUNNING, updated_at=now, note=None
+        )
         self.store.put_instance(fresh)
         data: dict[str, object] = {"Name": fresh.name, "Version": fresh.version, "Input": text}
         self.post(fresh.instance_id, fresh.execution_id, Kind.EXECUTION_STARTED, data, now)
@@ -310,7 +312,7 @@ class Engine:
                 ),
             ]
             self.store.append_history(instance.instance_id, instance.execution_id, len(past), end)
-            changed = replace(instance, status=Status.TERMINATED, output=output, updated_at=now)
+            changed = replace(instance, status=Status.TERMINATED, output=output, updated_at=now, note=None)
             self.store.put_instance(changed)
             self.after_end(changed)
         self.reports.forget(instance.instance_id, now)
@@ -329,6 +331,16 @@ class Engine:
             data["Reason"] = json.loads(instance.output) if instance.output else instance.status.value
             data["Details"] = ""
         self.post(parent.instance_id, parent.execution_id, kind, data, self.clock.now())
+
+
+def _log_stall(report: StallReport) -> None:
+    _LOG.error(
+        "STALL: orchestration %s (%s) %s: %s",
+        report.instance_id,
+        report.name,
+        "hangs for ever" if report.for_ever else "is held up",
+        report.reason,
+    )
 
 
 def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status, str | None]:

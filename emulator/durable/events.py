@@ -73,7 +73,10 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An orchestration as its status shows it. `input`, `output`, `custom_status` are JSON texts or `None`."""
+    """An orchestration as its status shows it. `input`, `output`, `custom_status` are JSON texts or `None`.
+
+    `note` is JSON text of `Reports`, so that another process knows what the instance waits for and whether it hangs.
+    """
 
     instance_id: str
     execution_id: str
@@ -86,6 +89,7 @@ class Instance:
     created_at: datetime
     updated_at: datetime
     parent: Parent | None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from .clock import parse_stamp, stamp
 from .events import Instance
 from .replay import Outcome
 
@@ -28,20 +30,35 @@ class Reports:
         self._over: list[StallReport] = []
         self._waiting: dict[str, tuple[str, ...]] = {}
 
-    def update(self, instance: Instance, outcome: Outcome, now: datetime) -> bool:
-        """Takes note of an episode; true if it shows a stall that was not known."""
+    def note(self, instance_id: str) -> str:
+        """JSON text of what is known of an instance, for `restore`."""
+        known: dict[str, object] = {"waits": self.waiting_for(instance_id)}
+        stall = self._open.get(instance_id)
+        if stall is not None:
+            known["stall"] = {"for_ever": stall.for_ever, "reason": stall.reason, "seen_at": stamp(stall.seen_at)}
+        return json.dumps(known)
+
+    def restore(self, instance_id: str, name: str, note: str) -> None:
+        """Takes up what another process knew."""
+        known = json.loads(note)
+        self._waiting[instance_id] = tuple(known["waits"])
+        if stall := known.get("stall"):
+            seen_at = parse_stamp(stall["seen_at"])
+            self._open[instance_id] = StallReport(instance_id, name, stall["for_ever"], stall["reason"], seen_at)
+
+    def update(self, instance: Instance, outcome: Outcome, now: datetime) -> StallReport | None:
+        """Takes note of an episode; gives the stall that it shows, if that was not known."""
         self._waiting[instance.instance_id] = outcome.waiting_for
         before = self._open.get(instance.instance_id)
         if outcome.stall is None:
             self.forget(instance.instance_id, now, keep_waiting=True)
-            return False
+            return None
         if before is not None and before.reason == outcome.stall.reason:
-            return False
+            return None
         self.forget(instance.instance_id, now, keep_waiting=True)
-        self._open[instance.instance_id] = StallReport(
-            instance.instance_id, instance.name, outcome.stall.for_ever, outcome.stall.reason, now
-        )
-        return True
+        report = StallReport(instance.instance_id, instance.name, outcome.stall.for_ever, outcome.stall.reason, now)
+        self._open[instance.instance_id] = report
+        return report
 
     def forget(self, instance_id: str, now: datetime, *, keep_waiting: bool = False) -> None:
         """The instance has gone on, or is no more."""
@@ -52,10 +69,10 @@ class Reports:
             self._waiting.pop(instance_id, None)
 
     def waiting_for(self, instance_id: str) -> tuple[str, ...]:
-        """What an instance waited for at the end of its last episode in this process."""
+        """What an instance waited for at the end of its last episode."""
         return self._waiting.get(instance_id, ())
 
     @property
     def stalls(self) -> Sequence[StallReport]:
-        """All since the start, oldest first; those that are over too."""
+        """Those that last, and all since the start of this process that are over; oldest first."""
         return sorted([*self._over, *self._open.values()], key=lambda report: report.seen_at)

@@ -20,7 +20,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS instances (
     instance_id TEXT PRIMARY KEY, execution_id TEXT NOT NULL, name TEXT NOT NULL, version TEXT, input TEXT,
     status TEXT NOT NULL, custom_status TEXT, output TEXT, created_at TEXT NOT NULL, updated_at TEXT NOT NULL,
-    parent_id TEXT, parent_execution_id TEXT, parent_task_id INTEGER
+    parent_id TEXT, parent_execution_id TEXT, parent_task_id INTEGER, note TEXT
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS instances_by_creation ON instances (created_at);
 CREATE TABLE IF NOT EXISTS history (
@@ -46,7 +46,7 @@ CREATE TABLE IF NOT EXISTS host_state (name TEXT PRIMARY KEY, data TEXT NOT NULL
 
 _INSTANCE = (
     "instance_id, execution_id, name, version, input, status, custom_status, output, created_at, updated_at, "
-    "parent_id, parent_execution_id, parent_task_id"
+    "parent_id, parent_execution_id, parent_task_id, note"
 )
 
 
@@ -60,6 +60,8 @@ class Store:
         # the last moments.
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(_SCHEMA)
+        if "note" not in {row[1] for row in self._db.execute("PRAGMA table_info(instances)")}:
+            self._db.execute("ALTER TABLE instances ADD COLUMN note TEXT")  # a store of an earlier version
         #: Called around each commit: with false before it, with true after it.
         self.committing: Callable[[bool], None] = lambda done: None
 
@@ -87,7 +89,7 @@ class Store:
     def put_instance(self, one: Instance) -> None:
         parent = one.parent
         self._db.execute(
-            f"INSERT OR REPLACE INTO instances ({_INSTANCE}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            f"INSERT OR REPLACE INTO instances ({_INSTANCE}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             (
                 one.instance_id,
                 one.execution_id,
@@ -102,6 +104,7 @@ class Store:
                 parent.instance_id if parent else None,
                 parent.execution_id if parent else None,
                 parent.task_id if parent else None,
+                one.note,
             ),
         )
 
@@ -138,6 +141,10 @@ class Store:
             (*values, limit),
         )
         return [_instance(row) for row in rows]
+
+    def notes(self) -> list[tuple[str, str, str]]:
+        """Id, function and note of the instances that have one."""
+        return self._db.execute("SELECT instance_id, name, note FROM instances WHERE note IS NOT NULL").fetchall()
 
     def count_by_status(self) -> dict[Status, int]:
         rows = self._db.execute("SELECT status, count(*) FROM instances GROUP BY status")
@@ -286,4 +293,5 @@ def _instance(row: Sequence[Any]) -> Instance:
         created_at=parse_stamp(row[8]),
         updated_at=parse_stamp(row[9]),
         parent=parent,
+        note=row[13],
     )

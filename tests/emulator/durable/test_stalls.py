@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import azure.durable_functions as df
@@ -185,3 +187,51 @@ def test_a_long_timer_cannot_be_cancelled() -> None:
     one.run()
     assert one.outcome(instance_id)[0] == "Running"
     assert "is open" in one.stalls[0]
+
+
+def test_another_process_knows_who_waits_and_who_hangs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What an instance waits for and a stall are told again after a crash, until the instance goes on."""
+
+    def patient(context: Context) -> Any:
+        yield context.wait_for_external_event("go")
+
+    path = tmp_path / "hub.sqlite3"
+    code = {"patient": patient, "hanging": p1_two_waits_on_one_name}
+    one = Hub(code, {"echo": str}, path=path)
+    waits, hangs = one.start("patient"), one.start("hanging")
+    one.raise_event(hangs, "answer", "only")
+    one.run()
+    told = one.stalls
+    assert len(told) == 1
+    one.store.close()
+    caplog.clear()
+
+    other = Hub(code, {"echo": str}, path=path, clock=one.clock)
+    assert other.stalls == told
+    assert f"STALL: orchestration {hangs} (hanging)" in caplog.text
+    assert other.engine.reports.waiting_for(waits) == ("event go",)
+    other.raise_event(waits, "go")
+    other.raise_event(hangs, "answer", "another")
+    other.run()
+    assert [other.outcome(one)[0] for one in (waits, hangs)] == ["Completed", "Completed"]
+    assert other.engine.reports.stalls[0].over_at is not None
+    other.store.close()
+    last = Hub(code, {"echo": str}, path=path, clock=one.clock)
+    assert (last.stalls, last.engine.reports.waiting_for(waits)) == ([], ())
+
+
+def test_a_store_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
+    """One without the column for notes; its instances go on."""
+    path = tmp_path / "hub.sqlite3"
+    code = {"hanging": p1_two_waits_on_one_name}
+    one = Hub(code, {"echo": str}, path=path)
+    instance_id = one.start("hanging")
+    one.run()
+    one.store.close()
+    with sqlite3.connect(path) as db:
+        db.execute("ALTER TABLE instances DROP COLUMN note")
+    other = Hub(code, {"echo": str}, path=path, clock=one.clock)
+    for _ in range(2):
+        other.raise_event(instance_id, "answer")
+        other.run()
+    assert other.outcome(instance_id)[0] == "Completed"
