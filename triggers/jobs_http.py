@@ -97,7 +97,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     bp = df.Blueprint()
 
     async def job_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        context = wiring.context_for(caller)
+        context, wait_s = wiring.context_for(caller), wait_of(req)
         if (seq := req.params.get("asOf")) is not None:
             return answer(req, await view_as_of(context, job_id_of(req), seq))
 
@@ -105,7 +105,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             record = (await _job(context, req)).record
             return answer(req, job_view(record)), record.job.status.terminal
 
-        return await held(wait_of(req), read)
+        return await held(wait_s, read)
 
     async def job_steps(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         stored = await _job(wiring.context_for(caller), req)

@@ -41,6 +41,7 @@ def deep(levels: int) -> bytes:
 REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("GET", "/v1/jobs/job_0", {}, 404, "JOB_NOT_FOUND"),
     ("GET", "/v1/jobs/a'b", {}, 404, "JOB_NOT_FOUND"),
+    ("GET", "/v1/jobs/job_0?asOf=1&wait=&wait=1", {}, 400, "WAIT_INVALID"),
     ("GET", "/v1/jobs?limit=0", {}, 400, "LIMIT_INVALID"),
     ("GET", "/v1/jobs?cursor=!", {}, 400, "CURSOR_INVALID"),
     ("GET", "/v1/jobs?tenant_id=tenant_b", {}, 403, "TENANT_FORBIDDEN"),
