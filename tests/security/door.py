@@ -20,13 +20,15 @@ class Door:
     """Requests over HTTP as somebody."""
 
     stack: RunningStack
+    #: one for all: each makes a TLS context of its own, which is not cheap
+    client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=60))
     _tokens: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def token(self, tenant: str = "tenant_a", scope: str = EVERY_SCOPE, roles: str = "") -> str:
         asked = (tenant, scope, roles)
         if asked not in self._tokens:
             form = {"grant_type": "client_credentials", "tenant": tenant, "scope": scope, "roles": roles}
-            answer = httpx.post(f"{self.stack.issuer}/token", data=form, timeout=30).raise_for_status()
+            answer = self.client.post(f"{self.stack.issuer}/token", data=form).raise_for_status()
             self._tokens[asked] = answer.json()["access_token"]
         return self._tokens[asked]
 
@@ -39,7 +41,7 @@ class Door:
             token = self.token("", scope, "orch:all-tenants") if tenant == "*" else self.token(tenant, scope)
             headers["Authorization"] = f"Bearer {token}"
         headers |= more.pop("headers", {})
-        return httpx.request(method, self.stack.api + path, headers=headers, timeout=60, **more)
+        return self.client.request(method, self.stack.api + path, headers=headers, **more)
 
     def get(self, path: str, *, tenant: str | None = "tenant_a", **params: str) -> httpx.Response:
         return self.ask("GET", path, tenant=tenant, params=params or None)

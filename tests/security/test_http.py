@@ -42,7 +42,9 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     data = tmp_path_factory.mktemp("security")
     running = running_stack.start(data, "--auth", "--without-services", environment=environment)
     try:
-        yield Door(running)
+        reached = Door(running)
+        with reached.client:
+            yield reached
     finally:
         running.stop()
     # whatever was sent: no error of ours, and no secret in a log
