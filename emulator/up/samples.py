@@ -46,7 +46,7 @@ def invitation(ports: Ports, environment: Mapping[str, str]) -> str:
     token = ""
     if ports.issuer:
         token = (
-            "\nA token for tenant demo, good for an hour; `lucius login` takes one for the command line:\n\n"
+            f"\nA token for tenant {TENANT}, good for an hour:\n\n"
             f"TOKEN=$(curl -s {issuer_url(ports)}/token -d grant_type=client_credentials -d tenant={TENANT} "
             '-d \'scope=orch:read orch:operate\' | sed \'s/.*"access_token": *"\\([^"]*\\)".*/\\1/\')\n'
         )
@@ -78,16 +78,21 @@ def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
         "-d",
         json.dumps(envelope),
     ]
-    lucius = [_shown(Path(sys.executable).parent / "lucius"), "submit", _shown(path), "--protocol", PROTOCOL]
-    lucius += ["--ask", question, "--watch"]
+    program = _shown(Path(sys.executable).parent / "lucius")
+    lucius = [program, "submit", _shown(path), "--protocol", PROTOCOL, "--ask", question, "--watch"]
+    login = [program, "login", "--as", TENANT]
+    if ports.issuer != DEFAULTS.issuer:
+        login += ["--issuer", issuer_url(ports)]
     if ports.api != DEFAULTS.api:
         lucius += ["--api", api]
+        login += ["--api", api]
     elsewhere = ""
     if ports.azurite != DEFAULTS.azurite:
         elsewhere = f"LUCIUS_BLOB_CONNECTION={shlex.quote(environment['LUCIUS_BLOB_CONNECTION'])} "
     # what the shell must fill in stands in quotes that let it
     bearer = ' -H "Authorization: Bearer $TOKEN"' if ports.issuer else ""
-    return [shlex.join(curl) + bearer, elsewhere + shlex.join(lucius)]
+    first = f"{shlex.join(login)}\n" if ports.issuer else ""
+    return [shlex.join(curl) + bearer, first + elsewhere + shlex.join(lucius)]
 
 
 def _shown(path: Path) -> str:

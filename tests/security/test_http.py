@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import socket
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +19,7 @@ from shared.core.access import Scope
 from tests import running_stack
 from tests.security.door import EVERY_SCOPE, Door, envelope
 from tests.security.issuing import claims, signed, unsigned
+from tests.security.test_threat_model import SECURITY
 from tests.stack.scripted_service import ScriptedService
 from triggers.registered import ROUTES
 from triggers.routes import Route
@@ -95,6 +98,18 @@ def test_forged_tokens_are_refused(door: Door) -> None:
         refused = door.ask("GET", "/v1/jobs", tenant=None, headers={"Authorization": f"Bearer {token}"})
         assert code(refused) == (401, "TOKEN_INVALID")
         assert 'error="invalid_token"' in refused.headers["WWW-Authenticate"]
+
+
+def test_the_docs_commands(door: Door) -> None:
+    """What docs/security.md shows to type: a token, a list, and the three refusals."""
+    found = re.search(r"<!-- tested: tokens -->\n```sh\n(.*?)```", SECURITY, re.DOTALL)
+    assert found
+    block = (
+        found[1].replace("http://127.0.0.1:7080", door.stack.issuer).replace("http://127.0.0.1:7071", door.stack.api)
+    )
+    told = subprocess.run(["bash", "-euo", "pipefail", "-c", block], capture_output=True, text=True, check=True).stdout
+    assert '"jobs": [' in told
+    assert re.findall(r'"code": "(\w+)"', told) == ["TOKEN_MISSING", "SCOPE_MISSING", "TENANT_FORBIDDEN"]
 
 
 def test_headers_of_the_platform_say_nothing(door: Door) -> None:

@@ -1,0 +1,47 @@
+"""docs/security.md: what it says stands there, stands there; what it shows to type, works."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.running_stack import ROOT
+
+SECURITY = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+
+
+def test_every_attack_names_a_test_that_exists() -> None:
+    """Each row of the threat model has one, and each one named is a function of that file."""
+    model = SECURITY.split("## Threat model")[1]
+    rows = [line for line in model.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 30
+    for row in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row)
+        assert named, row
+        for path, name in named:
+            tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+            functions = {each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+            assert name in functions, f"{path} has no {name}"
+
+
+def test_every_attack_over_http_is_in_the_model() -> None:
+    """No test of an attack without its row."""
+    for path in ("tests/security/test_http.py", "tests/security/test_tokens.py"):
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        for each in tree.body:
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name.startswith("test_"):
+                assert each.name in SECURITY or each.name in ORDINARY, each.name
+
+
+#: what is no attack: how the good case goes on
+ORDINARY = {
+    "test_a_good_token_is_a_caller",
+    "test_without_a_token_the_challenge_has_no_error",
+    "test_clocks_may_differ_a_little",
+    "test_a_token_without_a_key_id_is_refused",
+    "test_a_new_key_is_found",
+    "test_without_the_issuer_there_is_no_telling",
+    "test_a_withdrawn_key_ends",
+    "test_every_answer_has_the_correlation_id",
+    "test_the_docs_commands",
+}
