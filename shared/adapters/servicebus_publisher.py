@@ -38,7 +38,7 @@ class ServiceBusPublisher:
     def __init__(self, client: ServiceBusClient) -> None:
         self.client = client
         self._senders: dict[int, ServiceBusSender] = {}
-        #: an aio sender must not be used by two coroutines at once
+        #: Race sender: an aio sender must not be used by two coroutines at once
         self._locks: dict[int, asyncio.Lock] = {}
 
     @classmethod
