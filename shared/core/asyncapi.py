@@ -243,4 +243,5 @@ def _properties() -> Json:
         "attempt_no": whole,
         "lane": whole,
     }
-    return {"type": "object", "properties": found, "required": list(found)}
+    trace = {"traceparent": text, "Diagnostic-Id": text}
+    return {"type": "object", "properties": found | trace, "required": list(found)}

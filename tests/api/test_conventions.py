@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from typing import Any
 
 import httpx
 import pytest
+from azure.servicebus import ServiceBusClient
+from jsonschema import Draft7Validator
 
 from docs import api_documents
 from shared.contracts.answers.documents import SchemaPage
@@ -20,6 +23,7 @@ from shared.contracts.answers.reconcile import Reconciled
 from shared.contracts.answers.step import StepPage
 from tests.api.live import Live, envelope
 from tests.api.strict import misfits
+from tests.stack.scripted_service import LANE
 
 JSON = {"Content-Type": "application/json"}
 
@@ -193,6 +197,31 @@ def test_what_the_models_cannot_be_tested_with_elsewhere(me: httpx.Client, job_i
         (f"/v1/jobs/{job_id}/steps", StepPage),
     ):
         assert misfits(model, me.get(path).raise_for_status().json()) == [], path
+
+
+def test_a_directive_on_the_bus_is_as_asyncapi_says(api: Live, me: httpx.Client) -> None:
+    """Topic, message id, correlation id, application properties and body of a real one."""
+    told = json.loads(api_documents.files()["asyncapi.json"])
+    components = told["components"]
+    job_id = me.post("/v1/orchestrate", json=envelope(doc_id="bus", correlation_id="corr-7")).json()["jobId"]
+    with ServiceBusClient.from_connection_string(api.stack.bus_connection) as client:
+        topic = told["channels"]["directives"]["address"].replace("{lane}", str(LANE))
+        receiver = client.get_subscription_receiver(topic, "ocr", receive_mode="receiveanddelete")
+        deadline = time.monotonic() + 60
+        while (message := next(iter(receiver.receive_messages(1, max_wait_time=2)), None)) is None or (
+            message.application_properties or {}
+        ).get(b"job_id") != job_id.encode():
+            assert time.monotonic() < deadline
+    assert (message.message_id, message.correlation_id) == (f"{job_id}:ocr:1", "corr-7")
+    properties = {_text(name): _text(value) for name, value in (message.application_properties or {}).items()}
+    headers = components["messages"]["directive"]["headers"] | {"additionalProperties": False}
+    assert [error.message for error in Draft7Validator(headers).iter_errors(properties)] == []
+    body = components["messages"]["directive"]["payload"] | {"components": components}
+    assert [error.message for error in Draft7Validator(body).iter_errors(json.loads(str(message)))] == []
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def test_the_documents_are_served_to_everybody(api: Live) -> None:
