@@ -10,7 +10,10 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.emulator.host.process import Host, start_host
+from tests.emulator.host.process import SOON_S, START_TIMEOUT_S, Host, start_host
+
+#: A busy machine is slow to paint; what is there at once costs none of it.
+expect.set_options(timeout=SOON_S * 1000)
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -28,7 +31,7 @@ def browser() -> Iterator[Browser]:
     if path is None:
         pytest.fail("Chromium is missing; on Debian and Ubuntu: apt-get install -y chromium")
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path)
+        running = playwright.chromium.launch(executable_path=path, timeout=START_TIMEOUT_S * 1000)
         yield running
         running.close()
 
@@ -45,6 +48,12 @@ def page(browser: Browser, host: Host) -> Iterator[Page]:
     assert problems == []
 
 
+def press(page: Page, name: str) -> None:
+    """A button whose form leads to a page."""
+    with page.expect_navigation():
+        page.get_by_role("button", name=name).click()
+
+
 def status(page: Page) -> str:
     return page.locator("tr", has=page.locator("th", has_text="status").first).locator("td").first.inner_text()
 
@@ -55,25 +64,26 @@ def test_an_instance_is_found_suspended_resumed_and_given_its_event(page: Page, 
     host.wait_for("seen-in-browser", "Running")
     page.goto("/emulator")
     page.get_by_label("id begins with").fill("seen-in")
-    page.get_by_role("button", name="find").click()
+    press(page, "find")
     row = page.locator("tbody tr", has_text="seen-in-browser")
     expect(row).to_contain_text("event approve")
     expect(row).to_contain_text("timer 0 at")
-    row.get_by_role("link").click()
+    with page.expect_navigation():
+        row.get_by_role("link").click()
     expect(page.locator("ol.timeline > li").last).to_contain_text("FireAt")
     expect(page.get_by_role("heading", level=1)).to_have_text("seen-in-browser")
 
-    page.get_by_role("button", name="suspend").click()
+    press(page, "suspend")
     host.wait_for("seen-in-browser", "Suspended")
     page.reload()
     assert status(page) == "Suspended"
-    page.get_by_role("button", name="resume").click()
+    press(page, "resume")
     host.wait_for("seen-in-browser", "Running")
 
     page.reload()
     page.get_by_label("event name").fill("approve")
     page.get_by_label("JSON").fill('{"by": "a person"}')
-    page.get_by_role("button", name="raise event").click()
+    press(page, "raise event")
     assert host.wait_for("seen-in-browser")["output"] == {"by": "a person"}
     page.reload()
     assert status(page) == "Completed"
@@ -90,7 +100,7 @@ def test_an_instance_is_terminated_with_a_reason(page: Page, host: Host) -> None
     host.wait_for("stopped-in-browser", "Running")
     page.goto("/emulator/instances/stopped-in-browser")
     page.get_by_label("reason").fill("no longer wanted")
-    page.get_by_role("button", name="terminate").click()
+    press(page, "terminate")
     assert host.wait_for("stopped-in-browser")["output"] == "no longer wanted"
     page.reload()
     assert status(page) == "Terminated"
