@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cli.documents import Documents
 from cli.rendering import coloured
+
+if TYPE_CHECKING:  # the blob SDK takes longer to import than most commands run
+    from cli.documents import Documents
 
 Json = dict[str, Any]
 

@@ -140,5 +140,6 @@ SPENT: Columns = [
     ("ack s", field("ack_s")),
     ("service s", field("service_s")),
     ("backoff s", field("backoff_s")),
+    ("backlog s", field("backlog_s")),
     ("paused s", field("paused_s")),
 ]

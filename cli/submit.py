@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -13,13 +13,15 @@ from rich.text import Text
 from cli import rendering, sources
 from cli.answers import show_answers
 from cli.board import Board, follow
-from cli.documents import Documents
 from cli.envelope import envelope, payload_for
 from cli.exits import CliError, Exit, UsageError, failure
 from cli.labels import unique_labels
 from cli.rendering import Json, field, job_id
 from cli.session import PATIENT, Session, with_session
 from lucius_client import Refused
+
+if TYPE_CHECKING:  # the blob SDK takes longer to import than most commands run
+    from cli.documents import Documents
 
 SUBMITTED: rendering.Columns = [
     ("job", field("jobId")),
@@ -80,7 +82,7 @@ def submit(
     if protocol is None:
         raise UsageError("--protocol says what to do with the documents; see `lucius protocols`")
     names = sources.documents(documents or [])
-    store = Documents()
+    store = _store()
     definition = session.client.protocol(protocol).plain()
     parameters = payload_for(definition, payload, ask or [])
 
@@ -100,6 +102,12 @@ def submit(
         _finish(session, accepted, store, watch=watch)
     if refused:
         raise typer.Exit(Exit.REFUSED)
+
+
+def _store() -> Documents:
+    from cli.documents import Documents
+
+    return Documents()
 
 
 def _each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[Json], bool]:
@@ -166,7 +174,7 @@ def _submit_lines(
         checked = [{**told["dryRun"], "document": f"line {told['line']}"} for told in good]
         session.show(checked, CHECKED, lambda told: str(told["idempotency"].get("jobId") or ""), results)
     elif watch:
-        _finish(session, [{**told, "document": f"line {told['line']}"} for told in good], Documents(), watch=True)
+        _finish(session, [{**told, "document": f"line {told['line']}"} for told in good], _store(), watch=True)
     else:
         rows = [
             {**told, "document": f"line {told['line']}", "status": "known" if told["replayed"] else "new"}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
+from cli.main import main
 from tests.running_stack import ROOT
 
 PROGRAM = Path(sys.executable).parent / "lucius"
@@ -18,9 +22,31 @@ def lucius(*words: str, api: str | None = None, **environment: str) -> subproces
     return subprocess.run(
         [str(PROGRAM), *words],
         cwd=ROOT,
-        env={**os.environ, **({"LUCIUS_API": api} if api else {}), **environment},
+        env={**os.environ, **_settings(api, environment)},
         capture_output=True,
         text=True,
         timeout=170,
         check=False,
     )
+
+
+def lucius_here(*words: str, api: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same from `main` on, without a process of its own: a second less for each call."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(ROOT),
+        mock.patch.dict(os.environ, _settings(api, environment)),
+        mock.patch.object(sys, "argv", [str(PROGRAM), *words]),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+            code = 0
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return subprocess.CompletedProcess(list(words), code, out.getvalue(), err.getvalue())
+
+
+def _settings(api: str | None, environment: dict[str, str]) -> dict[str, str]:
+    return {**({"LUCIUS_API": api} if api else {}), **environment}

@@ -11,14 +11,14 @@ import httpx
 import pytest
 
 from emulator.up.ports import find_free
-from tests.cli.lucius import lucius
+from tests.cli.lucius import lucius, lucius_here
 from tests.running_stack import ROOT, RunningStack
 
 INVOICE = str(ROOT / "samples" / "invoice.png")
 
 
 def run(stack: RunningStack, *words: str) -> subprocess.CompletedProcess[str]:
-    return lucius(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
+    return lucius_here(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
 
 
 def done(stack: RunningStack, *words: str) -> str:
@@ -30,7 +30,9 @@ def done(stack: RunningStack, *words: str) -> str:
 def test_a_file_is_submitted_watched_and_answered(stack: RunningStack) -> None:
     """submit --watch uploads, shows each change in a line of its own, and ends with answer, page and quote."""
     words = ["submit", INVOICE, "-p", "OCR_EMBEDDING_SIS", "--ask", "What is the invoice number?", "--watch", "--again"]
-    out = done(stack, *words)
+    program = lucius(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
+    assert program.returncode == 0, program.stderr
+    out = program.stdout
     assert "invoice.png  step 3/3 sis  SUCCEEDED" in out
     assert "FB-2024-0173" in out
     assert "\x1b" not in out
@@ -130,7 +132,7 @@ def test_nobody_there_is_exit_code_4() -> None:
 def test_no_blob_store_is_exit_code_4(stack: RunningStack) -> None:
     """An upload that reaches nobody names the setting."""
     nobody = stack.storage_connection.replace(stack.blob, f"http://127.0.0.1:{find_free()}/devstoreaccount1")
-    failed = lucius("submit", INVOICE, "-p", "OCR", api=stack.api, LUCIUS_BLOB_CONNECTION=nobody)
+    failed = lucius_here("submit", INVOICE, "-p", "OCR", api=stack.api, LUCIUS_BLOB_CONNECTION=nobody)
     assert failed.returncode == 4
     assert "LUCIUS_BLOB_CONNECTION names another" in failed.stderr
     assert len(failed.stderr.splitlines()) == 1

@@ -1,0 +1,35 @@
+"""What a shell is given, and what the program answers it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from tests.cli.lucius import lucius, lucius_here
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_names_the_program(shell: str) -> None:
+    """One for each shell, and bash finds no fault in its own."""
+    script = lucius_here("completion", shell)
+    assert script.returncode == 0
+    assert "lucius" in script.stdout
+    if shell == "bash":
+        assert shutil.which("bash")
+        subprocess.run(["bash", "-n"], input=script.stdout, text=True, check=True)
+
+
+def test_commands_are_completed() -> None:
+    """As bash asks for them."""
+    asked = lucius(_LUCIUS_COMPLETE="complete_bash", COMP_WORDS="lucius job e", COMP_CWORD="2")
+    assert asked.stdout.split() == ["events", "explain"]
+
+
+def test_help_has_a_short_form() -> None:
+    """-h, for every command."""
+    for words in ((), ("job",), ("job", "show"), ("submit",)):
+        told = lucius_here(*words, "-h")
+        assert told.returncode == 0
+        assert "Usage: lucius" in told.stdout

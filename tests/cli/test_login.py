@@ -1,0 +1,90 @@
+"""Tokens: got from a real issuer, kept for their API, sent with each request."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from emulator.up.ports import find_free
+from tests.cli.lucius import lucius_here
+from tests.client import samples
+from tests.client.api_of_its_own import Says, serving
+from tests.running_stack import ROOT
+
+
+@pytest.fixture(scope="module")
+def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`python -m emulator issuer` on a free port."""
+    command = [sys.executable, "-m", "emulator", "issuer", "--port", "0", "--data", str(tmp_path_factory.mktemp("i"))]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        ready = process.stdout.readline().split()
+        try:
+            yield ready[1]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+
+
+def claims(token: str) -> dict:  # type: ignore[type-arg]
+    part = token.split(".")[1]
+    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))  # type: ignore[no-any-return]
+
+
+def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
+    """As the tenant, with the scopes, to that API alone; in a file for its owner only."""
+    config = tmp_path / "config"
+    with serving(Says(body=samples.page())) as api:
+        there = {"api": api.url, "LUCIUS_CONFIG_DIR": str(config)}
+        told = lucius_here("login", "--as", "tenant_a", "--scope", "orch:read", "--issuer", issuer, **there)
+        assert told.returncode == 0, told.stderr
+        assert told.stdout.startswith(f"logged in to {api.url} as tenant_a (orch:read) for ")
+        kept = config / "tokens.json"
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        assert lucius_here("jobs", **there).returncode == 0
+        assert lucius_here("jobs", "--token", "given", **there).returncode == 0
+        assert lucius_here("jobs", LUCIUS_TOKEN="of-the-environment", **there).returncode == 0
+        assert lucius_here("logout", **there).stdout == f"logged out of {api.url}\n"
+        assert lucius_here("jobs", **there).returncode == 0
+    sent = [asked.headers.get("authorization") for asked in api.asked]
+    said = claims((sent[0] or "").removeprefix("Bearer "))
+    assert (said["tenant_id"], said["scp"]) == ("tenant_a", "orch:read")
+    assert sent[1:] == ["Bearer given", "Bearer of-the-environment", None]
+
+
+def test_a_token_that_has_run_out_is_told(tmp_path: Path) -> None:
+    """Before it is sent, with the way to a new one."""
+    kept = {"tenant": "tenant_a", "scope": "orch:read", "access_token": "old", "expires_at": 1}
+    (tmp_path / "tokens.json").write_text(json.dumps({"http://127.0.0.1:1": kept}))
+    told = lucius_here("jobs", "--api", "http://127.0.0.1:1/", LUCIUS_CONFIG_DIR=str(tmp_path))
+    assert told.returncode == 2
+    assert "log in again: lucius login --as tenant_a" in told.stderr
+
+
+def test_refusals_of_a_login(issuer: str, tmp_path: Path) -> None:
+    """An issuer that refuses is exit code 3, one that is not there 4; nothing is kept, and no secret is told."""
+    config = {"LUCIUS_CONFIG_DIR": str(tmp_path)}
+    refused = lucius_here("login", "--as", "", "--issuer", issuer, **config)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert refused.stderr.startswith(f"lucius: {issuer} gave no token: ")
+    nobody = f"http://127.0.0.1:{find_free()}"
+    away = lucius_here("login", "--as", "tenant_a", "--issuer", nobody, **config)
+    assert away.returncode == 4
+    assert away.stderr.startswith(f"lucius: no token issuer answers at {nobody} ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_token_says_how_to_get_one(tmp_path: Path) -> None:
+    """401 is exit code 3, and the line names `lucius login`."""
+    with serving(Says(401, samples.problem(401, "TOKEN_MISSING"))) as api:
+        told = lucius_here("jobs", api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
+    assert told.returncode == 3
+    assert told.stderr.startswith("lucius: the API refused (401 TOKEN_MISSING): get a token by `lucius login")

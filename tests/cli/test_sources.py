@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli import sources
+from cli.exits import UsageError
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("a.pdf", "b.png", "in/c.pdf", "in/.hidden.pdf", ".git/d.pdf", "odd [1].pdf"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["a.pdf", "https://x/y"], ["a.pdf", "https://x/y"]),
+        (["."], ["a.pdf", "b.png", "in/c.pdf", "odd [1].pdf"]),
+        (["*.p*"], ["a.pdf", "b.png", "odd [1].pdf"]),
+        (["**/*.pdf"], ["a.pdf", "in/c.pdf", "odd [1].pdf"]),
+        (["odd [1].pdf"], ["odd [1].pdf"]),
+        (["a.pdf", "*.pdf"], ["a.pdf", "odd [1].pdf"]),
+    ],
+)
+def test_documents_are_files_folders_patterns_and_uris(folder: Path, names: list[str], found: list[str]) -> None:
+    """A folder gives all its files but hidden ones; a file's own name is never a pattern; each comes once."""
+    assert sources.documents(names) == found
+
+
+@pytest.mark.parametrize("name", ["none.pdf", "*.docx"])
+def test_what_is_not_there_is_said(folder: Path, name: str) -> None:
+    """A pattern that fits nothing is a mistake, not an empty submit."""
+    with pytest.raises(UsageError, match="no such file"):
+        sources.documents([name])
+
+
+def test_an_empty_folder_is_said(folder: Path) -> None:
+    """Hidden files are not documents."""
+    (folder / "empty").mkdir()
+    (folder / "empty" / ".hidden").touch()
+    with pytest.raises(UsageError, match="no file in empty"):
+        sources.documents(["empty"])
+
+
+def test_lines_are_envelopes_with_defaults(folder: Path) -> None:
+    """Blank lines count, but are none; what a line says wins."""
+    (folder / "jobs.ndjson").write_text('{"a": 1}\n\n{"a": 2, "b": 3}\n')
+    assert sources.envelopes("jobs.ndjson", {"b": 0}) == [{"b": 0, "a": 1}, {"b": 3, "a": 2}]
+    (folder / "bad.ndjson").write_text('{"a": 1}\n\n[]\n')
+    with pytest.raises(UsageError, match=r"bad\.ndjson:3: not a JSON object"):
+        sources.envelopes("bad.ndjson", {})
+
+
+def test_batches_keep_the_apis_bounds() -> None:
+    """At most 1000 lines and 1 MiB a request, nothing lost and nothing out of order."""
+    many = [{"n": number} for number in range(2500)]
+    assert [len(batch) for batch in sources.batches(many)] == [1000, 1000, 500]
+    wide = [{"n": number, "text": "ä" * 200_000} for number in range(6)]
+    batches = list(sources.batches(wide))
+    assert [line for batch in batches for line in batch] == wide
+    assert all(
+        len("\n".join(json.dumps(line, ensure_ascii=False) for line in batch).encode()) <= 1024 * 1024
+        for batch in batches
+    )
+    assert len(batches) == 3
