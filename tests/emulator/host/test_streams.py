@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.emulator.host.process import Host, start_host
+from tests.emulator.host.process import SOON_S, Host, start_host
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 def test_an_answer_arrives_piece_by_piece(host: Host) -> None:
     """Each piece is there before the next is made: the function waits to be asked on."""
-    with httpx.stream("GET", f"{host.url}/numbers/3", timeout=10, trust_env=False) as answer:
+    with httpx.stream("GET", f"{host.url}/numbers/3", timeout=SOON_S, trust_env=False) as answer:
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.headers["x-stream"] == "yes"
