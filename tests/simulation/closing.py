@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from shared.core.audit import verify
 from shared.core.plan import WITHDRAWN
 from shared.core.states import JobStatus
 
@@ -36,6 +38,8 @@ async def close_the_books(world: World) -> None:
             world.report(f"GATE of {tenant} counts {count} and nothing is active")
     for job_id, record in world.ledger.records.items():
         await _audit(world, job_id, record)
+    if world.plan.retention is not None:
+        _audit_archive(world)
     if told.violations:
         for job_id in world.ledger.records:
             told.violations.append(f"history of {job_id}:\n{world.ledger.history(job_id)}")
@@ -81,3 +85,20 @@ def _audit_redrive(world: World, job: Any) -> None:
     if heirs != [one for one in (job.redriven_by,) if one is not None]:
         world.report(f"{job.job_id} was redriven by {job.redriven_by}, and as its redrive there are {heirs}")
     world.told.jobs.update(["redriven"] * len(heirs))
+
+
+def _audit_archive(world: World) -> None:
+    """Every job is there, proved, and nowhere else."""
+    for name, text in world.archive.kept.items():
+        for wrong in verify(json.loads(text)):
+            world.report(f"{name}: {wrong}")
+        world.told.jobs["ARCHIVED"] += 1
+    index = world.index
+    left = [*world.ledger.records, *world.ledger._events, *index._claims, *index._active, *index._ended]
+    left += [row for rows in index._listed.values() for row in rows]
+    if left:
+        world.report(f"archived, and there is left of it: {left}")
+    for job_ids in world.people.promised.values():
+        for job_id in job_ids:
+            if not any(job_id in name for name in world.archive.kept):
+                world.report(f"{job_id} was promised by a 202 and is in no archive")

@@ -25,6 +25,7 @@ class Life:
     script: tuple[tuple[float, ControlKind], ...]
     ends: str
     redriven_after_s: float | None = None
+    retention: timedelta | None = None
 
     @property
     def plan(self) -> Plan:
@@ -35,6 +36,7 @@ class Life:
             request_types=(self.request_type,),
             script=self.script,
             redriven_after_s=self.redriven_after_s,
+            retention=self.retention,
         )
 
 
@@ -45,6 +47,7 @@ LIVES = {
     "paused and cancelled": Life(protocols.SEQUENCE, ((4, PAUSE), (90, CANCEL)), "CANCELLED"),
     "cancelled": Life(protocols.SEQUENCE, ((4, CANCEL),), "CANCELLED"),
     "cancelled and redriven": Life(protocols.SEQUENCE, ((4, CANCEL),), "SUCCEEDED", redriven_after_s=400),
+    "archived": Life(protocols.SEQUENCE, (), "ARCHIVED", retention=timedelta(hours=2)),
     "a group paused": Life(protocols.GROUP, ((61, PAUSE), (200, RESUME)), "SUCCEEDED"),
 }
 
@@ -95,6 +98,6 @@ def test_a_crash_at_any_call_costs_nothing(life: Life) -> None:
                 # the bus drops a second publish of an attempt, so the services did each step once
                 attempts = undisturbed.events["ATTEMPT_RECORDED"]
                 assert told.events["ATTEMPT_RECORDED"] == told.lives.total() == attempts, where
-            assert told.settled_after < timedelta(hours=1), where
+            assert told.settled_after < timedelta(hours=1) + (life.retention or timedelta()), where
     assert crashes > undisturbed.calls
     print(f"{crashes} crashes, one a run")

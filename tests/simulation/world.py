@@ -25,7 +25,7 @@ from shared.operations.dispatch_step import dispatch_step
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep import sweep
 from shared.operations.take_reply import Arrived, take_reply
-from shared.settings import load
+from shared.settings import Settings, load
 from tests.jobs import START
 from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
@@ -73,6 +73,8 @@ class Plan:
     redrives: bool = False
     #: the tenant's limit of active jobs; None: no limit
     tenant_limit: int | None = None
+    #: ended jobs are archived after this, and their claims end with it; None: kept
+    retention: timedelta | None = None
     #: how often a delivery fails before the bus dead-letters the message
     max_deliveries: int = 10
 
@@ -99,6 +101,14 @@ def simulate(seed: int, plan: Plan) -> Told:
     return asyncio.run(World(seed, plan).run())
 
 
+def _settings(plan: Plan) -> Settings:
+    settings = replace(load(_ENVIRONMENT), max_inflight_per_tenant=plan.tenant_limit)
+    if plan.retention is None:
+        return settings
+    days = plan.retention / timedelta(days=1)
+    return replace(settings, idempotency_ttl_days=days, retention_days=days)
+
+
 class World:
     def __init__(self, seed: int, plan: Plan) -> None:
         self.plan = plan
@@ -113,14 +123,15 @@ class World:
         self.ledger = AuditedLedger(self.report, lambda: self.scheduler.now)
         self.index = MemoryIndex()
         self.rejected = MemoryRejected()
+        self.archive = MemoryArchive()
         self._job_numbers = itertools.count(1)
         self.context = Context(
-            settings=replace(load(_ENVIRONMENT), max_inflight_per_tenant=plan.tenant_limit),
+            settings=_settings(plan),
             registry=_REGISTRY,
             ledger=self._port(self.ledger, LedgerUnavailable),
             index=self._port(self.index, LedgerUnavailable),
             rejected=self._port(self.rejected, LedgerUnavailable),
-            archive=self._port(MemoryArchive(), LedgerUnavailable),
+            archive=self._port(self.archive, LedgerUnavailable),
             publisher=self._port(self.bus, PublishUnavailable),
             lanes=self._port(self.bus, BusUnavailable),
             dead_replies=self._port(self.bus, BusUnavailable),
@@ -188,7 +199,8 @@ class World:
         ]
         waiting = [f"{one.message_id} was not received" for one in self.bus.replies if not one.done]
         dead = [f"{one.message_id} lies dead-lettered" for one in self.bus.dead_letters]
-        return live + active + running + waiting + dead
+        kept = [f"{ended.job_id} is to be archived" for ended in self.index._ended.values() if self.plan.retention]
+        return live + active + running + waiting + dead + kept
 
     # --- activities and triggers, as the app's own are
 
