@@ -88,6 +88,8 @@ class Streams:
         except asyncio.CancelledError:
             running.cancel()
             raise
+        except ConnectionError:
+            _LOG.info("the caller of %s %s has gone", request.method, request.path)
         except Exception as error:
             # A function that raises is answered with 500 by the web app before it tells us; a stream that breaks off
             # is not, and its caller must see that it is not whole.
@@ -144,7 +146,7 @@ class _Exchange:
 
     async def _next_chunk(self) -> dict[str, Any]:
         if self._received:
-            # Only a caller that goes away ends this wait, by cancelling the request.
+            # There is no more to tell; the web app gives this wait up when its answer is out.
             await self._loop.create_future()
         chunk = await self._request.content.read(_CHUNK)
         self._received = self._request.content.at_eof()
@@ -160,7 +162,8 @@ class _Exchange:
                 self.begun.set_result(None)
             await self.response.prepare(self._request)
         elif message["type"] == "http.response.body":
-            await self.response.write(message.get("body", b""))
+            if self._request.method != "HEAD":
+                await self.response.write(message.get("body", b""))
             if not message.get("more_body"):
                 await self.response.write_eof()
                 self.complete = True

@@ -40,8 +40,11 @@ def test_a_request_is_read_as_it_comes(host: Host) -> None:
 
 
 def test_sync_functions_may_stream_too(host: Host) -> None:
-    """With `func.Context` beside the extension's request."""
+    """With `func.Context` beside the extension's request; a HEAD gets the headers alone."""
     assert host.get("/sync").text == "slow sync_stream"
+    head = host.request("HEAD", "/sync")
+    assert (head.status_code, head.text) == (200, "")
+    assert "HEAD /sync" not in host.log
 
 
 def test_a_stream_that_breaks_off_is_seen_by_the_caller(host: Host) -> None:
