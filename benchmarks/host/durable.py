@@ -137,6 +137,7 @@ async def _measure(server: Server, engine: Engine, measured: Measured, instances
         "steps_s": steps / seconds,
         "history": history,
         "sdk_share": measured.seconds / busy,
+        "cpu_ms": busy / measured.episodes * 1000,
         "sdk_ms": measured.seconds / measured.episodes * 1000,
     }
 
