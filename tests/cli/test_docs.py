@@ -1,0 +1,67 @@
+"""The commands of docs/cli.md and the programs of docs/client.md, run as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from emulator.up.ports import DEFAULTS
+from tests.cli.lucius import PROGRAM
+from tests.running_stack import ROOT, RunningStack
+
+
+def block(document: str, name: str, language: str, stack: RunningStack) -> str:
+    """With the stack's ports for the default ones."""
+    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
+    found = re.search(rf"<!-- tested: {name} -->\n```{language}\n(.*?)```", text, re.DOTALL)
+    assert found, f"docs/{document} has no block {name}"
+    code = found[1].replace(f"http://127.0.0.1:{DEFAULTS.azurite}/devstoreaccount1", stack.blob)
+    return code.replace(f"http://127.0.0.1:{DEFAULTS.api}", stack.api)
+
+
+def run(words: list[str], stack: RunningStack, cwd: Path) -> str:
+    path = f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"
+    settings = {"LUCIUS_API": stack.api, "LUCIUS_BLOB_CONNECTION": stack.storage_connection, "PATH": path}
+    told = subprocess.run(
+        words, cwd=cwd, env={**os.environ, **settings}, capture_output=True, text=True, timeout=170, check=False
+    )
+    assert told.returncode == 0, told.stdout + told.stderr
+    return told.stdout
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the commands name, where they may write."""
+    folder = tmp_path_factory.mktemp("docs")
+    for name in ("samples", "protocols"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+def test_the_commands(stack: RunningStack, checkout: Path) -> None:
+    """Every block of docs/cli.md in turn; JOB_ID is the job of the first one."""
+
+    def shell(name: str, job_id: str = "") -> str:
+        code = block("cli.md", name, "sh", stack).replace("JOB_ID", job_id)
+        return run(["bash", "-euo", "pipefail", "-c", code], stack, checkout)
+
+    submitted = shell("submit")
+    [job_id] = re.findall(r"invoice\.png\s+SUCCEEDED\s+(\S+)", submitted)
+    looked = shell("look", job_id)
+    assert f"Job {job_id} " in looked
+    assert "JOB_CREATED" in looked
+    assert f"proved: {job_id} SUCCEEDED" in shell("offline", job_id)
+    assert '"jobId"' in shell("pipe")
+
+
+def test_the_programs(stack: RunningStack, checkout: Path) -> None:
+    """Both programs of docs/client.md end well and say what they say."""
+    for name in ("sync", "async"):
+        program = checkout / f"{name}.py"
+        program.write_text(block("client.md", name, "python", stack))
+        assert "SUCCEEDED" in run([sys.executable, str(program)], stack, checkout)
