@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
 from shared import telemetry
 from shared.core.job import Record
@@ -16,8 +16,6 @@ from shared.operations.context import Context
 MAX_READ = 200
 #: rows that are listed of one tenant
 _MAX_LISTED = 1000
-#: an instant that every `check_at` is before
-_ALL = datetime(2200, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -48,7 +46,7 @@ class Stock:
 async def take_stock(context: Context) -> Stock:
     """Raises LedgerUnavailable."""
     tenants = await context.index.tenants()
-    listed = [await context.index.due(tenant, now=_ALL, limit=_MAX_LISTED) for tenant in tenants]
+    listed = [await context.index.list_active(tenant, after=None, limit=_MAX_LISTED) for tenant in tenants]
     total = sum(len(found) for found in listed)
     now, stock = context.clock.now(), Stock()
     for found in listed:
