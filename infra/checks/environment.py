@@ -55,6 +55,9 @@ def _candidates() -> Iterator[Path]:
     on_path = shutil.which("python3.12")
     if on_path:
         yield Path(on_path)
+    pyenv = shutil.which("pyenv")
+    for root in [Path(pyenv).resolve().parents[1]] if pyenv else []:
+        yield from sorted((root / "versions").glob("3.12*/bin/python"), reverse=True)
     yield from sorted((Path.home() / ".pyenv" / "versions").glob("3.12*/bin/python"), reverse=True)
     yield from sorted((Path.home() / ".local" / "share" / "uv" / "python").glob("cpython-3.12*/bin/python3.12"))
 
