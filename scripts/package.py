@@ -17,10 +17,13 @@ sys.path.insert(0, str(ROOT))
 
 from infra.checks.package_files import packaged  # noqa: E402  # the repository is no installed package
 
+#: as in shared/build.py, which needs packages that a plain Python does not have
+COMMIT_FILE = "BUILD_COMMIT"
+
 
 def build(target: Path, *, packages: bool) -> int:
     """Writes the zip; the number of files in it."""
-    files = [(ROOT / path, path) for path in packaged(ROOT)]
+    files = [(ROOT / path, path) for path in packaged(ROOT) if path.name != COMMIT_FILE]
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         if packages:
             site = Path(folder) / ".python_packages" / "lib" / "site-packages"
@@ -31,7 +34,15 @@ def build(target: Path, *, packages: bool) -> int:
             files += [(path, path.relative_to(folder)) for path in sorted(site.rglob("*")) if path.is_file()]
         for path, name in files:
             archive.write(path, name)
+        if commit := _commit():
+            archive.writestr(COMMIT_FILE, commit)
     return len(files)
+
+
+def _commit() -> str:
+    """What health tells of; empty outside a checkout."""
+    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return told.stdout.strip()
 
 
 def main(argv: list[str] | None = None) -> int:

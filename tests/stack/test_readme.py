@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,19 @@ def test_the_command_line(stack: RunningStack, job_id: str) -> None:
     assert "Margaret Ellison" in shown
     assert job_id in shown
     assert "JOB_CREATED" in shown
+
+
+def test_the_smoke_test_of_a_deployment(stack: RunningStack) -> None:
+    """`scripts/smoke.py` puts a document through this stack as it does through one in Azure."""
+    done = subprocess.run(
+        [sys.executable, "scripts/smoke.py", "--api", stack.api, "--blobs", stack.blob, "--timeout", str(DEADLINE_S)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^SUCCEEDED http\S+/sis/result\.json$", done.stdout, re.MULTILINE)
 
 
 def test_the_settings_for_core_tools_are_those_of_a_laptop() -> None:
