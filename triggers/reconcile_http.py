@@ -14,6 +14,7 @@ from shared.contracts.answers.reconcile import Reconciled
 from shared.contracts.requests import ReconcileRequest
 from shared.core.access import Caller, Scope
 from shared.operations.sweep import sweep
+from shared.ports import Ledger
 from shared.wiring import Wiring
 from triggers.parameters import DRY_RUN, dry_run_of
 from triggers.problems import answer, optional_body
@@ -45,16 +46,13 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     async def reconcile(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         orchestrations = DurableOrchestrations(client, names.JOB)
         swept = await sweep(wiring.context(), orchestrations, dry_run=_dry_run(req))
-        # the sweep is everybody's; an action names a job
-        ledger = wiring.context_for(caller).ledger
-        actions = [each for each in swept.actions if caller.tenant is None or await ledger.read(each["jobId"])]
         return answer(
             req,
             {
                 "dryRun": swept.dry_run,
                 "looked_at": swept.looked_at,
                 "dead_replies": swept.dead_replies,
-                "actions": actions,
+                "actions": await seen_of(swept.actions, caller, wiring.context_for(caller).ledger),
                 "more": swept.more,
             },
         )
@@ -62,6 +60,11 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     for route in ROUTES:
         add(bp, route, reconcile, wiring, client=True)
     return bp
+
+
+async def seen_of(actions: list[dict[str, str]], caller: Caller, ledger: Ledger) -> list[dict[str, str]]:
+    """The sweep is everybody's, but an action names a job: those that `ledger`, the caller's own, knows."""
+    return [each for each in actions if caller.tenant is None or await ledger.read(each["jobId"]) is not None]
 
 
 def _dry_run(req: func.HttpRequest) -> bool:

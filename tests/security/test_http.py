@@ -542,11 +542,6 @@ def test_dead_letters_are_a_tenants_own(door: Door, service: ScriptedService) ->
     assert door.get(f"/v1/jobs/{redriven['jobId']}/events").json()["events"][0]["actor"] == f"local:{A}"
 
 
-def test_a_sweep_by_hand_tells_of_ones_own_jobs(door: Door) -> None:
-    """A tenant's admin may sweep, which is everybody's good, and reads no other tenant's job in the answer."""
-    assert door.ask("POST", "/v1/admin/reconcile?dryRun=true", tenant=B).json()["actions"] == []
-
-
 def test_a_callback_token_opens_its_attempt_only(door: Door, service: ScriptedService) -> None:
     """Bound to job, step, attempt and lease: no other job's, no route of the API; nor is a caller's token one."""
     mine, other = door.job(doc_id="callback 1"), door.job(doc_id="callback 2")
