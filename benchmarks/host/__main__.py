@@ -159,10 +159,11 @@ def main() -> None:
             ("grown", 100 // scale, 1000),
         ):
             found = durable(app, folder / f"data-{mode}-{instances}-{size}", mode, instances, size)
+            sdk = f"{found['sdk_ms']:.2f} ms ({found['sdk_share']:.0%}) of it in the SDK and the app's code"
             print(
                 f"{instances} instances at once, histories of {found['history']} events in the end: "
-                f"{found['episodes_s']:.0f} episodes/s, {found['steps_s']:.0f} steps/s; {found['cpu_ms']:.2f} ms of "
-                f"CPU an episode, {found['sdk_ms']:.2f} ms ({found['sdk_share']:.0%}) of it in the SDK and the app's code",
+                f"{found['episodes_s']:.0f} episodes/s, {found['steps_s']:.0f} steps/s; "
+                f"{found['cpu_ms']:.2f} ms of CPU an episode, {sdk}",
                 flush=True,
             )
         found = durable(app, folder / "waiting", "wait", 10_000 // scale)
