@@ -1,0 +1,125 @@
+"""The client and the real API."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lucius_client import AsyncClient, Client, JobNotFound, KeyConflict, ProtocolUnknown, Refused
+from lucius_client.models import Envelope, Job
+from tests.running_stack import RunningStack
+
+
+@pytest.fixture
+def lucius(stack: RunningStack) -> Iterator[Client]:
+    with Client(stack.api) as client:
+        yield client
+
+
+@pytest.fixture
+def tenant() -> str:
+    return f"client-{uuid.uuid4()}"
+
+
+def envelope(stack: RunningStack, tenant: str, **more: Any) -> Envelope:
+    return Envelope(
+        schema_version="1.0",
+        tenant_id=tenant,
+        request_type="OCR",
+        input_ref=f"{stack.blob}/documents/samples/invoice.png",
+        output_ref=f"{stack.blob}/results",
+        payload={},
+        **more,
+    )
+
+
+@pytest.fixture
+def waiting_job(stack: RunningStack, lucius: Client, tenant: str) -> Iterator[Job]:
+    """A job that is surely alive: its service stands still."""
+    stack.pause("ocr")
+    try:
+        yield lucius.job(lucius.submit(envelope(stack, tenant)).job.jobId)
+    finally:
+        stack.resume("ocr")
+
+
+async def test_a_job_from_submit_to_end(stack: RunningStack, lucius: Client, tenant: str) -> None:
+    """A model goes in, models come out, and both clients see the same job; the key decides what is the same."""
+    first = lucius.submit(envelope(stack, tenant, idempotency_key="k"))
+    assert not first.replayed
+    async with AsyncClient(stack.api) as client:
+        assert (await client.submit(envelope(stack, tenant, idempotency_key="k"))).replayed
+        ended = await client.wait(first.job.jobId, timeout_s=120)
+    assert (ended.status, ended.tenant_id) == ("SUCCEEDED", tenant)
+    with pytest.raises(KeyConflict) as conflict:
+        lucius.submit(envelope(stack, tenant, idempotency_key="k", doc_id="another"))
+    assert conflict.value.problem.jobId == first.job.jobId
+    assert lucius.submit(envelope(stack, tenant)).job.jobId != lucius.submit(envelope(stack, tenant)).job.jobId
+    by_body = envelope(stack, tenant, idempotency_key=None)
+    assert lucius.submit(by_body).job.jobId == lucius.submit(by_body).job.jobId
+
+
+def test_every_read_is_its_model(stack: RunningStack, lucius: Client, tenant: str) -> None:
+    """Each method once, against what the app really answers."""
+    job = lucius.wait(lucius.submit(envelope(stack, tenant)).job.jobId, timeout_s=120)
+    events = list(lucius.events(job.jobId))
+    assert [event.seq for event in events] == list(range(1, job.event_seq + 1))
+    assert lucius.job(job.jobId, as_of=1).status == "QUEUED"
+    assert job.jobId in lucius.explain(job.jobId).text
+    assert lucius.receipt(job.jobId).events == job.event_seq
+    assert lucius.audit(job.jobId)["job"]["event_hash"] == events[-1].hash
+    assert {protocol.request_type for protocol in lucius.protocols()} >= {"OCR"}
+    assert lucius.protocol("OCR").steps[0].step_id == "ocr"
+    assert lucius.live().status == "live"
+    assert lucius.ready().status == "ready"
+    assert lucius.dry_run(envelope(stack, tenant)).idempotency.verdict == "NEW"
+    outcome = lucius.submit_many([envelope(stack, tenant), {"tenant_id": tenant}])
+    assert (outcome.counts.created, outcome.counts.refused) == (1, 1)
+    assert list(lucius.dead_letters(tenant_id=tenant)) == []
+    list(lucius.rejected(limit=1))
+    assert lucius.reconcile(dry_run=True).dryRun
+    with pytest.raises(JobNotFound):
+        lucius.job("nobody")
+    with pytest.raises(ProtocolUnknown) as unknown:
+        lucius.submit({**envelope(stack, tenant).plain(), "request_type": "NOPE"})
+    assert "OCR" in (unknown.value.problem.known or [])
+    with pytest.raises(Refused, match="409"):
+        lucius.cancel(job.jobId)
+
+
+def test_a_change_ends_the_long_poll(stack: RunningStack, lucius: Client, waiting_job: Job) -> None:
+    """Whoever waits hears of the change as it comes."""
+    seen: list[str] = []
+
+    def watch() -> None:
+        with Client(stack.api) as client:
+            seen.extend(job.status for job in client.changes(waiting_job.jobId, timeout_s=120))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    lucius.cancel(waiting_job.jobId, reason="not needed")
+    stack.resume("ocr")
+    watching.join(150)
+    assert seen[-1] == "CANCELLED"
+
+
+def test_a_list_tells_what_its_jobs_tell_after_a_sweep(
+    stack: RunningStack, lucius: Client, tenant: str, waiting_job: Job
+) -> None:
+    """State, step and event of a living job stand in its line as in itself."""
+    lucius.pause(waiting_job.jobId)
+    deadline = time.monotonic() + 120
+    while True:
+        lucius.reconcile()
+        [line] = lucius.jobs(tenant_id=tenant)
+        job = lucius.job(waiting_job.jobId)
+        if line.seq == job.event_seq:  # a time-out may have moved it on meanwhile
+            break
+        assert time.monotonic() < deadline, (line, job)
+    assert job.event_seq > 1
+    assert (line.status, line.current_step_id) == (job.status, job.current_step_id)
