@@ -19,6 +19,7 @@ from shared.core.api_examples import ENVELOPE, PROBLEM, REQUESTS, by_model
 from shared.core.references import ReferencePolicy
 from shared.core.registry import Registry
 from triggers import openapi_headers as headers
+from triggers.protocols_http import protocol_view
 from triggers.refusals import MEANINGS
 from triggers.routes import Parameter, Route
 
@@ -87,9 +88,13 @@ def document(
 ) -> Json:
     """`server` is the address that examples call."""
     routes = list(routes)
+    known = [protocol_view(protocol) for protocol in registry][:1]
+    examples = by_model() | {"ProtocolPage": {"protocols": known, "next": None}}
+    if known:
+        examples["Protocol"] = known[0]
     paths: Json = {}
     for route in routes:
-        paths.setdefault(f"/{route.path}", {})[route.method.lower()] = _operation(route, routes)
+        paths.setdefault(f"/{route.path}", {})[route.method.lower()] = _operation(route, routes, examples)
     used = {route.tag for route in routes}
     return {
         "openapi": "3.1.0",
@@ -137,14 +142,14 @@ def _models(answer: Any) -> tuple[type[BaseModel], ...]:
     return get_args(answer) if isinstance(answer, UnionType) else (answer,)
 
 
-def _operation(route: Route, routes: Iterable[Route]) -> Json:
+def _operation(route: Route, routes: Iterable[Route], examples: Json) -> Json:
     told: Json = {
         "operationId": route.function,
         "tags": [route.tag],
         "summary": route.summary,
         "security": _security(route),
         "parameters": _parameters(route),
-        "responses": _responses(route, routes),
+        "responses": _responses(route, routes, examples),
     }
     if route.description:
         told["description"] = route.description
@@ -227,10 +232,10 @@ def _links(routes: Iterable[Route]) -> Json:
     }
 
 
-def _responses(route: Route, routes: Iterable[Route]) -> Json:
+def _responses(route: Route, routes: Iterable[Route], examples: Json) -> Json:
     told: Json = {}
     for status, answer in route.answers.items():
-        told[str(status)] = _answer(route, status, answer)
+        told[str(status)] = _answer(route, status, answer, examples)
         if answer is Accepted:
             told[str(status)]["links"] = _links(routes)
     if route.method == "GET" and 200 in route.answers:
@@ -246,7 +251,7 @@ def _responses(route: Route, routes: Iterable[Route]) -> Json:
     return told
 
 
-def _answer(route: Route, status: int, answer: Any) -> Json:
+def _answer(route: Route, status: int, answer: Any, examples: Json) -> Json:
     models = _models(answer)
     told: Json = {"description": _says(route, status, models), "headers": headers.of(route, status)}
     if isinstance(answer, str):
@@ -254,8 +259,7 @@ def _answer(route: Route, status: int, answer: Any) -> Json:
     elif models:
         named = [{"$ref": f"{_SCHEMAS}{model.__name__}"} for model in models]
         content: Json = {"schema": named[0] if len(named) == 1 else {"anyOf": named}}
-        known = by_model()
-        shown = {model.__name__: {"value": known[model.__name__]} for model in models if model.__name__ in known}
+        shown = {model.__name__: {"value": examples[model.__name__]} for model in models if model.__name__ in examples}
         if shown:
             content["examples"] = shown
         told["content"] = {"application/json": content}

@@ -49,14 +49,14 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     async def protocols_list(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         registry = (await wiring.fresh_context()).registry
-        return answer(req, {"protocols": [_view(protocol) for protocol in registry], "next": None})
+        return answer(req, {"protocols": [protocol_view(protocol) for protocol in registry], "next": None})
 
     async def protocols_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         name = req.route_params["protocolId"]
         registry = (await wiring.fresh_context()).registry
         for protocol in registry:
             if name in (protocol.definition.protocol_id, protocol.definition.request_type):
-                return answer(req, _view(protocol))
+                return answer(req, protocol_view(protocol))
         raise Refusal(404, "PROTOCOL_NOT_FOUND", f"known: {', '.join(registry.request_types)}")
 
     add(bp, LIST, protocols_list, wiring)
@@ -64,7 +64,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     return bp
 
 
-def _view(protocol: Protocol) -> dict[str, Any]:
+def protocol_view(protocol: Protocol) -> dict[str, Any]:
     shown = protocol.definition.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     for step in shown["steps"]:
         if (schema := protocol.schemas.get(step["step_id"])) is not None:

@@ -129,6 +129,10 @@ def by_model() -> Json:
     accepted = {"jobId": JOB_ID, "status": "QUEUED", "links": links(JOB_ID), "created_at": line["created_at"]}
     outcome = {"line": 1, "status": 202, "jobId": JOB_ID, "links": links(JOB_ID), "replayed": False}
     counts = {"lines": 2, "created": 1, "replayed": 0, "checked": 0, "refused": 1, "failed": 0}
+    spent = receipt(story.record, story.events, story.now)
+    summed = ("elapsed_s", "total", "attempts_total", "replies_ignored", "operations")
+    build_ = {"version": "0.1.0", "commit": None, "envelope": "1.x"}
+    up = {"status": "ok", "since": line["created_at"], "reason": None}
     return {
         "Accepted": accepted,
         "Job": job_view(story.record),
@@ -136,7 +140,12 @@ def by_model() -> Json:
         "StepPage": {"steps": [step_view(step) for step in story.record.steps], "next": None},
         "EventPage": {"events": [event_view(event) for event in story.events], "next": None},
         "Explanation": working,
-        "Receipt": receipt(story.record, story.events, story.now),
+        "Receipt": spent,
+        "ReceiptSums": {
+            **{"tenant_id": "tenant_a", "since": None, "until": None, "jobs": 1, "by_status": {"SUCCEEDED": 1}},
+            **{name: spent[name] for name in summed},
+            "next": None,
+        },
         "AuditBundle": bundle(story.record, story.events, story.now),
         "DeadLetterPage": {"deadletters": [dead_letter_view(failed)], "next": None},
         "CallbackOutcome": callback_view(created, applied=True, why=None),
@@ -144,7 +153,19 @@ def by_model() -> Json:
         "RejectedMessage": {**rejected, "body": '{"type": "ACK", "jobId": "job_0"}'},
         "BatchOutcome": {"results": [outcome, {"line": 2, "status": 400, "problem": PROBLEM}], "counts": counts},
         "Reconciled": {"dryRun": True, "looked_at": 1, "dead_replies": 0, "actions": [], "more": False},
-        "Live": {"status": "live", "build": {"version": "0.1.0", "commit": None, "envelope": "1.x"}},
+        "Live": {"status": "live", "build": build_},
+        "Ready": {
+            "status": "ready",
+            "ledger": "tables",
+            "protocols": {"source": "files", "versions": {"OCR": 1}},
+            "build": build_,
+            "dependencies": dict.fromkeys(("tables", "blob", "servicebus", "durable"), up),
+            "sweeper": {"last_pass_at": None, "looked_at": None, "actions": None, "more": None, "late": False},
+        },
+        "SchemaPage": {
+            "schemas": [{"name": "result", "title": "Result", "path": "/v1/schemas/result"}],
+            "next": None,
+        },
         "Problem": PROBLEM,
     }
 

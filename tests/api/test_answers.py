@@ -33,7 +33,7 @@ from tests.operations.test_redrive import failed_at_embedding, redrive
 from tests.operations.test_rejected import early
 from tests.operations.test_rejected import redrive as redrive_message
 from triggers.batch import lines_of, outcomes
-from triggers.protocols_http import _view
+from triggers.protocols_http import protocol_view
 
 __all__ = ["world"]  # the fixture
 
@@ -89,7 +89,7 @@ async def test_a_dry_run_is_as_the_model_says(world: World) -> None:
 @pytest.mark.parametrize("protocol", list(registry()), ids=lambda protocol: protocol.definition.protocol_id)
 def test_the_shipped_protocols_are_as_the_model_says(protocol: Any) -> None:
     """With their schemas inside."""
-    assert misfits(Protocol, _view(protocol)) == []
+    assert misfits(Protocol, protocol_view(protocol)) == []
 
 
 async def test_a_batch_is_as_the_model_says() -> None:

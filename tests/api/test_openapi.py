@@ -121,17 +121,16 @@ def _codes(path: Path) -> list[str]:
 
 
 def test_every_example_fits_its_schema() -> None:
-    """Of every answer and of every request."""
-    found = 0
+    """Of every request with a body, and of every answer that is an object of ours."""
     for _, path, operation in operations():
         bodies = [operation["requestBody"]] if "requestBody" in operation else []
         for body in [*bodies, *operation["responses"].values()]:
             for content in body.get("content", {}).values():
+                refused = "application/problem+json" in body["content"]
+                assert content.get("examples") or content["schema"].get("type") or refused, path
                 for example in content.get("examples", {}).values():
                     errors = [error.message for error in validator(content["schema"]).iter_errors(example["value"])]
                     assert errors == [], path
-                    found += 1
-    assert found > len(list(operations()))
 
 
 def test_the_committed_copies_are_up_to_date() -> None:
