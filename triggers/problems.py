@@ -51,7 +51,8 @@ def correlation_id(req: func.HttpRequest) -> str:
     given = req.headers.get("X-Correlation-Id", "")
     if 0 < len(given) <= 128 and given.isascii() and given.isprintable():
         return given
-    return str(uuid.uuid4())
+    # once a request: the answer, the job and the log have the same
+    return str(req.__dict__.setdefault("lucius_correlation_id", str(uuid.uuid4())))
 
 
 def problem(

@@ -323,6 +323,9 @@ def test_every_answer_has_the_correlation_id(door: Door) -> None:
     own = {"X-Correlation-Id": "mine-1"}
     job_id = door.ask("POST", "/v1/orchestrate", json=envelope(doc_id="corr"), headers=own).json()["jobId"]
     assert door.get(f"/v1/jobs/{job_id}").json()["correlation_id"] == "mine-1"
+    ours = door.submit(doc_id="ours")
+    job = door.get(f"/v1/jobs/{ours.json()['jobId']}").json()
+    assert job["correlation_id"] == ours.headers["X-Correlation-Id"]
     for method, path, tenant, status in (
         ("GET", "/v1/jobs", A, 200),
         ("GET", "/v1/jobs", None, 401),

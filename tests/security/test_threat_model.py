@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 
 from tests.running_stack import ROOT
 
@@ -31,6 +32,14 @@ def test_every_attack_over_http_is_in_the_model() -> None:
         for each in tree.body:
             if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name.startswith("test_"):
                 assert each.name in SECURITY or each.name in ORDINARY, each.name
+
+
+def test_make_up_asks_for_tokens_where_it_is_told_to() -> None:
+    """`make up AUTH=1` is the stack with an issuer, `make up` the one without."""
+    for given, auth in (("AUTH=1", True), ("AUTH=", False)):
+        shown = subprocess.run(["make", "-n", "up", given], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        assert "-m emulator up" in shown
+        assert ("--auth" in shown) is auth
 
 
 #: what is no attack: how the good case goes on
