@@ -40,6 +40,7 @@ class Owners:
         self._failed_at: dict[str, datetime] = {}
         #: since when a job has had no owner but the sweeper
         self._since: dict[str, datetime] = {}
+        self._claimed: dict[str, datetime] = {}
         #: what would be asked for at every event, kept
         self._lives: dict[str, tuple[int, bool]] = {}
         self._waits: dict[str, timedelta] = {}
@@ -79,8 +80,9 @@ class Owners:
                 self._look(record, active.check_at, now)
         for job_id, active in actives.items():
             if job_id not in world.ledger.records and active.created_at + WITHDRAW_AFTER <= now:
-                # a claim without rows: nobody's but the sweeper's
-                self._expect(job_id, max(active.check_at, active.created_at + WITHDRAW_AFTER), now)
+                # a claim without rows is nobody's but the sweeper's; its write may have taken longer than that
+                seen = self._claimed.setdefault(job_id, now)
+                self._expect(job_id, max(seen, active.check_at, active.created_at + WITHDRAW_AFTER), now)
 
     def _look(self, record: Record, check_at: datetime, now: datetime) -> None:
         job = record.job
