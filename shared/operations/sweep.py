@@ -202,7 +202,7 @@ async def _tell_again(
     cap = stored.record.cap_of(step)
     if cap is not None and cap <= context.clock.now() and not step.status.in_flight:
         # instead of a new attempt this is the job's end, whether its orchestration hears or not
-        swept.did(job.job_id, "end: its time is over")
+        swept.did(job.job_id, "end, its time is over")
         if not swept.dry_run:
             origin = _origin(f"cap:{step.step_id}:{step.attempt_no}")
             await move(context, stored, RecordAttempt(step.step_id), origin, orchestrations=orchestrations)
