@@ -1,6 +1,7 @@
 #!/bin/sh
 # Before `azd provision`: the region is checked against what Azure offers, and tokens get an audience.
-# Reads AZURE_LOCATION, AZURE_SUBSCRIPTION_ID, AZURE_ENV_NAME; writes LUCIUS_AUTH_AUDIENCE to azd's environment if it is not there.
+# Reads AZURE_LOCATION, AZURE_SUBSCRIPTION_ID, AZURE_ENV_NAME; writes LUCIUS_AUTH_AUDIENCE to azd's
+# environment if it is not there.
 set -eu
 
 command -v az >/dev/null || { echo "preprovision: install the Azure CLI: https://aka.ms/azcli" >&2; exit 1; }
@@ -32,5 +33,6 @@ fi
 if [ -z "${LUCIUS_AUTH_AUDIENCE:-}" ]; then
   audience=$(sh "$(dirname "$0")/register_app.sh" "lucius-$AZURE_ENV_NAME")
   azd env set LUCIUS_AUTH_AUDIENCE "$audience"
-  azd env set LUCIUS_AUTH_REGISTERED true
+  # what postdown deletes; the audience itself is also an output, which azd forgets before that
+  azd env set LUCIUS_AUTH_REGISTERED "$audience"
 fi

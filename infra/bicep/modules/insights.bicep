@@ -30,14 +30,14 @@ var queries = [
 ]
 // Charts and tables of the workbook, by the query that they show.
 var shown = [
-  { id: 'jobs', as: 'timechart' }
-  { id: 'step-latency', as: 'timechart' }
-  { id: 'retries-by-cause', as: 'timechart' }
-  { id: 'stuck-dispatch', as: 'timechart' }
-  { id: 'failures-by-reason', as: 'table' }
-  { id: 'slowest-jobs', as: 'table' }
-  { id: 'refused-requests', as: 'table' }
-  { id: 'warnings', as: 'table' }
+  { id: 'jobs', chart: 'timechart' }
+  { id: 'step-latency', chart: 'timechart' }
+  { id: 'retries-by-cause', chart: 'timechart' }
+  { id: 'stuck-dispatch', chart: 'timechart' }
+  { id: 'failures-by-reason', chart: 'table' }
+  { id: 'slowest-jobs', chart: 'table' }
+  { id: 'refused-requests', chart: 'table' }
+  { id: 'warnings', chart: 'table' }
 ]
 var workbook = {
   version: 'Notebook/1.0'
@@ -86,7 +86,7 @@ var workbook = {
         crossComponentResources: [
           workspace.id
         ]
-        visualization: item.as
+        visualization: item.chart
         timeContextFromParameter: 'TimeRange'
       }
     })
