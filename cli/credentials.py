@@ -32,6 +32,12 @@ def stored(api: str) -> str | None:
     return str(kept["access_token"])
 
 
+def tenant(api: str) -> str | None:
+    """Whose token is kept for this API."""
+    kept = _read().get(_key(api))
+    return str(kept["tenant"]) if kept is not None else None
+
+
 def store(api: str, *, tenant: str, scope: str, access_token: str, expires_in_s: float) -> None:
     expires_at = time.time() + expires_in_s
     kept = {"tenant": tenant, "scope": scope, "access_token": access_token, "expires_at": expires_at}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from cli import rendering, sources
+from cli import credentials, rendering, sources
 from cli.answers import show_answers
 from cli.board import Board, follow
 from cli.envelope import envelope, payload_for
@@ -51,7 +51,9 @@ def submit(
     protocol: Annotated[
         str | None, typer.Option("--protocol", "-p", metavar="REQUEST_TYPE", help="See `lucius protocols`.")
     ] = None,
-    tenant: Annotated[str, typer.Option(envvar="LUCIUS_TENANT", help="Whose jobs these are.")] = "demo",
+    tenant: Annotated[
+        str | None, typer.Option(envvar="LUCIUS_TENANT", help="Whose jobs these are; that of the login, else demo.")
+    ] = None,
     payload: Annotated[
         str | None, typer.Option(metavar="JSON|@FILE", help="The steps' parameters, one key a step.")
     ] = None,
@@ -76,8 +78,9 @@ def submit(
     if dry_run and watch:
         raise UsageError("--dry-run makes no job that could be watched")
     labels = dict(_label(each) for each in label or [])
+    owner = tenant or credentials.tenant(session.api) or "demo"
     if ndjson:
-        _submit_lines(session, ndjson, tenant, protocol, labels, dry_run=dry_run, watch=watch)
+        _submit_lines(session, ndjson, owner, protocol, labels, dry_run=dry_run, watch=watch)
         return
     if protocol is None:
         raise UsageError("--protocol says what to do with the documents; see `lucius protocols`")
@@ -88,7 +91,7 @@ def submit(
 
     def body(name: str, uri: str) -> Json:
         key = str(uuid.uuid4()) if again else None
-        return envelope(tenant, definition, uri, store.results_uri, parameters, key, labels)
+        return envelope(owner, definition, uri, store.results_uri, parameters, key, labels)
 
     if dry_run:
         checked, refused = _each(

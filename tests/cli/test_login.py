@@ -60,6 +60,18 @@ def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
     assert sent[1:] == ["Bearer given", "Bearer of-the-environment", None]
 
 
+def test_a_submit_is_for_whom_the_login_is(tmp_path: Path) -> None:
+    """Without --tenant the jobs are those of the tenant of the token."""
+    step = {"step_id": "ocr", "step_type": "OCR", "service": "ocr"}
+    protocol = {"protocol_id": "ocr", "version": 1, "request_type": "OCR", "steps": [step], "digest": "0"}
+    with serving(Says(body=protocol), Says(400, samples.problem(400, "ENVELOPE_INVALID"))) as api:
+        kept = {"tenant": "tenant_a", "scope": "", "access_token": "t", "expires_at": 1e12}
+        (tmp_path / "tokens.json").write_text(json.dumps({api.url: kept}))
+        words = ["submit", "https://example.org/a.pdf", "-p", "OCR"]
+        assert lucius_here(*words, api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path)).returncode == 3
+    assert json.loads(api.asked[1].body)["tenant_id"] == "tenant_a"
+
+
 def test_a_token_that_has_run_out_is_told(tmp_path: Path) -> None:
     """Before it is sent, with the way to a new one."""
     kept = {"tenant": "tenant_a", "scope": "orch:read", "access_token": "old", "expires_at": 1}

@@ -1,0 +1,80 @@
+"""`lucius` in a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.cli.lucius import PROGRAM
+from tests.cli.test_lucius import INVOICE, done
+from tests.running_stack import ROOT, RunningStack
+
+DEADLINE_S = 120
+
+
+class Terminal:
+    """A program in a terminal of its own; `seen` is what it wrote so far."""
+
+    def __init__(self, stack: RunningStack, *words: str, **environment: str) -> None:
+        self._ours, theirs = pty.openpty()
+        settings = {"LUCIUS_API": stack.api, "LUCIUS_BLOB_CONNECTION": stack.storage_connection, "COLUMNS": "120"}
+        self.process = subprocess.Popen(
+            [str(PROGRAM), *words],
+            cwd=ROOT,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, **settings, "TERM": "xterm-256color", **environment},
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.seen = ""
+
+    def read_until(self, text: str | None) -> None:
+        """None: until the program ends."""
+        deadline = time.monotonic() + DEADLINE_S
+        while text is None or text not in self.seen:
+            assert time.monotonic() < deadline, self.seen
+            try:
+                read = os.read(self._ours, 65536)
+            except OSError:  # the other end is closed
+                read = b""
+            if not read:
+                assert text is None, self.seen
+                return
+            self.seen += read.decode(errors="replace")
+
+    def end(self) -> int:
+        self.read_until(None)
+        os.close(self._ours)
+        return self.process.wait(DEADLINE_S)
+
+
+@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}])
+def test_colours_are_for_those_who_want_them(stack: RunningStack, environment: dict[str, str]) -> None:
+    """A terminal has them, NO_COLOR takes them away."""
+    job_id = done(stack, "submit", INVOICE, "-p", "OCR", "-o", "ids").strip()
+    shown = Terminal(stack, "job", "show", job_id, **environment)
+    assert shown.end() == 0
+    assert job_id in shown.seen
+    assert ("\x1b[3" in shown.seen) is not bool(environment)
+
+
+def test_watching_ends_with_ctrl_c_and_the_job_goes_on(stack: RunningStack) -> None:
+    """Exit code 130, the cursor is back, no stack trace; the job lives."""
+    stack.pause("ocr")
+    try:
+        watched = Terminal(stack, "submit", INVOICE, "-p", "OCR", "--again", "--watch")
+        watched.read_until("INITIATED")
+        watched.process.send_signal(signal.SIGINT)
+        assert watched.end() == 130
+        assert watched.seen.endswith("\x1b[?25h")
+        assert "Traceback" not in watched.seen
+        assert done(stack, "jobs", "--status", "queued,in_progress", "--limit", "1", "-o", "ids")
+    finally:
+        stack.resume("ocr")
