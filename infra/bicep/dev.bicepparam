@@ -4,7 +4,8 @@ using 'main.bicep'
 
 param environmentName = readEnvironmentVariable('AZURE_ENV_NAME', 'dev')
 param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
-param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE')
+// azd reads this file before its hooks have made the app registration; no token has this audience
+param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
 param callbackKeys = readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', '')
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
