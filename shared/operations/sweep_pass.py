@@ -31,7 +31,7 @@ async def told(context: Context, sweep: Callable[[], Awaitable[Swept]]) -> Swept
         telemetry.measure("sweeper_pass_seconds", (ended - began).total_seconds())
         for action in swept.actions:
             # `raise ack:ocr:1` and the like name a step
-            telemetry.count("sweeper_actions_total", action=action["action"].split(" ")[0].rstrip(","))
+            telemetry.count("sweeper_actions_total", action=action["action"].split(" ")[0].rstrip(",:"))
         span.set_attributes({"lucius.looked_at": swept.looked_at, "lucius.actions": len(swept.actions)})
         mark = SweepMark(ended_at=ended, looked_at=swept.looked_at, actions=len(swept.actions), more=swept.more)
         try:

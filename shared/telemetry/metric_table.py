@@ -135,7 +135,8 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{action}",
         ("action",),
-        "Repairs: `start, restart, raise, withdraw, close`, and `failed` ones",
+        "What passes did: `start, restart, raise, end, withdraw, close`, in clearing `purge, drop, archive, remove`; "
+        "`failed`: the next one tries again",
         "S3 12",
     ),
     Metric(
