@@ -32,14 +32,13 @@ def submitting(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelop
             envelope = envelope.model_copy(update={"traceparent": tracing.written(request)})
         yield envelope, lambda job, replayed: None
         return
-    elsewhere = own_trace or (asked is not None and request is not None and asked.trace_id != request.trace_id)
-    parent = tracing.under(asked) if asked is not None or own_trace else None
-    if asked is not None and request is not None and asked.trace_id == request.trace_id:
-        parent = None  # the request's span stands between the caller's and this one
+    # in one trace with the caller's span, the request's own stands between that and this one
+    between = asked is not None and request is not None and asked.trace_id == request.trace_id
+    apart = not between and (asked is not None or own_trace)
     with tracing.span(
         SpanName.SUBMIT,
-        parent=parent,
-        links=[request] if elsewhere and request is not None else [],
+        parent=tracing.under(asked) if apart else None,
+        links=[request] if apart and request is not None else [],
         job_type="",
     ) as span:
 

@@ -250,3 +250,24 @@ async def test_a_callback_joins_its_attempt_and_names_its_request(world: World, 
     assert taken.parent is not None
     assert taken.parent.span_id == attempt.span_id
     assert [link.context.span_id for link in taken.links] == [request.context.span_id]
+
+
+async def test_the_envelope_s_context_rules_over_the_request_s(world: World, told: Told) -> None:
+    """The job is in the trace that its envelope names, linked to the request; without one it is in the request's."""
+    other = CALLER.replace("4bf9", "4bfa")
+    for key, asked in (("1", CALLER), ("2", other), ("3", None)):
+        with requesting("POST", "v1/orchestrate", {"traceparent": CALLER}):
+            await submitted(world, idempotency_key=key, traceparent=asked)
+    requests = [span for span in told.spans if span.name == "POST /v1/orchestrate"]
+    submits = [span for span in told.spans if span.name == "submit OCR_EMBEDDING_SIS"]
+    ours, theirs = (int(context.split("-")[1], 16) for context in (CALLER, other))
+    assert [span.context.trace_id for span in submits] == [ours, theirs, ours]
+    assert [[link.context.span_id for link in span.links] for span in submits] == [
+        [],
+        [requests[1].context.span_id],
+        [],
+    ]
+    for number in (0, 2):
+        parent = submits[number].parent
+        assert parent is not None
+        assert parent.span_id == requests[number].context.span_id
