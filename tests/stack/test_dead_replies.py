@@ -1,14 +1,20 @@
-"""Replies that the bus dead-lettered while no host was there to take them."""
+"""What only a sweep does: replies that the bus dead-lettered while no host was there, and jobs long ended."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import httpx
 import pytest
+from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient, ServiceBusReceiver
+from azure.storage.blob import BlobServiceClient
 
+from shared.core.audit import verify
+from shared.core.keys import ended_row
 from tests import running_stack
 from tests.running_stack import RunningStack
 from tests.stack.scripted_service import LANE, ScriptedService
@@ -21,7 +27,12 @@ MAX_DELIVERIES = 10
 @pytest.fixture(scope="module")
 def unswept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """A stack without services whose sweeper runs when it is asked only."""
-    environment = {"LUCIUS_SWEEP_SCHEDULE": "0 0 0 29 2 *"}
+    environment = {
+        "LUCIUS_SWEEP_SCHEDULE": "0 0 0 29 2 *",
+        # about two seconds
+        "LUCIUS_IDEMPOTENCY_TTL_DAYS": "0.00002",
+        "LUCIUS_RETENTION_DAYS": "0.00002",
+    }
     running = running_stack.start(tmp_path_factory.mktemp("unswept"), "--without-services", environment=environment)
     try:
         yield running
@@ -93,3 +104,42 @@ def test_a_sweep_of_empty_lanes_leaves_no_connection(unswept: RunningStack) -> N
     while connections(unswept) > before:
         assert time.monotonic() < deadline, "a link of the look stayed open"
         time.sleep(0.1)
+
+
+def make_due(stack: RunningStack, job_id: str) -> None:
+    """As if the hour after its end were over."""
+    with TableServiceClient.from_connection_string(stack.storage_connection) as tables:
+        index = tables.get_table_client("luciusindex")
+        [row] = index.query_entities(
+            "RowKey gt 'ENDED:' and RowKey lt 'ENDED;' and job_id eq @job", parameters={"job": job_id}
+        )
+        index.delete_entity(row["PartitionKey"], row["RowKey"])
+        past = datetime(2026, 1, 1, tzinfo=UTC)
+        index.create_entity({**row, "RowKey": ended_row(past, job_id), "clear_at": past})
+
+
+def test_a_job_long_ended_is_purged_and_archived(unswept: RunningStack) -> None:
+    """Its history goes by its id, its bundle into the archive, its rows go; all that is left proves itself."""
+    with ScriptedService(unswept.bus_connection) as service:
+        job_id = submit(unswept)
+        service.reply(service.directive(job_id), "RESULT")
+    until(unswept, job_id, status_is("SUCCEEDED"))
+    instance = f"{unswept.api}/runtime/webhooks/durabletask/instances/{job_id}"
+    deadline = time.monotonic() + 60
+    while httpx.get(instance).json()["runtimeStatus"] != "Completed":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    make_due(unswept, job_id)
+    while httpx.get(f"{unswept.api}/v1/jobs/{job_id}", timeout=30).status_code != 404:
+        assert time.monotonic() < deadline, "it was not archived"
+        reconcile(unswept)
+        time.sleep(0.5)
+    assert httpx.get(instance).status_code == 404
+    with BlobServiceClient.from_connection_string(unswept.storage_connection) as blobs:
+        [blob] = blobs.get_container_client("lucius-archive").list_blobs()
+        assert blob.name.endswith(f"/{job_id}.json")
+        bundle = json.loads(blobs.get_blob_client("lucius-archive", blob.name).download_blob().readall())
+    assert verify(bundle) == []
+    with TableServiceClient.from_connection_string(unswept.storage_connection) as tables:
+        for table, query in (("luciusledger", "PartitionKey eq @job"), ("luciusindex", "job_id eq @job")):
+            assert list(tables.get_table_client(table).query_entities(query, parameters={"job": job_id})) == []
