@@ -22,8 +22,9 @@ T = TypeVar("T")
 PAGE = 100
 #: seconds that the API holds back the answer about a job that has not changed
 HOLD_S = 20
-#: between two looks at a job, so that an API that holds nothing back is not asked without pause
-_BREATH_S = 0.2
+#: between two looks at a job: after a change, and after none, so that an API that holds nothing back is not pressed
+_AFTER_CHANGE_S = 0.2
+_AFTER_NONE_S = 1.0
 _TERMINAL = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
 
 
@@ -95,15 +96,18 @@ class Changes:
         self._until = None if timeout_s is None else clock() + timeout_s
         self._etag: str | None = None
         self._job: Job | None = None
+        self._pause_s = _AFTER_CHANGE_S
         self.more = True
 
     def next(self) -> Flow[list[Job]]:
         if self._job is not None:
-            yield Pause(min(_BREATH_S, self._left_s(self._job)))
+            yield Pause(min(self._pause_s, self._left_s(self._job)))
         wait_s = HOLD_S if self._job is None else int(min(HOLD_S, self._left_s(self._job)))
         answer = yield from send(calls.read_again(self._job_id, etag=self._etag, wait_s=wait_s), self._retries)
         if answer.status == 304:
+            self._pause_s = _AFTER_NONE_S
             return []
+        self._pause_s = _AFTER_CHANGE_S
         self._etag = answer.header("ETag")
         self._job = calls.job_of(answer)
         self.more = self._job.status not in _TERMINAL

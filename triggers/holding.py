@@ -15,6 +15,8 @@ MAX_WAIT_S = 20
 #: between two reads of the ledger, which tells nobody that it changed
 _FIRST_LOOK_S = 0.25
 _LOOK_S = 1.0
+#: of one process: half of what host.json lets it serve at once, so that waiters never keep others out
+MAX_HELD = 50
 
 WAIT = Parameter(
     name="wait",
@@ -32,12 +34,27 @@ def wait_of(req: func.HttpRequest) -> int:
     return int(given)
 
 
-async def held(wait_s: int, read: Callable[[], Awaitable[tuple[func.HttpResponse, bool]]]) -> func.HttpResponse:
-    """What `read` answers once it is no 304, once it says that nothing more will change, or when the time is up."""
-    left_s, pause_s = float(wait_s), _FIRST_LOOK_S
-    while True:
-        answered, final = await read()
-        if answered.status_code != 304 or final or left_s <= 0:
-            return answered
-        await asyncio.sleep(min(pause_s, left_s))
-        left_s, pause_s = left_s - pause_s, min(pause_s * 2, _LOOK_S)
+class Holding:
+    """How many answers this process holds back."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def held(
+        self, wait_s: int, read: Callable[[], Awaitable[tuple[func.HttpResponse, bool]]]
+    ) -> func.HttpResponse:
+        """What `read` answers once it is no 304, once it says that nothing more will change, or when the time is up.
+
+        Where too many are held already, what it answers now.
+        """
+        left_s, pause_s = (float(wait_s) if self.count < MAX_HELD else 0.0), _FIRST_LOOK_S
+        self.count += 1
+        try:
+            while True:
+                answered, final = await read()
+                if answered.status_code != 304 or final or left_s <= 0:
+                    return answered
+                await asyncio.sleep(min(pause_s, left_s))
+                left_s, pause_s = left_s - pause_s, min(pause_s * 2, _LOOK_S)
+        finally:
+            self.count -= 1

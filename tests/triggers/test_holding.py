@@ -7,6 +7,7 @@ import pytest
 
 from shared.errors import Refusal
 from triggers import holding
+from triggers.holding import MAX_HELD, Holding
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return slept
 
 
-async def answered(wait_s: int, *looks: tuple[int, bool]) -> tuple[int, int]:
+async def answered(wait_s: int, *looks: tuple[int, bool], by: Holding | None = None) -> tuple[int, int]:
     """The status of the answer, and how many looks were taken; the last look repeats."""
     taken = 0
 
@@ -30,7 +31,7 @@ async def answered(wait_s: int, *looks: tuple[int, bool]) -> tuple[int, int]:
         taken += 1
         return func.HttpResponse(status_code=status), final
 
-    return (await holding.held(wait_s, read)).status_code, taken
+    return (await (by or Holding()).held(wait_s, read)).status_code, taken
 
 
 async def test_what_changed_is_answered_at_once(pauses: list[float]) -> None:
@@ -51,6 +52,16 @@ async def test_a_304_is_answered_when_the_time_is_up_or_nothing_will_change(paus
     assert (await answered(20, (304, False)))[0] == 304
     assert sum(pauses) == 20
     assert await answered(20, (304, True)) == (304, 1)
+
+
+async def test_waiters_keep_nobody_out(pauses: list[float]) -> None:
+    """Past the bound a 304 is answered at once, and those who are done make room."""
+    full = Holding()
+    full.count = MAX_HELD
+    assert await answered(20, (304, False), by=full) == (304, 1)
+    assert full.count == MAX_HELD
+    full.count -= 1
+    assert await answered(20, (304, False), (200, False), by=full) == (200, 2)
 
 
 @pytest.mark.parametrize("given", ["-1", "1.5", "21", "x", "", "²"])
