@@ -36,7 +36,8 @@ def made(root: Path, name: str, python: Path, *pip_arguments: str, files: tuple[
     folder = root / ".lucius" / "checks" / f"{name}-{digest.hexdigest()[:16]}"
     if (folder / "made").exists():
         return folder / "bin"
-    shutil.rmtree(folder, ignore_errors=True)
+    for earlier in folder.parent.glob(f"{name}-*"):
+        shutil.rmtree(earlier, ignore_errors=True)
     for command in (
         [str(python), "-m", "venv", str(folder)],
         [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-q", *pip_arguments],

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from infra.checks import environment
 from infra.checks.failure import CheckFailed
 from infra.checks.finding import Finding
+from infra.checks.plain_resources import plain
+from infra.checks.template import parse
 
 HERE = Path(__file__).parent
 
@@ -19,24 +22,36 @@ def check(root: Path, templates: Path) -> list[Finding]:
     pins = HERE / "checkov.txt"
     bin_ = environment.made(root, "checkov", Path(sys.executable), "-r", str(pins), files=(pins,))
     command = [str(bin_ / "python"), "-m", "checkov.main", "--config-file", str(HERE / "checkov.yaml")]
-    done = subprocess.run(
-        [*command, "--directory", str(templates), "--output", "json", "--compact", "--quiet"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    sources: dict[str, Path] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for path in sorted(templates.rglob("*.bicep")):
+            if resources := plain(parse(path)):
+                name = "_".join(path.relative_to(templates).parts)
+                (Path(folder) / name).write_text(resources)
+                sources[name] = path
+        # without --quiet: with it, files that could not be read are left out of the answer
+        done = subprocess.run(
+            [*command, "--directory", folder, "--output", "json", "--compact"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     try:
         told = json.loads(done.stdout)
     except ValueError:
         said = (done.stderr or done.stdout).strip().splitlines() or ["nothing"]
         raise CheckFailed(f"checkov did not run: {said[-1]}") from None
-    found = []
+    found, judged = [], 0
     for report in told if isinstance(told, list) else [told]:
         results = report.get("results", {})
+        judged += report.get("summary", {}).get("resource_count", 0)
         for each in results.get("failed_checks", []):
             text = f"{each['check_id']} {each['check_name']} ({each['resource']})"
-            found.append(Finding(Path(each["repo_file_path"].lstrip("/")), each["file_line_range"][0], "checkov", text))
+            found.append(Finding(sources[Path(each["file_path"]).name], 0, "checkov", text))
         found += [
-            Finding(Path(path), 0, "checkov", "could not be parsed") for path in results.get("parsing_errors", [])
+            Finding(sources[Path(path).name], 0, "checkov", "could not be read")
+            for path in results.get("parsing_errors", [])
         ]
+    if not judged:
+        raise CheckFailed("checkov judged no resource at all")
     return found
