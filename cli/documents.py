@@ -26,7 +26,7 @@ _DEVELOPMENT = (
     f"BlobEndpoint={_DEVELOPMENT_ENDPOINT};"
 )
 #: A laptop's store answers at once or is not there; the SDK's own waits begin at 15 s.
-_RETRY = {"retry_total": 2, "initial_backoff": 1, "increment_base": 1}
+_RETRY: dict[str, Any] = {"retry_total": 2, "initial_backoff": 1, "increment_base": 1}
 _UPLOADS = "documents"
 _RESULTS = "results"
 

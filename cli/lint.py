@@ -55,10 +55,10 @@ class Linter:
             yield "", f"cannot be read: {error}"
             return
         malformed = sorted(
-            self._validator.iter_errors(definition), key=lambda error: list(map(str, error.absolute_path))
+            self._validator.iter_errors(definition), key=lambda fault: list(map(str, fault.absolute_path))
         )
-        for error in malformed:
-            yield ".".join(map(str, error.absolute_path)), error.message
+        for fault in malformed:
+            yield ".".join(map(str, fault.absolute_path)), fault.message
         if malformed:
             return
         yield from _step_ids(definition["steps"])

@@ -6,7 +6,7 @@ import os
 import sys
 
 import typer
-from typer.completion import completion_init
+from typer._completion_classes import completion_init
 
 from cli.audit import audit_app
 from cli.completion import PROGRAM, completion

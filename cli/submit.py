@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -140,11 +141,11 @@ def _check(session: Session, body: Json, name: str) -> Json:
 
 
 def _uri(store: Documents, name: str) -> str:
-    return name if sources.is_uri(name) else store.upload(sources.Path(name))
+    return name if sources.is_uri(name) else store.upload(Path(name))
 
 
 def _planned_uri(store: Documents, name: str) -> str:
-    return name if sources.is_uri(name) else store.uri_of(sources.Path(name))
+    return name if sources.is_uri(name) else store.uri_of(Path(name))
 
 
 def _submit_lines(
