@@ -44,8 +44,6 @@ class Owners:
         #: what would be asked for at every event, kept
         self._lives: dict[str, tuple[int, bool]] = {}
         self._waits: dict[str, timedelta] = {}
-        #: the longest that any job was without one, past its excuses
-        self.longest = timedelta()
 
     @contextmanager
     def sweeping(self) -> Iterator[Callable[[Swept], None]]:
@@ -117,9 +115,7 @@ class Owners:
             return
         excuses = [end for began, end in self._ended if began <= since]
         since = max([since, self._excused_at, self._failed_at.get(job_id, since), *excuses])
-        without = now - since
-        self.longest = max(self.longest, without)
-        if without > PERIOD + _A_LOOK:
+        if now - since > PERIOD + _A_LOOK:
             self._world.report(f"{job_id} has had no owner since {since:%d %H:%M:%S}")
 
 
