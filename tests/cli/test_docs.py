@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from emulator.up.ports import DEFAULTS
-from tests.cli.lucius import PROGRAM
+from tests.cli.lucius import PROGRAM, lucius_here
 from tests.running_stack import ROOT, RunningStack
 
 
@@ -47,8 +48,20 @@ def test_the_commands(stack: RunningStack, checkout: Path) -> None:
     """Every block of docs/cli.md in turn; JOB_ID is the job of the first one."""
 
     def shell(name: str, job_id: str = "") -> str:
-        code = block("cli.md", name, "sh", stack).replace("JOB_ID", job_id)
-        return run(["bash", "-euo", "pipefail", "-c", code], stack, checkout)
+        told = ""
+        for line in block("cli.md", name, "sh", stack).replace("JOB_ID", job_id).splitlines():
+            if "|" in line:
+                told += run(["bash", "-euo", "pipefail", "-c", line], stack, checkout)
+            else:
+                done = lucius_here(
+                    *shlex.split(line)[1:],
+                    api=stack.api,
+                    cwd=checkout,
+                    LUCIUS_BLOB_CONNECTION=stack.storage_connection,
+                )
+                assert done.returncode == 0, line + done.stderr
+                told += done.stdout
+        return told
 
     submitted = shell("submit")
     [job_id] = re.findall(r"invoice\.png\s+SUCCEEDED\s+(\S+)", submitted)
