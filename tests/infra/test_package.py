@@ -35,7 +35,7 @@ def test_checkov_finds_nothing(tmp_path: Path) -> None:
     assert [str(each) for each in rules_of_checkov.check(ROOT, ROOT / "infra" / "bicep")] == []
     (tmp_path / "open.bicep").write_text(
         # what checkov's own parser cannot read is no hiding place
-        "type sizeType = 'small' | 'large'\nparam size sizeType?\nparam place string\n"
+        "type sizeType = 'small' | 'large'\nparam size sizeType\nparam place string\n"
         "resource open 'Microsoft.Storage/storageAccounts@2025-06-01' = {\n  name: 'open'\n  location: place\n"
         "  kind: 'StorageV2'\n  sku: { name: 'Standard_LRS' }\n  properties: { supportsHttpsTrafficOnly: false }\n}\n"
     )
