@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import uuid
-from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.core.exceptions import AzureError
 from azure.core.pipeline.transport import AioHttpTransport
-from azure.data.tables import TableServiceClient as SyncTableServiceClient
-from azure.data.tables.aio import TableServiceClient
+from azure.data.tables import TableServiceClient
+from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
 
 from shared.adapters.tables_account import TablesAccount
 from shared.adapters.tables_index import TablesIndex
@@ -24,14 +21,16 @@ from shared.core.keys import encode_key, list_row
 from shared.core.states import JobStatus
 from shared.operations.context import Context
 from shared.operations.list_jobs import MAX_LOOKED_AT, Wanted, list_jobs
+from tests.azurite import running_azurite
 from tests.jobs import START, planned
 from tests.operations.conftest import World, world
 
 __all__ = ["world"]  # a fixture of the operations' tests
 
 TENANT = "tenant_a"
+TABLE = "index"
 _BATCH = 100
-_TRIES = 5
+_JOB = planned("job").job
 
 
 class Counted(AioHttpTransport):
@@ -61,43 +60,65 @@ class Listing:
         return [line["jobId"] for line in lines], position
 
 
+def job_row(number: int) -> dict[str, Any]:
+    """The LIST row of an ended job, a second younger than the one before; every 1,500th failed."""
+    status = JobStatus.FAILED_FINAL if number % 1_500 == 0 else JobStatus.SUCCEEDED
+    created_at = START + timedelta(seconds=number)
+    job = replace(_JOB, job_id=f"job_{number}", status=status, created_at=created_at)
+    key = list_row(created_at, job.job_id)
+    return {"PartitionKey": encode_key(TENANT), "RowKey": key, **list_columns(job)}
+
+
+def insert(connection: str, count: int) -> None:
+    with TableServiceClient.from_connection_string(connection) as service:
+        table = service.create_table(TABLE)
+        for first in range(0, count, _BATCH):
+            table.submit_transaction([("create", job_row(number)) for number in range(first, first + _BATCH)])
+
+
+def stretch(file: Path, count: int) -> None:
+    """Makes so many of the rows that Azurite saved: to insert 100,000 takes it more than an hour."""
+    database = json.loads(file.read_text())
+    [rows] = [each for each in database["collections"] if each["name"].endswith(f"${TABLE}")]
+    template = json.dumps(rows["data"][0])
+    rows["data"] = []
+    for number in range(count):
+        row, entity = job_row(number), json.loads(template)
+        entity |= {"RowKey": row["RowKey"], "$loki": number + 1}
+        created_at = row["created_at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        changed = {name: row[name] for name in ("RowKey", "job_id", "status")}
+        entity["properties"] |= {**changed, "created_at": created_at}
+        rows["data"].append(entity)
+    rows["maxId"] = count
+    for index in rows["binaryIndices"].values():
+        # the younger a row, the smaller its key
+        index["values"] = list(range(count - 1, -1, -1))
+    file.write_text(json.dumps(database))
+
+
 @pytest.fixture(
     scope="module",
     params=[pytest.param(3_000, id="3000"), pytest.param(100_000, id="100000", marks=pytest.mark.long)],
 )
-def own(request: pytest.FixtureRequest, azurite: str) -> str:
-    """A tenant with so many ended jobs, a second apart; every 1,500th failed. The suffix of its tables."""
-    name = uuid.uuid4().hex[:12]
-    template = planned("job").job
-    with SyncTableServiceClient.from_connection_string(azurite) as service:
-        table = service.create_table(f"index{name}")
-
-        def row(number: int) -> dict[str, Any]:
-            status = JobStatus.FAILED_FINAL if number % 1_500 == 0 else JobStatus.SUCCEEDED
-            created_at = START + timedelta(seconds=number)
-            job = replace(template, job_id=f"job_{number}", status=status, created_at=created_at)
-            key = list_row(created_at, job.job_id)
-            return {"PartitionKey": encode_key(TENANT), "RowKey": key, **list_columns(job)}
-
-        def insert(first: int) -> None:
-            rows = [("upsert", row(number)) for number in range(first, first + _BATCH)]
-            for _ in range(_TRIES):
-                # Azurite writes all it has to disk every 5 s, and with so much it drops a connection meanwhile
-                with contextlib.suppress(AzureError):
-                    table.submit_transaction(rows)
-                    return
-            table.submit_transaction(rows)
-
-        with ThreadPoolExecutor(4) as threads:
-            list(threads.map(insert, range(0, request.param, _BATCH)))
-    return name
+def storage_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An Azurite with a tenant of so many jobs."""
+    data = tmp_path_factory.mktemp("listing")
+    with running_azurite(data) as connection:
+        insert(connection, min(request.param, 3_000))
+        if request.param <= 3_000:
+            yield connection
+            return
+    [file] = data.rglob("__azurite_db_table__.json")
+    stretch(file, request.param)
+    with running_azurite(data) as connection:
+        yield connection
 
 
 @pytest.fixture
-async def listing(own: str, azurite: str, world: World) -> AsyncIterator[Listing]:
+async def listing(storage_of: str, world: World) -> AsyncIterator[Listing]:
     counted = Counted()
-    account = TablesAccount(TableServiceClient.from_connection_string(azurite, transport=counted))
-    index = TablesIndex(account, f"index{own}", f"tenants{own}")
+    account = TablesAccount(AsyncTableServiceClient.from_connection_string(storage_of, transport=counted))
+    index = TablesIndex(account, TABLE, "tenants")
     await index.list_jobs(TENANT, after=None, limit=1)  # the table is made sure of once a process
     yield Listing(replace(world.context, index=index), counted)
     await account.close()
