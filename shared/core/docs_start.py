@@ -9,14 +9,20 @@ from shared.core.docs_schema import example, prose
 
 #: of the issuer that `make up AUTH=1` starts
 ISSUER = "http://127.0.0.1:7080"
+#: of the Azurite that it starts; the samples of the checkout are there
+BLOBS = "http://127.0.0.1:10000/devstoreaccount1"
 
 _TENANT = ENVELOPE["tenant_id"]
 
 
-def commands(server: str, issuer: str = ISSUER) -> list[tuple[str, str]]:
+def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tuple[str, str]]:
     """(what it is for, the shell command), in order, each in the same shell as those before it."""
     bearer = '-H "Authorization: Bearer $TOKEN"'
-    body = json.dumps({name: value for name, value in ENVELOPE.items() if name != "labels"}, ensure_ascii=False)
+    envelope = {name: value for name, value in ENVELOPE.items() if name != "labels"} | {
+        "input_ref": {"uri": f"{blobs}/documents/samples/invoice.png"},
+        "output_ref": {"uri": f"{blobs}/results"},
+    }
+    body = json.dumps(envelope, ensure_ascii=False)
     return [
         ("Start a stack on this machine, with an issuer of tokens.", "make up AUTH=1"),
         (
@@ -34,12 +40,12 @@ def commands(server: str, issuer: str = ISSUER) -> list[tuple[str, str]]:
             'print(json.load(sys.stdin)["access_token"])\')',
         ),
         (
-            "Submit a job: 202, with its address as `Location`. The same request again is the same job.",
+            "Submit a job for a sample: 202, with its address as `Location`. The same request again is the same job.",
             f"curl -si {bearer} -H 'Content-Type: application/json' -d '{body}' {server}/v1/orchestrate "
             "| tee /tmp/answer.txt",
         ),
         (
-            "Watch it.",
+            "Read it, again and again until its `status` is `SUCCEEDED`.",
             f"JOB=$(sed -n 's/^[Ll]ocation: *\\([^[:space:]]*\\).*/\\1/p' /tmp/answer.txt)\n"
             f"curl -s {bearer} {server}$JOB",
         ),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-import threading
+import sys
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,7 +15,6 @@ import httpx
 from shared.core.docs_start import commands
 from tests.api.live import Live
 from tests.jobs import ROOT
-from tests.stack.scripted_service import ScriptedService
 from triggers.registered import ROUTES
 
 
@@ -55,32 +56,33 @@ def test_it_needs_nothing_but_itself(api: Live) -> None:
 
 
 def test_its_first_steps_work_as_they_are_typed(api: Live, tmp_path: Path) -> None:
-    """A token, a document submitted and watched to its end, the same by curl, and proper refusals."""
-    typed = [command for _, command in commands(api.stack.api, api.stack.issuer)]
+    """A token, a document read by the real service and watched to its end, the same by curl, and proper refusals."""
+    stack = api.stack
+    typed = [command for _, command in commands(stack.api, stack.issuer, stack.blob)]
     assert typed.pop(0) == "make up AUTH=1"
     environment = {
         **os.environ,
-        "LUCIUS_API": api.stack.api,
-        "LUCIUS_ISSUER": api.stack.issuer,
-        "LUCIUS_BLOB_CONNECTION": api.stack.storage_connection,
+        "LUCIUS_API": stack.api,
+        "LUCIUS_ISSUER": stack.issuer,
+        "LUCIUS_BLOB_CONNECTION": stack.storage_connection,
+        "LUCIUS_SERVICEBUS_CONNECTION": stack.bus_connection,
         "LUCIUS_CONFIG_DIR": str(tmp_path),
     }
     script = "\n".join(f"cd {ROOT}\n{command}\necho; echo -----" for command in typed).replace(
         "/tmp/answer.txt", f"{tmp_path}/answer"
     )
-    with ScriptedService(api.stack.bus_connection) as service:
-        worker = threading.Thread(target=serve, args=(service, stop := threading.Event()))
-        worker.start()
-        try:
-            done = subprocess.run(
-                ["sh", "-ec", script], env=environment, capture_output=True, text=True, timeout=120, check=False
-            )
-        finally:
-            stop.set()
-            worker.join()
-    assert done.returncode == 0, done.stdout + done.stderr
-    parts = [part.strip() for part in done.stdout.split("-----")[:-1]]
-    login, watched, token, submitted, job, explained, refused, forbidden = parts
+    service = subprocess.Popen([sys.executable, "-m", "platform_service", "ocr"], cwd=ROOT, env=environment)
+    try:
+        done = subprocess.run(
+            ["sh", "-ec", script], env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        parts = [part.strip() for part in done.stdout.split("-----")[:-1]]
+        login, watched, token, submitted, job, explained, refused, forbidden = parts
+        assert succeeds(api, json.loads(job)["jobId"])
+    finally:
+        service.terminate()
+        service.wait(timeout=60)
     assert "tenant_a" in login
     assert "SUCCEEDED" in watched
     assert token == ""
@@ -91,9 +93,10 @@ def test_its_first_steps_work_as_they_are_typed(api: Live, tmp_path: Path) -> No
     assert "TENANT_FORBIDDEN" in forbidden
 
 
-def serve(service: ScriptedService, stop: threading.Event) -> None:
-    """Every job of OCR is done at once."""
-    while not stop.is_set():
-        for directive in service.directives():
-            service.reply(directive, "ACK")
-            service.reply(directive, "RESULT")
+def succeeds(api: Live, job_id: str) -> bool:
+    """Whether it ends so, within a minute."""
+    client = api.client(tenant="tenant_a")
+    deadline = time.monotonic() + 60
+    while (job := client.get(f"/v1/jobs/{job_id}").json())["completed_at"] is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return bool(job["status"] == "SUCCEEDED")
