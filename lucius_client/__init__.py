@@ -6,6 +6,7 @@ from lucius_client.client import Client
 from lucius_client.configuration import DEFAULT_URL
 from lucius_client.errors import (
     BadAddress,
+    BadId,
     BadRequest,
     Conflicting,
     Forbidden,
@@ -31,6 +32,7 @@ __all__ = [
     "DEFAULT_URL",
     "AsyncClient",
     "BadAddress",
+    "BadId",
     "BadRequest",
     "Client",
     "Conflicting",

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 
-from lucius_client.errors import NotLucius
+from lucius_client.errors import BadId, NotLucius
 from lucius_client.exchange import Answer, Request
 from lucius_client.models import (
     Accepted,
@@ -207,4 +207,6 @@ def _job(job_id: str) -> str:
 
 
 def _segment(value: str) -> str:
+    if value in ("", ".", ".."):
+        raise BadId(f"{value!r} is no id or name")
     return quote(value, safe="")

@@ -23,6 +23,10 @@ class BadAddress(LuciusError, ValueError):
     """The URL of the API is none."""
 
 
+class BadId(LuciusError, ValueError):
+    """What can be no id or name: it would make another address."""
+
+
 class NotLucius(LuciusError):
     """What answers there speaks another language than this client."""
 

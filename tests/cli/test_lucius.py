@@ -106,6 +106,8 @@ def test_protocols_are_listed(stack: RunningStack) -> None:
     ("words", "code", "line"),
     [
         (("job", "show", "nobody"), 3, "lucius: the API refused (404 JOB_NOT_FOUND): "),
+        (("job", "show", ""), 2, "lucius: '' is no id or name"),
+        (("protocol", "show", ".."), 2, "lucius: '..' is no id or name"),
         (("submit", INVOICE, "-p", "NOPE"), 3, "lucius: the API refused (404 PROTOCOL_NOT_FOUND): known: "),
         (("submit", INVOICE, "-p", "OCR", "--payload", '{"dpi": 1}', "--again"), 3, "lucius: the API refused (4"),
         (("submit", "nowhere.pdf", "-p", "OCR"), 2, "lucius: no such file: nowhere.pdf"),

@@ -12,6 +12,7 @@ from emulator.up.ports import find_free
 from lucius_client import (
     AsyncClient,
     BadAddress,
+    BadId,
     BadRequest,
     Client,
     Conflicting,
@@ -134,11 +135,14 @@ async def test_a_proxys_page_is_an_error_of_ours(either: Either) -> None:
 
 
 async def test_silence_and_nonsense_are_told_apart(either: Either) -> None:
-    """Nobody there: Unreachable. No address: BadAddress."""
+    """Nobody there: Unreachable. No address: BadAddress. An id that would make another address: BadId."""
     with pytest.raises(Unreachable):
         await either.ask(f"http://127.0.0.1:{find_free()}", lambda client: client.live())
     with pytest.raises(BadAddress):
         await either.ask("ftp://127.0.0.1", lambda client: client.live())
+    for name in ("", ".", ".."):
+        with pytest.raises(BadId):
+            await either.ask(f"http://127.0.0.1:{find_free()}", lambda client, name=name: client.job(name))
 
 
 async def test_a_list_is_fetched_page_by_page(either: Either) -> None:
