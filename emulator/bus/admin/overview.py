@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from html import escape
 
@@ -70,7 +71,8 @@ def _label(text: str) -> str:
 def page(broker: Broker, connections: int) -> str:
     """A small page that reloads itself."""
     head = "".join(f"<th>{state.replace('_', ' ')}</th>" for state in _STATES)
-    rows = "".join(_row(path, entry) for path, entry in sorted({**counts(broker), **_topics(broker)}.items()))
+    entries = sorted({**counts(broker), **_topics(broker)}.items(), key=lambda item: _numbers_in_order(item[0]))
+    rows = "".join(_row(path, entry) for path, entry in entries)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="5">'
         '<meta name="viewport" content="width=device-width"><title>Service Bus emulator</title>'
@@ -79,6 +81,11 @@ def page(broker: Broker, connections: int) -> str:
         f"<table><thead><tr><th>entity</th>{head}<th>taken in</th></tr></thead><tbody>{rows}</tbody></table>"
         "</body></html>"
     )
+
+
+def _numbers_in_order(path: str) -> list[str | int]:
+    """A key by which lane 2 comes before lane 10: every other part is a number."""
+    return [int(part) if index % 2 else part for index, part in enumerate(re.split(r"([0-9]+)", path))]
 
 
 def _topics(broker: Broker) -> dict[str, dict[str, int]]:

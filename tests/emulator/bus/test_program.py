@@ -212,6 +212,17 @@ def test_what_there_is_to_see(own_bus: Bus) -> None:
         urllib.request.urlopen(own_bus.admin_url + "/nothing")
 
 
+def test_the_page_counts_lanes_as_people_do() -> None:
+    """Lane 2 stands before lane 10."""
+    bus = start_bus("--queue", "p10", "--queue", "p2", "--topic", "p3/s")
+    try:
+        with urllib.request.urlopen(bus.admin_url) as response:
+            page = response.read().decode()
+    finally:
+        assert bus.stop() == 0
+    assert page.index("<td>p2</td>") < page.index("<td>p3/Subscriptions/s</td>") < page.index("<td>p10</td>")
+
+
 def test_clients_that_misbehave_harm_nobody(own_bus: Bus) -> None:
     """Half-open, silent and senseless connections are there while another client works."""
     address = ("127.0.0.1", own_bus.port)
