@@ -69,7 +69,8 @@ class BlobTrigger:
                     pass  # nobody has written there yet
                 except AzureError as error:
                     if not lost:
-                        _LOG.warning("%s cannot read %s, trying on: %s", self._function.name, self._container, error)
+                        why = str(error).partition("\n")[0]
+                        _LOG.warning("%s cannot read %s, trying on: %s", self._function.name, self._container, why)
                     lost = True
                 await asyncio.sleep(_SCAN_INTERVAL_S)
 

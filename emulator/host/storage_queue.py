@@ -70,9 +70,8 @@ class QueueTrigger:
                     lost = False
                 except AzureError as error:
                     if not lost:
-                        _LOG.warning(
-                            "%s cannot read the queue %s, trying on: %s", self._function.name, self._name, error
-                        )
+                        why = str(error).partition("\n")[0]
+                        _LOG.warning("%s cannot read the queue %s, trying on: %s", self._function.name, self._name, why)
                     taken, lost = 0, True
                 delay = _FIRST_POLL_S if taken else min(delay * 2, self._options.max_poll_s)
                 await asyncio.sleep(0 if taken else delay)

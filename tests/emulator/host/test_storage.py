@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from azure.storage.queue import QueueClient
 
 from emulator.host.errors import BindingError
 from emulator.host.expressions import fill, match_path
+from emulator.host.storage_queue import QueueOptions, QueueTrigger
 from tests.azurite import running_azurite
 from tests.emulator.host.process import Host, eventually, start_host
 
@@ -60,6 +65,21 @@ def test_a_message_that_fails_becomes_poison(host: Host, connection: str) -> Non
     (message,) = eventually(peeked, lambda: host.log)
     assert "eyJ3b3JkIjogImJhZCJ9" in str(message)
     assert host.log.count("to_blob failed, invocation") == 2
+
+
+async def test_what_the_storage_refuses_is_one_line(connection: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A queue's name that is too short is told without the whole answer."""
+    function: Any = SimpleNamespace(name="shout", trigger=SimpleNamespace(fields={"queueName": "in"}))
+    options = QueueOptions(batch_size=1, max_dequeue_count=1, max_poll_s=1, visibility_s=0, base64=True)
+    running = asyncio.create_task(QueueTrigger(function, connection, options, AsyncMock()).run())
+    try:
+        async with asyncio.timeout(30):
+            while not (lines := [line for line in caplog.messages if line.startswith("shout cannot")]):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    finally:
+        running.cancel()
+    assert "name length" in lines[0]
+    assert "\n" not in lines[0]
 
 
 def test_expressions_are_filled_in() -> None:
