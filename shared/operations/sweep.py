@@ -7,6 +7,7 @@ that the functions themselves might make at the same moment, so it is safe besid
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -229,10 +230,10 @@ async def _tell_again(
         told = Repaired(name, before="its orchestration is behind", after=f"told {name} again")
         origin = _origin(f"{name}:{context.clock.now().isoformat()}")
         again = (await move(context, again, told, origin)).stored
-        try:
-            await orchestrations.raise_event(stored.record.instance_of(step), name, data)
-        except (InstanceEnded, InstanceNotFound):
-            return  # the next look sees to that
+        # before a group begins, it is the job's own orchestration that may be parked, and the step's is not there yet
+        for instance_id in sorted({job.instance_id, stored.record.instance_of(step)}):
+            with contextlib.suppress(InstanceEnded, InstanceNotFound):  # the next look sees to that
+                await orchestrations.raise_event(instance_id, name, data)
 
 
 def _origin(key: str) -> Origin:

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from shared.core.history import Origin
+from shared.core.job import Record
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import LedgerUnavailable
+from shared.errors import InstanceNotFound, LedgerUnavailable
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.sweep import sweep
@@ -275,3 +276,25 @@ async def reserved(world: World, tenant_id: str, number: int) -> str:
         correlation_id=None,
     )
     return created.stored.record.job.job_id
+
+
+async def test_a_job_parked_before_its_group_is_told_again(world: World) -> None:
+    """The steps ahead are a group's, whose orchestrations do not exist yet: the job's own hears of the resume."""
+    job_id = await submitted(world)
+    stored = await world.ledger.read(job_id)
+    assert stored is not None
+    first, *group = stored.record.steps
+    done = replace(first, status=StepStatus.SUCCEEDED, attempt_no=1)
+    steps = (done, *(replace(step, group=0) for step in group))
+    await world.ledger.commit(stored, Record(replace(stored.record.job, park_no=1), steps), [])
+    heard: list[tuple[str, str]] = []
+
+    async def raise_event(instance_id: str, name: str, data: Any) -> None:
+        if instance_id != job_id:
+            raise InstanceNotFound(instance_id)
+        heard.append((instance_id, name))
+
+    world.orchestrations.raise_event = raise_event  # type: ignore[method-assign]
+    world.clock.advance(61)
+    await swept(world)
+    assert (job_id, "resume:1") in heard
