@@ -1,4 +1,4 @@
-"""`python -m benchmarks.jobs [--jobs N] [--rate R] [--json FILE]`: what an N-step job costs, counted (DESIGN 7).
+"""`python -m benchmarks.jobs [--jobs N] [--at-once N] [--json FILE]`: what an N-step job costs, counted.
 
 A local stack runs the app; services do no work. Counted are table requests (Azurite's access log), messages (the
 services), episodes and activities (the host's store), and the CPU of each process. Nothing here reads the ledger, and
