@@ -14,13 +14,15 @@ from cli.session import ApiOption
 from lucius_client import DEFAULT_URL
 
 DEFAULT_ISSUER = "http://127.0.0.1:7080"
+#: those of the API: the issuer gives any, and a token with a misspelt one is refused by every route
+SCOPES = ("orch:read", "orch:operate", "orch:quota", "orch:admin")
 _TIMEOUT_S = 10.0
 
 
 def login(
     tenant: Annotated[str, typer.Option("--as", metavar="TENANT", help="Whose token.")],
     scope: Annotated[
-        list[str] | None, typer.Option(metavar="SCOPE", help="May be repeated: orch:read, orch:operate, orch:admin.")
+        list[str] | None, typer.Option(metavar="SCOPE", help=f"May be repeated: {', '.join(SCOPES)}.")
     ] = None,
     issuer: Annotated[
         str, typer.Option(envvar="LUCIUS_ISSUER", metavar="URL", help="The token issuer.")
@@ -30,6 +32,9 @@ def login(
 ) -> None:
     """Get a token and keep it for this API, in a file that only you can read; LUCIUS_TOKEN and --token win over it."""
     scopes = " ".join(scope or ["orch:read", "orch:operate"])
+    for each in scopes.split():
+        if each not in SCOPES:
+            raise UsageError(f"--scope {each}: must be one of {', '.join(SCOPES)}")
     granted = _token(issuer, {"grant_type": "client_credentials", "tenant": tenant, "scope": scopes})
     credentials.store(
         api,

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.login import SCOPES
 from emulator.up.ports import find_free
+from shared.core.access import Scope
 from tests.cli.lucius import lucius_here
 from tests.client import samples
 from tests.client.api_of_its_own import Says, serving
@@ -82,16 +84,24 @@ def test_a_token_that_has_run_out_is_told(tmp_path: Path) -> None:
 
 
 def test_refusals_of_a_login(issuer: str, tmp_path: Path) -> None:
-    """An issuer that refuses is exit code 3, one that is not there 4; nothing is kept, and no secret is told."""
+    """A scope that is none is 2, an issuer that refuses 3, one that is not there 4; nothing is kept or told."""
     config = {"LUCIUS_CONFIG_DIR": str(tmp_path)}
     refused = lucius_here("login", "--as", "", "--issuer", issuer, **config)
     assert (refused.returncode, refused.stdout) == (3, "")
     assert refused.stderr.startswith(f"lucius: {issuer} gave no token: ")
+    misspelt = lucius_here("login", "--as", "tenant_a", "--scope", "orch:raed", "--issuer", issuer, **config)
+    assert misspelt.returncode == 2
+    assert misspelt.stderr.startswith("lucius: --scope orch:raed: must be one of orch:read, ")
     nobody = f"http://127.0.0.1:{find_free()}"
     away = lucius_here("login", "--as", "tenant_a", "--issuer", nobody, **config)
     assert away.returncode == 4
     assert away.stderr.startswith(f"lucius: no token issuer answers at {nobody} ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_scopes_are_those_of_the_api() -> None:
+    """A login takes each scope that a route may need, and no other."""
+    assert set(SCOPES) == {scope.value for scope in Scope}
 
 
 def test_a_refused_token_says_how_to_get_one(tmp_path: Path) -> None:
