@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import httpx
 import typer
@@ -25,8 +26,9 @@ def login(
         list[str] | None, typer.Option(metavar="SCOPE", help=f"May be repeated: {', '.join(SCOPES)}.")
     ] = None,
     issuer: Annotated[
-        str, typer.Option(envvar="LUCIUS_ISSUER", metavar="URL", help="The token issuer.")
-    ] = DEFAULT_ISSUER,
+        str | None,
+        typer.Option(envvar="LUCIUS_ISSUER", metavar="URL", help=f"The token issuer.  [default: {DEFAULT_ISSUER}]"),
+    ] = None,
     api: ApiOption = DEFAULT_URL,
     json_: Annotated[bool, typer.Option("--json", help="The kept token's facts as JSON, without the token.")] = False,
 ) -> None:
@@ -35,7 +37,7 @@ def login(
     for each in scopes.split():
         if each not in SCOPES:
             raise UsageError(f"--scope {each}: must be one of {', '.join(SCOPES)}")
-    granted = _token(issuer, {"grant_type": "client_credentials", "tenant": tenant, "scope": scopes})
+    granted = _token(issuer or _issuer_of(api), {"grant_type": "client_credentials", "tenant": tenant, "scope": scopes})
     credentials.store(
         api,
         tenant=tenant,
@@ -52,6 +54,14 @@ def login(
 def logout(api: ApiOption = DEFAULT_URL) -> None:
     """Forget the token of this API."""
     print(f"logged out of {api}" if credentials.forget(api) else f"nobody was logged in to {api}")
+
+
+def _issuer_of(api: str) -> str:
+    """The usual stack's issuer is known; a token from there would be worthless to another stack."""
+    parts = urlsplit(api)
+    if (parts.hostname, parts.port) in (("127.0.0.1", 7071), ("localhost", 7071)):
+        return DEFAULT_ISSUER
+    raise UsageError(f"--issuer (or LUCIUS_ISSUER): who issues tokens for {api}? `emulator up --auth` prints it")
 
 
 def _token(issuer: str, form: dict[str, str]) -> dict[str, Any]:

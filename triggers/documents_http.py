@@ -125,12 +125,22 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     async def page(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         text = await told(req)
-        shown = docs_page.page(text, started(text["servers"][0]["url"]))
+        settings = wiring.settings
+        begin = started(
+            text["servers"][0]["url"],
+            _on_a_laptop(settings.auth_issuer),
+            _on_a_laptop(settings.workspace_uri.removesuffix("/workspace")),
+        )
+        shown = docs_page.page(text, begin)
         return answer(req, shown, media_type="text/html", headers={"Content-Security-Policy": docs_page.POLICY})
 
     for route, handler in ((OPENAPI, openapi), (ASYNCAPI, bus), (SCHEMAS, schemas), (SCHEMA, schema), (DOCS, page)):
         add(bp, route, handler, wiring)
     return bp
+
+
+def _on_a_laptop(uri: str | None) -> str | None:
+    return uri if uri is not None and urlsplit(uri).hostname == "127.0.0.1" else None
 
 
 def _policy(settings: Settings) -> ReferencePolicy:

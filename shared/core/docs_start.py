@@ -7,7 +7,8 @@ import json
 from shared.core.api_examples import ENVELOPE
 from shared.core.docs_schema import example, prose
 
-#: of the issuer that `make up AUTH=1` starts
+#: of the API that `make up` starts, and of the issuer beside it with AUTH=1
+API = "http://127.0.0.1:7071"
 ISSUER = "http://127.0.0.1:7080"
 #: of the Azurite that it starts; the samples of the checkout are there
 BLOBS = "http://127.0.0.1:10000/devstoreaccount1"
@@ -18,6 +19,9 @@ _TENANT = ENVELOPE["tenant_id"]
 def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tuple[str, str]]:
     """(what it is for, the shell command), in order, each in the same shell as those before it."""
     bearer = '-H "Authorization: Bearer $TOKEN"'
+    # `lucius` finds the usual stack by itself; another one has to be named
+    other = server != API and issuer != ISSUER
+    lucius = f"LUCIUS_API={server} LUCIUS_ISSUER={issuer} .venv/bin/lucius" if other else ".venv/bin/lucius"
     envelope = {name: value for name, value in ENVELOPE.items() if name != "labels"} | {
         "input_ref": {"uri": f"{blobs}/documents/samples/invoice.png"},
         "output_ref": {"uri": f"{blobs}/results"},
@@ -27,11 +31,11 @@ def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tupl
         ("Start a stack on this machine, with an issuer of tokens.", "make up AUTH=1"),
         (
             "In another terminal, log in as a tenant: `lucius` keeps the token.",
-            f".venv/bin/lucius login --as {_TENANT}",
+            f"{lucius} login --as {_TENANT}",
         ),
         (
             "Submit a document and watch its job.",
-            f".venv/bin/lucius submit samples/bw40-manual.pdf --protocol OCR --tenant {_TENANT} --watch",
+            f"{lucius} submit samples/bw40-manual.pdf --protocol OCR --tenant {_TENANT} --watch",
         ),
         (
             "Without `lucius`, a token is asked for so.",
@@ -58,7 +62,8 @@ def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tupl
     ]
 
 
-def started(server: str) -> str:
-    """As HTML."""
-    lines = "".join(f"<li><p>{prose(words)}</p>{example(command)}</li>" for words, command in commands(server))
+def started(server: str, issuer: str | None, blobs: str | None) -> str:
+    """As HTML, for the stack that serves it; issuer and blobs are None where they are not of a laptop."""
+    typed = commands(server, issuer or ISSUER, blobs or BLOBS)
+    lines = "".join(f"<li><p>{prose(words)}</p>{example(command)}</li>" for words, command in typed)
     return f"<h2 id=start>Begin</h2><p>On a laptop, from a fresh clone:</p><ol>{lines}</ol>"

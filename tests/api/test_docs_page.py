@@ -51,7 +51,7 @@ def test_it_needs_nothing_but_itself(api: Live) -> None:
     assert {route.function for route in ROUTES} <= page.ids
     for link in page.outside:
         assert httpx.get(f"{api.stack.api}{link}", timeout=30).status_code == 200
-    for _, command in commands("https://lucius.example/base"):
+    for _, command in commands("https://lucius.example/base", api.stack.issuer, api.stack.blob):
         assert command.split("\n")[0].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") in answer.text
 
 
