@@ -28,7 +28,7 @@ def explain(record: Record, now: datetime, last: Event | None = None) -> dict[st
     job = record.job
     step = next(iter(record.open_steps), None)
     if job.status.terminal or step is None:
-        since, waits_for, until, then = job.completed_at, None, None, "Nothing: an ended job never moves again."
+        since, waits_for, until, then = job.completed_at, None, None, "An ended job never moves again."
         told = f"{_ended(record)}"
     else:
         since, waits_for, until, then = _waiting(record, step, now)
