@@ -41,6 +41,7 @@ def every_order(scenario: Scenario, *, interruptions: int = MAX_INTERRUPTIONS) -
             if meeting.interrupted[place] >= interruptions:
                 break
             pending += [(*meeting.taken[:place], other) for other in range(1, meeting.options[place])]
+    print(f"{count} orders")
     return count
 
 
