@@ -51,14 +51,21 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     """Live: this process answers. Ready: tables, blobs, bus and durable engine answer it."""
     bp = df.Blueprint()
     readiness = Readiness(SystemClock())
+    # what the look at the tables read; a look that failed never comes to tell it
+    mark: SweepMark | None = None
 
     async def health_live(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         return answer(req, {"status": "live", "build": build_view(wiring.settings.build_commit)})
 
     async def health_ready(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         context = await wiring.fresh_context()
+
+        async def tables() -> None:
+            nonlocal mark
+            mark = await wiring.sweep_marks().read()
+
         checks: dict[str, Check] = {
-            "tables": wiring.sweep_marks().read,
+            "tables": tables,
             "servicebus": lambda: context.lanes.reply_waits(0, before=_LONG_AGO),
             "durable": lambda: DurableOrchestrations(client, names.JOB).state(_NOBODY),
         }
@@ -79,7 +86,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
                 "protocols": {**wiring.catalogue().state(), "versions": versions},
                 "build": build_view(wiring.settings.build_commit),
                 "dependencies": told,
-                "sweeper": _sweeper(await wiring.sweep_marks().read(), context.clock.now()),
+                "sweeper": _sweeper(mark, context.clock.now()),
             },
         )
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from emulator.options import port
+
 HELP = "an App Configuration for the Microsoft SDKs: the keys of a JSON file, read only"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("--port", type=_port, default=8483, metavar="N", help="0 for a free one (default: %(default)s)")
+    parser.add_argument("--port", type=port, default=8483, metavar="N", help="0 for a free one (default: %(default)s)")
     parser.add_argument(
         "--file",
         type=Path,
@@ -25,10 +27,3 @@ def run(args: argparse.Namespace) -> int:
     from emulator.appconfig.program import run as run_program
 
     return run_program(args)
-
-
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65_535:
-        raise ValueError(port)
-    return port

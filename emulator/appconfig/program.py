@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 from typing import Any
 from urllib.parse import quote
@@ -12,8 +11,8 @@ from urllib.parse import quote
 from aiohttp import web
 
 from emulator.appconfig.settings_file import KeyValue, SettingsFile, SettingsFileError, matches
+from emulator.serving import serve
 
-_LOOPBACK = "127.0.0.1"
 _KV = "application/vnd.microsoft.appconfig.kv+json"
 _KVSET = "application/vnd.microsoft.appconfig.kvset+json"
 _PROBLEM = "application/problem+json"
@@ -26,28 +25,12 @@ _NO_LABEL = frozenset({"*", "\0", "%00", ""})
 def run(args: argparse.Namespace) -> int:
     """Serves until told to stop; the exit code."""
     try:
-        return asyncio.run(_serve(args.port, SettingsFile(args.file)))
+        return asyncio.run(serve(application(SettingsFile(args.file)), args.port))
     except SettingsFileError as error:
         print(f"appconfig: {error}", file=sys.stderr)
     except OSError as error:
         print(f"appconfig: port {args.port} cannot be listened on: {error.strerror}", file=sys.stderr)
     return 1
-
-
-async def _serve(port: int, file: SettingsFile) -> int:
-    runner = web.AppRunner(application(file), access_log=None)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, _LOOPBACK, port)
-        await site.start()
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        print(f"ready http://{_LOOPBACK}:{runner.addresses[0][1]}", flush=True)
-        await stop.wait()
-        return 0
-    finally:
-        await runner.cleanup()
 
 
 def application(file: SettingsFile) -> web.Application:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from emulator.options import port
+
 HELP = "a token issuer for a laptop: whoever asks on loopback gets a token for any tenant and scope"
 DEFAULT_PORT = 7080
 DEFAULT_AUDIENCE = "api://lucius"
@@ -13,7 +15,7 @@ DEFAULT_AUDIENCE = "api://lucius"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
     parser.add_argument(
-        "--port", type=_port, default=DEFAULT_PORT, metavar="N", help="0 for a free one (default: %(default)s)"
+        "--port", type=port, default=DEFAULT_PORT, metavar="N", help="0 for a free one (default: %(default)s)"
     )
     parser.add_argument(
         "--data",
@@ -35,10 +37,3 @@ def run(args: argparse.Namespace) -> int:
     from emulator.issuer.program import run as run_program
 
     return run_program(args)
-
-
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65_535:
-        raise ValueError(port)
-    return port

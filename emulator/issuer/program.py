@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import secrets
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -15,8 +14,8 @@ import jwt
 from aiohttp import web
 
 from emulator.issuer.key_file import KeyFile, KeyFileError
+from emulator.serving import LOOPBACK, serve
 
-_LOOPBACK = "127.0.0.1"
 #: as an hour of Entra ID; `expires_in` of the form asks for less or more, up to a day
 _LIFE_S = 3600
 _MAX_LIFE_S = 86_400
@@ -37,19 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve(args: argparse.Namespace) -> int:
     issuer = Issuer(KeyFile(args.data), audience=args.audience, tenant_claim=args.tenant_claim, clock=time.time)
-    runner = web.AppRunner(issuer.application(), access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, _LOOPBACK, args.port).start()
-        issuer.url = f"http://{_LOOPBACK}:{runner.addresses[0][1]}"
-        stop = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        print(f"ready {issuer.url}", flush=True)
-        await stop.wait()
-        return 0
-    finally:
-        await runner.cleanup()
+    return await serve(issuer.application(), args.port, listening=issuer.at)
 
 
 class Issuer:
@@ -61,6 +48,10 @@ class Issuer:
         self._audience = audience
         self._tenant_claim = tenant_claim
         self._clock = clock
+
+    def at(self, url: str) -> None:
+        """Its own address, known once it listens."""
+        self.url = url
 
     def application(self) -> web.Application:
         app = web.Application(middlewares=[_loopback_only])
@@ -129,8 +120,8 @@ class Issuer:
 @web.middleware
 async def _loopback_only(request: web.Request, handler: Any) -> web.StreamResponse:
     """A page in a browser whose name was rebound to loopback gets no token: its `Host` gives it away."""
-    if request.host.rsplit(":", 1)[0] not in (_LOOPBACK, "localhost"):
-        return _refused("invalid_request", f"this issuer is {_LOOPBACK} only")
+    if request.host.rsplit(":", 1)[0] not in (LOOPBACK, "localhost"):
+        return _refused("invalid_request", f"this issuer is {LOOPBACK} only")
     response: web.StreamResponse = await handler(request)
     return response
 

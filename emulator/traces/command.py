@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 
+from emulator.options import port, positive
+
 HELP = "a collector and page for OpenTelemetry traces: OTLP/HTTP in, a waterfall a trace out"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("--port", type=_port, default=4318, metavar="N", help="0 for a free one (default: %(default)s)")
+    parser.add_argument("--port", type=port, default=4318, metavar="N", help="0 for a free one (default: %(default)s)")
     parser.add_argument(
-        "--keep", type=_count, default=1000, metavar="N", help="traces kept, the oldest go (default: %(default)s)"
+        "--keep", type=positive, default=1000, metavar="N", help="traces kept, the oldest go (default: %(default)s)"
     )
 
 
@@ -20,17 +22,3 @@ def run(args: argparse.Namespace) -> int:
     from emulator.traces.program import run as run_program
 
     return run_program(args)
-
-
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65_535:
-        raise ValueError(port)
-    return port
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise ValueError(count)
-    return count

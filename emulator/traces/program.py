@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 from dataclasses import asdict
 from typing import Any
 
 from aiohttp import web
 
+from emulator.serving import serve
 from emulator.traces import pages
 from emulator.traces.otlp import NotOtlp, read_points, read_spans
 from emulator.traces.shelf import Shelf, Trace
 from emulator.traces.waterfall import rows
 
-_LOOPBACK = "127.0.0.1"
 _PROTOBUF = "application/x-protobuf"
 #: of one export, unpacked
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -26,32 +25,10 @@ _PAGE = 100
 def run(args: argparse.Namespace) -> int:
     """Serves until told to stop; the exit code."""
     try:
-        return asyncio.run(_serve(args.port, Shelf(args.keep)))
+        return asyncio.run(serve(application(Shelf(args.keep)), args.port, shutdown_timeout_s=1.0))
     except OSError as error:
         print(f"traces: port {args.port} cannot be listened on: {error.strerror}", file=sys.stderr)
         return 1
-
-
-async def _serve(port: int, shelf: Shelf) -> int:
-    # a second signal ends it at once, as by default
-    runner = web.AppRunner(application(shelf), access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, _LOOPBACK, port).start()
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-
-        def hear(number: signal.Signals) -> None:
-            loop.remove_signal_handler(number)
-            stop.set()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, hear, number)
-        print(f"ready http://{_LOOPBACK}:{runner.addresses[0][1]}", flush=True)
-        await stop.wait()
-        return 0
-    finally:
-        await runner.cleanup()
 
 
 def application(shelf: Shelf) -> web.Application:

@@ -7,6 +7,7 @@ import asyncio
 import sys
 from pathlib import Path
 
+from emulator import options
 from emulator.up.ports import DEFAULTS
 
 HELP = "serve the whole stack: Azurite, bus, host with function_app.py, platform services"
@@ -16,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options. A port of 0 is a free one, named in the ready line."""
 
     def port(option: str, default: int | None, text: str) -> None:
-        parser.add_argument(option, type=_port, default=default, metavar="N", help=text)
+        parser.add_argument(option, type=options.port, default=default, metavar="N", help=text)
 
     parser.add_argument(
         "--data", type=Path, default=Path(".lucius"), metavar="DIR", help="what must outlive it (.lucius)"
@@ -44,13 +45,3 @@ def run(args: argparse.Namespace) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-
-
-def _port(text: str) -> int:
-    try:
-        port = int(text)
-    except ValueError:
-        port = -1
-    if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535; 0 picks a free one)")
-    return port

@@ -1,0 +1,44 @@
+"""How the small HTTP programs run: listen on loopback, say so in one line, serve until a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from aiohttp import web
+
+LOOPBACK = "127.0.0.1"
+
+
+async def serve(
+    application: web.Application,
+    port: int,
+    *,
+    listening: Callable[[str], None] = lambda url: None,
+    shutdown_timeout_s: float = 60.0,
+) -> int:
+    """`listening` gets the URL before the ready line tells it. A second signal ends the program at once.
+
+    Returns the exit code. Raises OSError where the port cannot be listened on.
+    """
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=shutdown_timeout_s)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, LOOPBACK, port).start()
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def hear(number: signal.Signals) -> None:
+            loop.remove_signal_handler(number)
+            stop.set()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, hear, number)
+        url = f"http://{LOOPBACK}:{runner.addresses[0][1]}"
+        listening(url)
+        print(f"ready {url}", flush=True)
+        await stop.wait()
+        return 0
+    finally:
+        await runner.cleanup()
