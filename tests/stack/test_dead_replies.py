@@ -17,8 +17,8 @@ from shared.core.audit import verify
 from shared.core.keys import ended_row
 from tests import running_stack
 from tests.running_stack import RunningStack
+from tests.stack.bare import events, job, status_is, submit, until
 from tests.stack.scripted_service import LANE, ScriptedService
-from tests.stack.test_lifecycle import events, job, status_is, submit, until
 
 SUBSCRIPTION = f"global-bus-replies-p{LANE}/Subscriptions/lucius-invoker"
 MAX_DELIVERIES = 10

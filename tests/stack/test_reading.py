@@ -12,10 +12,9 @@ import httpx
 import pytest
 
 from shared.core.audit import verify
-from tests import running_stack
 from tests.running_stack import RunningStack
+from tests.stack.bare import DEADLINE_S, bare_stack, status_is, submit, until
 from tests.stack.scripted_service import TENANT, ScriptedService
-from tests.stack.test_lifecycle import DEADLINE_S, SHORT, status_is, submit, until
 
 #: what services would see; the tests put the stack's own address in its place
 PUBLIC_URL = "https://lucius.example/base"
@@ -27,14 +26,9 @@ ERROR = {"code": "PDF_ENCRYPTED", "message": "locked"}
 def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
     """A stack without platform services, with callbacks on."""
     key = base64.b64encode(b"k" * 32).decode()
-    environment = SHORT | {"LUCIUS_CALLBACK_KEYS": f"k1:{key}", "LUCIUS_PUBLIC_URL": PUBLIC_URL}
-    running = running_stack.start(tmp_path_factory.mktemp("reading"), "--without-services", environment=environment)
-    try:
+    environment = {"LUCIUS_CALLBACK_KEYS": f"k1:{key}", "LUCIUS_PUBLIC_URL": PUBLIC_URL}
+    with bare_stack(tmp_path_factory.mktemp("reading"), environment) as running:
         yield running
-        stalls = httpx.get(f"{running.api}/admin/emulator/stalls").json()
-    finally:
-        running.stop()
-    assert stalls == [], "an orchestration waits for what can never come"
 
 
 @pytest.fixture
