@@ -28,11 +28,12 @@ from benchmarks.jobs.services import Answering, answer
 from cli.operations import storage_operations
 
 ROOT = Path(__file__).parents[2]
-STEPS = {"OCR": 1, "OCR_EMBEDDING": 2, "OCR_EMBEDDING_SIS": 3}
+STEPS = {"OCR": ("ocr",), "OCR_EMBEDDING": ("ocr", "embedding"), "OCR_EMBEDDING_SIS": ("ocr", "embedding", "sis")}
+_PAYLOADS: dict[str, Any] = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["When does the lease end?"]}}
 #: kinds of history events (the extension's EventType): an episode began, an activity was scheduled
 _EPISODE, _ACTIVITY = 12, 4
-#: tenants whose keys fall on four different lanes under DEFAULT
-_TENANTS, _LANES = ("tenant_a", "acme", "globex", "initech"), list(range(16))
+_TENANTS = ("tenant_a", "acme", "globex", "initech")
+_LANES = range(16)
 #: the first jobs find cold processes
 _WARM_UP = 8
 _DEADLINE_S = 600
@@ -95,7 +96,7 @@ class Stack:
 async def measure(stack: Stack, request_type: str, jobs: int, at_once: int) -> dict[str, Any]:
     """One kind of job: `jobs` of them, at most `at_once` posts under way."""
     seen = Answering()
-    services = asyncio.create_task(answer(stack.connection, _LANES, ["ocr", "embedding", "sis"], seen))
+    services = asyncio.create_task(answer(stack.connection, _LANES, STEPS["OCR_EMBEDDING_SIS"], seen))
     async with httpx.AsyncClient(base_url=stack.api, timeout=60, trust_env=False) as client:
         await _run(stack, client, request_type, _WARM_UP, at_once)
         before = Answering(**asdict(seen))
@@ -110,7 +111,7 @@ async def measure(stack: Stack, request_type: str, jobs: int, at_once: int) -> d
     first = sorted(seen.first_directive_at[job] - at for job, at in posted.items())
     return {
         "request_type": request_type,
-        "steps": STEPS[request_type],
+        "steps": len(STEPS[request_type]),
         "jobs": jobs,
         "jobs_per_s": jobs / seconds,
         "post_to_directive_ms": {"p50": first[len(first) // 2] * 1000, "p99": first[len(first) * 99 // 100] * 1000},
@@ -151,15 +152,13 @@ async def _run(stack: Stack, client: httpx.AsyncClient, request_type: str, jobs:
 
 
 def _envelope(request_type: str, number: int) -> dict[str, Any]:
-    steps = {"OCR": ["ocr"], "OCR_EMBEDDING": ["ocr", "embedding"], "OCR_EMBEDDING_SIS": ["ocr", "embedding", "sis"]}
-    payloads = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["When does the lease end?"]}}
     return {
         "schema_version": "1.0",
         "tenant_id": _TENANTS[number % len(_TENANTS)],
         "request_type": request_type,
         "input_ref": {"uri": "https://account.blob.core.windows.net/documents/lease.pdf"},
         "output_ref": {"uri": "https://account.blob.core.windows.net/results"},
-        "payload": {step: payloads[step] for step in steps[request_type]},
+        "payload": {step: _PAYLOADS[step] for step in STEPS[request_type]},
         "idempotency_key": f"{request_type}-{number}-{time.time_ns()}",
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -27,7 +28,7 @@ class Answering:
     reply_bytes: int = 0
 
 
-async def answer(connection: str, lanes: list[int], services: list[str], seen: Answering) -> None:
+async def answer(connection: str, lanes: Iterable[int], services: Sequence[str], seen: Answering) -> None:
     """Answers every directive of those lanes with ACK and RESULT, until cancelled."""
     async with ServiceBusClient.from_connection_string(connection) as client:
         async with asyncio.TaskGroup() as group:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.checks.finding import Finding
-from infra.checks.template import Node, Template, body, text
+from infra.checks.template import Node, Template, text
 
 LANES = 16
 _NEEDED = {
@@ -46,8 +46,7 @@ def _loops(node: Node) -> bool:
     """The declaration, or the one around it, is a `for`."""
     around: Node | None = node
     while around is not None:
-        inside = [child for child in around.named_children if child.type == "for_statement"]
-        if inside and body(around) is not None:
+        if any(child.type == "for_statement" for child in around.named_children):
             return True
         around = around.parent
     return False
