@@ -13,6 +13,8 @@ from tests.running_stack import RunningStack
 
 EVERY_SCOPE = "orch:read orch:operate orch:quota orch:admin"
 DEADLINE_S = 60
+#: two tenants; jobs of theirs are nobody else's
+A, B = "tenant_a", "tenant_b"
 
 
 @dataclass
@@ -73,3 +75,7 @@ def envelope(**changes: Any) -> dict[str, Any]:
         "payload": {"ocr": {}},
         **changes,
     }
+
+
+def code(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["code"]

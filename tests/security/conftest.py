@@ -1,0 +1,45 @@
+"""The app behind its door."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+import pytest
+
+from tests import running_stack
+from tests.security.door import Door
+from tests.stack.scripted_service import ScriptedService
+
+CALLBACK_KEY = base64.b64encode(b"k" * 32).decode()
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    """A stack for the attacks of a module, with callbacks and an allow list of hosts; afterwards it must be whole."""
+    environment = {
+        "LUCIUS_CALLBACK_KEYS": f"k1:{CALLBACK_KEY}",
+        "LUCIUS_PUBLIC_URL": "https://lucius.example",
+        "LUCIUS_ALLOWED_REF_HOSTS": "docs.example",
+        # nothing may be due by itself while a test looks
+        "LUCIUS_ACK_TIMEOUT_SECONDS": "600",
+    }
+    data = tmp_path_factory.mktemp("security")
+    running = running_stack.start(data, "--auth", "--without-services", environment=environment)
+    try:
+        reached = Door(running)
+        with reached.client:
+            yield reached
+    finally:
+        running.stop()
+    # whatever was sent: no error of ours, and no secret in a log
+    log = running.log("host")
+    assert "unexpected error" not in log
+    assert CALLBACK_KEY not in log
+    assert "eyJ" not in log
+
+
+@pytest.fixture
+def service(door: Door) -> Iterator[ScriptedService]:
+    with ScriptedService(door.stack.bus_connection) as scripted:
+        yield scripted
