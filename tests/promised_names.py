@@ -1,0 +1,292 @@
+"""Every name that somebody outside this repository may rely on, collected from the code as it runs.
+
+`tests/promised_names.json` holds them as they were promised; `tests/test_promised_names.py` compares. A new name is
+added by `python -m tests.promised_names --add`, which never removes one: that needs an edit by hand, and a reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+from azure.core.exceptions import ResourceNotFoundError
+
+from cli.exits import Exit
+from cli.main import app as lucius
+from shared.adapters import rows
+from shared.adapters.servicebus_publisher import ServiceBusPublisher
+from shared.adapters.sweep_mark import TablesSweepMark
+from shared.adapters.tables_index import TablesIndex
+from shared.adapters.tables_ledger import TablesLedger
+from shared.adapters.tables_rejected import TablesRejected
+from shared.core import event_names
+from shared.core.access import Scope
+from shared.core.audit import bundle
+from shared.core.directive import directive_of
+from shared.core.job import Event, Job, Step
+from shared.operations.clear import archive_name
+from shared.ports import Active, Ended, Guard, RejectedMessage, SweepMark
+from shared.settings_table import SETTINGS
+from shared.telemetry.line_table import LINES
+from shared.telemetry.metric_table import METRICS, RESERVED
+from shared.telemetry.span_table import SPANS
+from tests.jobs import START, Story
+from triggers.registered import ROUTES
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE = Path(__file__).with_name("promised_names.json")
+
+#: what is deployed: its upper-case words are states, codes, reasons and types of messages and EVENT rows
+_APP = ("function_app.py", "shared", "triggers", "orchestrations", "activities")
+#: and what others run
+_PROGRAMS = ("cli", "lucius_client", "platform_service", "emulator")
+
+#: `python -m` these
+_WITH_OPTIONS = (
+    *(f"emulator {name}" for name in ("up", "bus", "host", "appconfig", "issuer", "traces")),
+    "platform_service",
+)
+
+Names = dict[str, list[str]]
+
+
+def collect() -> Names:
+    """By kind, each list sorted and without doubles."""
+    document = json.loads((ROOT / "docs" / "openapi.json").read_text("utf-8"))
+    bus = json.loads((ROOT / "docs" / "asyncapi.json").read_text("utf-8"))
+    app = list(_literals(*_APP))
+    programs = list(_literals(*_PROGRAMS))
+    found: dict[str, set[str]] = {
+        "settings": {each.name for each in SETTINGS},
+        "environment": {text for text in app + programs if re.fullmatch(r"(LUCIUS|OTEL|EMULATOR)_[A-Z0-9_]+", text)},
+        "routes": {f"{each.method} /{each.path} ({each.function})" for each in ROUTES},
+        "functions": _functions(),
+        "external events": {event_names.ack("S", 1), event_names.result("S", 1), event_names.resume(1)},
+        "http fields": _fields(document["components"]["schemas"]),
+        "bus fields": _fields(bus["components"]["schemas"]),
+        "codes": {text for text in app if re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[A-Z]{3,}", text)},
+        "prefixed": {text for text in app if re.fullmatch(r"(lucius[.:_/-]|global-bus|orch:|urn:lucius)[^ ]*", text)},
+        "scopes": {str(each) for each in Scope},
+        "metrics": {f"{each.name}{{{','.join(each.attributes)}}}" for each in METRICS} | {name for name, _ in RESERVED},
+        "spans": {str(each.name) for each in SPANS},
+        "log events": {each.event for each in LINES},
+        "commands": set(_commands(typer.main.get_command(lucius), "lucius")) | set(_options_of_programs()),
+        "exit codes": {f"{each.name}={each.value}" for each in Exit},
+        "make targets": set(re.findall(r"^([a-z][a-z-]*):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)),
+        **asyncio.run(_stored_and_sent()),
+    }
+    return {kind: sorted(names) for kind, names in found.items()}
+
+
+def _literals(*places: str) -> Iterator[str]:
+    """Every text in the code of these folders that is no docstring."""
+    listed = subprocess.run(["git", "ls-files", *places], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in listed.stdout.splitlines():
+        if name.endswith(".py") and (ROOT / name).exists():
+            for node in ast.walk(ast.parse((ROOT / name).read_text("utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+
+
+def _functions() -> set[str]:
+    """Each function of the app with what wakes it, in a process of its own, since an app is built once."""
+    code = (
+        "import function_app, json\n"
+        "print(json.dumps([[f.get_function_name(), f.get_trigger().get_dict_repr()['type']]"
+        " for f in function_app.app.get_functions()]))"
+    )
+    settings = {
+        "LUCIUS_STORAGE_BACKEND": "memory",
+        "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=settings, capture_output=True, text=True, check=True
+    )
+    return {f"{name} ({kind})" for name, kind in json.loads(done.stdout.splitlines()[-1])}
+
+
+def _fields(schemas: dict[str, Any]) -> set[str]:
+    """`Model.member`, and `Model=VALUE` of what may only be one of some words."""
+    found: set[str] = set()
+
+    def walk(name: str, node: Any) -> None:
+        if isinstance(node, list):
+            for each in node:
+                walk(name, each)
+        if not isinstance(node, dict):
+            return
+        for member, each in node.get("properties", {}).items():
+            found.add(f"{name}.{member}")
+            walk(f"{name}.{member}", each)
+        found.update(
+            f"{name}={value}" for value in [*node.get("enum", ()), *([node["const"]] if "const" in node else [])]
+        )
+        for key in ("items", "anyOf", "allOf", "oneOf", "additionalProperties"):
+            walk(name, node.get(key))
+
+    for name, schema in schemas.items():
+        walk(name, schema)
+    return found
+
+
+def _commands(command: Any, path: str) -> Iterator[str]:
+    """`lucius job show`, and each of its options and arguments."""
+    yield path
+    for parameter in command.params:
+        for option in (
+            parameter.opts if parameter.opts[0].startswith("-") else [parameter.metavar or parameter.name.upper()]
+        ):
+            yield f"{path} {option}"
+    for name, each in getattr(command, "commands", {}).items():
+        yield from _commands(each, f"{path} {name}")
+
+
+def _options_of_programs() -> Iterator[str]:
+    for program in _WITH_OPTIONS:
+        words = [sys.executable, "-m", *program.split(), "--help"]
+        text = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        yield f"python -m {program}"
+        yield from {f"python -m {program} {option}" for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)}
+
+
+class _Table:
+    """Takes every row that is written, and holds none."""
+
+    def __init__(self, seen: dict[str, set[str]]) -> None:
+        self._seen = seen
+
+    def _take(self, row: dict[str, Any]) -> None:
+        kind = re.split(r"[:_]", str(row["RowKey"]))[0] if not str(row["RowKey"])[0].isdigit() else "{time}"
+        self._seen["row keys"].add(_shape(f"{row['PartitionKey']} | {row['RowKey']}"))
+        self._seen["columns"].update(f"{kind}.{name}" for name in row if name not in ("PartitionKey", "RowKey"))
+
+    async def submit_transaction(self, operations: Any) -> list[dict[str, Any]]:
+        operations = list(operations)
+        for _, row, *_ in operations:
+            self._take(row)
+        return [{"etag": "1"} for _ in operations]
+
+    async def upsert_entity(self, row: dict[str, Any], **_: Any) -> None:
+        self._take(row)
+
+    update_entity = upsert_entity
+
+    async def get_entity(self, partition: str, row: str) -> Any:
+        self._seen["row keys"].add(_shape(f"{partition} | {row}"))
+        raise ResourceNotFoundError("nothing is kept here")
+
+
+class _Account:
+    def __init__(self, seen: dict[str, set[str]]) -> None:
+        self._seen = seen
+
+    async def table(self, name: str) -> _Table:
+        return _Table(self._seen)
+
+
+class _Texts:
+    def __init__(self, seen: dict[str, set[str]]) -> None:
+        self._seen = seen
+
+    async def put(self, name: str, text: str) -> None:
+        self._seen["blob paths"].add(_shape(name))
+
+    async def get(self, name: str) -> str:
+        return ""
+
+    async def remove(self, prefix: str) -> None:
+        self._seen["blob paths"].add(f"{_shape(prefix)}*")
+
+
+class _Sender:
+    def __init__(self, seen: dict[str, set[str]]) -> None:
+        self._seen = seen
+
+    def get_topic_sender(self, topic: str) -> _Sender:
+        self._seen["bus messages"].add(f"topic {_shape(topic)}")
+        return self
+
+    async def send_messages(self, message: Any, **_: Any) -> None:
+        self._seen["bus messages"].update(f"property {name}" for name in message.application_properties)
+        self._seen["bus messages"] |= {f"message id {message.message_id}", f"subject {message.subject}"}
+
+
+def _shape(text: str) -> str:
+    """Without what differs from job to job: digests and instants."""
+    return re.sub(r"\d{13}|[0-9a-f]{24,64}", lambda found: "{hex}" if len(found[0]) > 13 else "{time}", text)
+
+
+async def _stored_and_sent() -> dict[str, set[str]]:
+    """One job's rows, index rows, marks, blobs and messages, as the adapters write them."""
+    seen: dict[str, set[str]] = {
+        name: set() for name in ("columns", "row keys", "blob paths", "bus messages", "bundle")
+    }
+    story = Story()
+    story.recorded()
+    story.replied("ACK")
+    record, job = story.record, story.record.job
+    account: Any = _Account(seen)
+    ledger = TablesLedger(account, "ledger", _Texts(seen))
+    await ledger.create(record, story.events[0])
+    long = replace(record.steps[0], payload={"text": "x" * 40_000})
+    await ledger.create(record.with_step(long), story.events[0])
+    index = TablesIndex(account, "index", "tenants")
+    await index.reserve(job, replacing=None)
+    await index.reserve(replace(job, gated=True), replacing=None, tenant_limit=1)
+    await index.close(job, claim_expires_at=START)
+    await index.write_guard(Guard({}, START))
+    await index.write_relisted(None)
+    active = Active(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START)
+    await index.relist(active, job)
+    await index.withdraw(active)
+    await index.clear_later(Ended(job_id=job.job_id, tenant=job.tenant, clear_at=START), START)
+    await TablesSweepMark(account, "index").write(SweepMark(ended_at=START, looked_at=0, actions=0, more=False))
+    rejected = TablesRejected(account, "rejected", _Texts(seen))
+    message = RejectedMessage(
+        **{field.name: "1" for field in fields(RejectedMessage)}
+        | {"id": f"rej_{1:013d}_{'0' * 24}", "received_at": START, "sequence_number": 1, "body": "x" * 40_000}
+    )
+    await rejected.park(message)
+    await rejected.mark(message.id, redriven_at=datetime.now(UTC), outcome="APPLIED")
+    sender: Any = _Sender(seen)
+    await ServiceBusPublisher(sender).publish(directive_of(record, record.steps[0]), time_to_live_s=1)
+    # columns that this job does not have: a row leaves out what is None
+    for kind, row, made in (("JOB", Job, rows.job_entity(job)), ("STEP", Step, rows.step_entity("j", record.steps[0]))):
+        seen["columns"].update(f"{kind}.{field.name}" for field in fields(row) if field.name != "timings")
+        seen["columns"].update(f"{kind}.{name}" for name in made if name not in ("PartitionKey", "RowKey"))
+    seen["columns"].update(f"EVENT.{field.name}" for field in fields(Event))
+    seen["blob paths"] |= {archive_name(record), _shape(str((record.steps[0].workspace_ref or {})["uri"]))}
+    seen["bundle"].update(bundle(record, story.events, START))
+    return seen
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--add", action="store_true", help="write the names that are new into the file")
+    add = parser.parse_args().add
+    found = collect()
+    promised: Names = json.loads(FILE.read_text("utf-8")) if FILE.exists() else {}
+    lost = {kind: sorted(set(names) - set(found.get(kind, ()))) for kind, names in promised.items()}
+    new = {kind: sorted(set(names) - set(promised.get(kind, ()))) for kind, names in found.items()}
+    for sign, names in (("-", lost), ("+", new)):
+        for kind, each in sorted(names.items()):
+            print(*(f"{sign} {kind}: {name}" for name in each), sep="\n", end="\n" if each else "")
+    if add:
+        whole = {kind: sorted({*promised.get(kind, ()), *found.get(kind, ())}) for kind in sorted({*promised, *found})}
+        FILE.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 1 if any(lost.values()) or (any(new.values()) and not add) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,14 @@
+"""What is stored, sent or seen by a program keeps its name, whatever the code calls it."""
+
+from __future__ import annotations
+
+import json
+
+from tests.promised_names import FILE, collect
+
+
+def test_the_code_has_every_promised_name_and_no_other() -> None:
+    """A lost name breaks somebody; a new one is promised by `python -m tests.promised_names --add`."""
+    found, promised = collect(), json.loads(FILE.read_text("utf-8"))
+
+    assert found == promised
