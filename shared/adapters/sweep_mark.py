@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables_account import TablesAccount, meaning, read_row
+from shared.adapters.tables_account import TablesAccount, read_row, translate_errors
 from shared.core.keys import GUARD_PARTITION
 from shared.ports import SweepMark
 
@@ -28,7 +28,7 @@ class TablesSweepMark:
             "more": mark.more,
         }
         table = await self._account.table(self._table)
-        async with meaning():
+        async with translate_errors():
             await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
     async def read(self) -> SweepMark | None:

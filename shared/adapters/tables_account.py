@@ -49,7 +49,7 @@ class TablesAccount:
             return client
         async with self._creating:
             if name not in self._ready:
-                async with meaning():
+                async with translate_errors():
                     self._ready[name] = await self._service.create_table_if_not_exists(name)
         return self._ready[name]
 
@@ -60,7 +60,7 @@ class TablesAccount:
 async def read_row(table: TableClient, partition: str, row: str) -> Any:
     """The entity with its metadata, or None if it is not there. Raises LedgerUnavailable."""
     try:
-        async with meaning():
+        async with translate_errors():
             return await table.get_entity(partition, row)
     except Conflict as missing:
         if isinstance(missing.__cause__, ResourceNotFoundError):
@@ -70,12 +70,12 @@ async def read_row(table: TableClient, partition: str, row: str) -> Any:
 
 async def transact(table: TableClient, operations: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
     """One entity-group transaction; gives each row's metadata, in order."""
-    async with meaning():
+    async with translate_errors():
         return [dict(meta) for meta in await table.submit_transaction(operations)]
 
 
 @asynccontextmanager
-async def meaning() -> AsyncIterator[None]:
+async def translate_errors() -> AsyncIterator[None]:
     """Turns the SDK's errors into ours. What is no clear answer (time-outs, 5xx, no connection) is transient."""
     try:
         yield

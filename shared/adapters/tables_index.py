@@ -12,7 +12,7 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
-from shared.adapters.tables_account import TablesAccount, meaning, read_row, transact
+from shared.adapters.tables_account import TablesAccount, read_row, transact, translate_errors
 from shared.adapters.tables_gate import gate_operation
 from shared.adapters.tables_list import list_columns, list_query, listed_of, moving_columns
 from shared.core.job import Job
@@ -147,7 +147,7 @@ class TablesIndex:
     async def count_active(self) -> dict[str, int]:
         table = await self._account.table(self._table)
         counts: dict[str, int] = {}
-        async with meaning():
+        async with translate_errors():
             async for entity in table.query_entities(
                 "RowKey gt @first and RowKey lt @end",
                 parameters={"first": "ACTIVE:", "end": "ACTIVE;"},
@@ -164,7 +164,7 @@ class TablesIndex:
             "counted_at": guard.counted_at,
         }
         table = await self._account.table(self._table)
-        async with meaning():
+        async with translate_errors():
             await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
     async def read_guard(self) -> Guard | None:
@@ -207,7 +207,7 @@ class TablesIndex:
         tenant, job_id = position or ("", "")
         row = {"PartitionKey": GUARD_PARTITION, "RowKey": RELISTED_ROW, "tenant": tenant, "job_id": job_id}
         table = await self._account.table(self._table)
-        async with meaning():
+        async with translate_errors():
             await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
     async def check_later(self, active: Active, check_at: datetime) -> None:
@@ -218,7 +218,7 @@ class TablesIndex:
         }
         table = await self._account.table(self._table)
         with contextlib.suppress(Conflict):
-            async with meaning():
+            async with translate_errors():
                 await table.update_entity(row, mode=UpdateMode.MERGE)
 
     async def withdraw(self, active: Active) -> None:
@@ -236,7 +236,7 @@ class TablesIndex:
         # `;` is the character after `:`
         parameters = {"tenant": encode_key(tenant), "first": "ENDED:", "end": f"{ended_before(now)};"}
         found: list[Ended] = []
-        async with meaning():
+        async with translate_errors():
             async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
                 clear_at = _instant(entity["clear_at"])
                 found.append(Ended(job_id=entity["job_id"], tenant=tenant, clear_at=clear_at))
@@ -264,7 +264,7 @@ class TablesIndex:
     async def _delete(self, tenant: str, row: str, **condition: Any) -> None:
         table = await self._account.table(self._table)
         with contextlib.suppress(Conflict):
-            async with meaning():
+            async with translate_errors():
                 await table.delete_entity(encode_key(tenant), row, **condition)
 
     async def list_jobs(
@@ -282,7 +282,7 @@ class TablesIndex:
 
     async def tenants(self) -> list[str]:
         table = await self._account.table(self._tenants_table)
-        async with meaning():
+        async with translate_errors():
             rows = table.query_entities("PartitionKey eq @tenants", parameters={"tenants": TENANTS_PARTITION})
             return [entity["tenant"] async for entity in rows]
 
@@ -291,7 +291,7 @@ class TablesIndex:
         if tenant in self._known_tenants:
             return
         table = await self._account.table(self._tenants_table)
-        async with meaning():
+        async with translate_errors():
             await table.upsert_entity(
                 {"PartitionKey": TENANTS_PARTITION, "RowKey": encode_key(tenant), "tenant": tenant}
             )
@@ -301,7 +301,7 @@ class TablesIndex:
 async def _first(table: TableClient, query: str, parameters: dict[str, Any], limit: int) -> list[Any]:
     """At most `limit` entities, in the order of their keys. Raises LedgerUnavailable."""
     found: list[Any] = []
-    async with meaning():
+    async with translate_errors():
         async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
             found.append(entity)
             if len(found) == limit:

@@ -11,7 +11,7 @@ from azure.data.tables import UpdateMode
 
 from shared.adapters import rows
 from shared.adapters.claim_check import TextStore, stow_all, unstow
-from shared.adapters.tables_account import TablesAccount, meaning, transact
+from shared.adapters.tables_account import TablesAccount, transact, translate_errors
 from shared.core.job import Event, Record
 from shared.core.keys import JOB_ROW, event_row, step_row
 from shared.errors import AlreadyExists, Conflict
@@ -114,6 +114,6 @@ class TablesLedger:
 
     async def _query(self, query: str, parameters: dict[str, Any], **options: Any) -> Any:
         table = await self._account.table(self._table)
-        async with meaning():
+        async with translate_errors():
             async for entity in table.query_entities(query, parameters=parameters, **options):
                 yield entity

@@ -10,7 +10,7 @@ from typing import Any
 from azure.data.tables import UpdateMode
 
 from shared.adapters.claim_check import TextStore, stow, unstow
-from shared.adapters.tables_account import TablesAccount, meaning, read_row
+from shared.adapters.tables_account import TablesAccount, read_row, translate_errors
 from shared.core.rejections import day_of, row_of
 from shared.errors import Conflict
 from shared.ports import RejectedMessage
@@ -40,7 +40,7 @@ class TablesRejected:
         }
         table = await self._account.table(self._table)
         small = await stow(entity, self._texts)
-        async with meaning():
+        async with translate_errors():
             # merged, so that a delivery after the redrive leaves its mark
             await table.upsert_entity(small, mode=UpdateMode.MERGE)
 
@@ -53,7 +53,7 @@ class TablesRejected:
         query = "PartitionKey eq @day and RowKey gt @after"
         parameters = {"day": day, "after": row_of(after) if after is not None else ""}
         found: list[RejectedMessage] = []
-        async with meaning():
+        async with translate_errors():
             async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
                 found.append(_message(await unstow(dict(entity), self._texts)))
                 if len(found) == limit:
@@ -69,7 +69,7 @@ class TablesRejected:
         }
         table = await self._account.table(self._table)
         with contextlib.suppress(Conflict):  # the row is gone by retention
-            async with meaning():
+            async with translate_errors():
                 await table.update_entity(row, mode=UpdateMode.MERGE)
 
 
