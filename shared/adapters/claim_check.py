@@ -14,7 +14,7 @@ MAX_UNITS = 30_000
 #: DESIGN 3; Azure takes 4 MiB in a transaction, and its form around the strings is not counted here
 MAX_TRANSACTION_BYTES = 2 * 1024 * 1024
 #: of a string in a transaction that would be larger: 60 rows of them stay well below
-MAX_UNITS_IN_A_CROWD = 1_000
+MAX_UNITS_IF_LARGE = 1_000
 
 #: a column of this suffix names the blob that holds the column without it
 SUFFIX = "__blob"
@@ -33,7 +33,7 @@ class TextStore(Protocol):
         """All whose names begin so; none is harmless. Raises LedgerUnavailable."""
 
 
-async def stow(entity: dict[str, Any], store: TextStore, *, max_units: int = MAX_UNITS) -> dict[str, Any]:
+async def offload(entity: dict[str, Any], store: TextStore, *, max_units: int = MAX_UNITS) -> dict[str, Any]:
     """The entity with every long string replaced by a reference."""
     long = [name for name, value in entity.items() if isinstance(value, str) and _units(value) > max_units]
     if not long:
@@ -47,16 +47,16 @@ async def stow(entity: dict[str, Any], store: TextStore, *, max_units: int = MAX
     return small
 
 
-async def stow_all(entities: Sequence[dict[str, Any]], store: TextStore) -> list[dict[str, Any]]:
+async def offload_all(entities: Sequence[dict[str, Any]], store: TextStore) -> list[dict[str, Any]]:
     """The rows of one transaction, which together keep its bound as well."""
-    small = [await stow(entity, store) for entity in entities]
+    small = [await offload(entity, store) for entity in entities]
     size = sum(len(value.encode()) for entity in small for value in entity.values() if isinstance(value, str))
     if size <= MAX_TRANSACTION_BYTES:
         return small
-    return list(await asyncio.gather(*(stow(entity, store, max_units=MAX_UNITS_IN_A_CROWD) for entity in small)))
+    return list(await asyncio.gather(*(offload(entity, store, max_units=MAX_UNITS_IF_LARGE) for entity in small)))
 
 
-async def unstow(entity: dict[str, Any], store: TextStore) -> dict[str, Any]:
+async def restore(entity: dict[str, Any], store: TextStore) -> dict[str, Any]:
     """The entity with every reference replaced by its string."""
     referenced = [name for name in entity if name.endswith(SUFFIX)]
     if not referenced:

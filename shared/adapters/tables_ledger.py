@@ -10,7 +10,7 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters import rows
-from shared.adapters.claim_check import TextStore, stow_all, unstow
+from shared.adapters.claim_check import TextStore, offload_all, restore
 from shared.adapters.tables_account import TablesAccount, transact, translate_errors
 from shared.core.job import Event, Record
 from shared.core.keys import JOB_ROW, event_row, step_row
@@ -36,7 +36,7 @@ class TablesLedger:
         async for entity in self._query("PartitionKey eq @job and RowKey ge @first", {"job": job_id, "first": JOB_ROW}):
             if entity["RowKey"] == JOB_ROW:
                 etag = entity.metadata["etag"]
-            found.append(await unstow(dict(entity), self._texts))
+            found.append(await restore(dict(entity), self._texts))
         if not found or found[0]["RowKey"] != JOB_ROW:
             return None
         steps = tuple(rows.step_of(entity) for entity in found[1:])
@@ -48,7 +48,7 @@ class TablesLedger:
             *(rows.step_entity(record.job.job_id, step) for step in record.steps),
             rows.event_entity(event),
         ]
-        operations = [("create", entity) for entity in await stow_all(entities, self._texts)]
+        operations = [("create", entity) for entity in await offload_all(entities, self._texts)]
         meta = await transact(await self._account.table(self._table), operations)
         return Stored(record, meta[0]["etag"])
 
@@ -59,7 +59,7 @@ class TablesLedger:
             *(rows.step_entity(after.job.job_id, step) for step in changed),
             *(rows.event_entity(event) for event in events),
         ]
-        job, *others = await stow_all(entities, self._texts)
+        job, *others = await offload_all(entities, self._texts)
         under_etag = {
             "mode": UpdateMode.REPLACE,
             "etag": before.etag,
@@ -99,7 +99,7 @@ class TablesLedger:
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
         query = "PartitionKey eq @job and RowKey lt @end and cause_id eq @cause"
         async for entity in self._query(query, {"job": job_id, "end": JOB_ROW, "cause": cause_id}):
-            return rows.event_of(await unstow(dict(entity), self._texts))
+            return rows.event_of(await restore(dict(entity), self._texts))
         return None
 
     async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
@@ -107,7 +107,7 @@ class TablesLedger:
         found: list[Event] = []
         parameters = {"job": job_id, "after": event_row(after_seq), "end": JOB_ROW}
         async for entity in self._query(query, parameters, results_per_page=min(limit, 1000)):
-            found.append(rows.event_of(await unstow(dict(entity), self._texts)))
+            found.append(rows.event_of(await restore(dict(entity), self._texts)))
             if len(found) == limit:
                 break
         return found

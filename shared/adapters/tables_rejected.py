@@ -9,7 +9,7 @@ from typing import Any
 
 from azure.data.tables import UpdateMode
 
-from shared.adapters.claim_check import TextStore, stow, unstow
+from shared.adapters.claim_check import TextStore, offload, restore
 from shared.adapters.tables_account import TablesAccount, read_row, translate_errors
 from shared.core.rejections import day_of, row_of
 from shared.errors import Conflict
@@ -39,14 +39,14 @@ class TablesRejected:
             "body": message.body,
         }
         table = await self._account.table(self._table)
-        small = await stow(entity, self._texts)
+        small = await offload(entity, self._texts)
         async with translate_errors():
             # merged, so that a delivery after the redrive leaves its mark
             await table.upsert_entity(small, mode=UpdateMode.MERGE)
 
     async def read(self, id_: str) -> RejectedMessage | None:
         entity = await read_row(await self._account.table(self._table), day_of(id_), row_of(id_))
-        return _message(await unstow(dict(entity), self._texts)) if entity is not None else None
+        return _message(await restore(dict(entity), self._texts)) if entity is not None else None
 
     async def list_day(self, day: str, *, after: str | None, limit: int) -> list[RejectedMessage]:
         table = await self._account.table(self._table)
@@ -55,7 +55,7 @@ class TablesRejected:
         found: list[RejectedMessage] = []
         async with translate_errors():
             async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
-                found.append(_message(await unstow(dict(entity), self._texts)))
+                found.append(_message(await restore(dict(entity), self._texts)))
                 if len(found) == limit:
                     break
         return found
