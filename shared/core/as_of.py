@@ -26,7 +26,7 @@ _Row = TypeVar("_Row", Job, Step, Event)
 _HINTS: dict[type[Any], dict[str, Any]] = {row: get_type_hints(row) for row in (Job, Step, Event)}
 
 
-def born(record: Record) -> dict[str, Json]:
+def creation_data(record: Record) -> dict[str, Json]:
     """What the first EVENT says of the rows that it was written with."""
     job = record.job
     told: dict[str, Json] = {
@@ -36,7 +36,7 @@ def born(record: Record) -> dict[str, Json]:
     }
     if job.deadline_at is not None:
         # the one column that a plan sets and a move changes
-        told["deadline_at"] = plain(job.deadline_at)
+        told["deadline_at"] = to_json(job.deadline_at)
     return told
 
 
@@ -48,7 +48,7 @@ def allowed_time(first: Event) -> timedelta | None:
 
 def rows_digest(record: Record) -> str:
     """SHA-256 over the canonical JSON of JOB and STEPs, without what no event tells."""
-    rows = [plain(record.job), *(plain(step) for step in record.steps)]
+    rows = [to_json(record.job), *(to_json(step) for step in record.steps)]
     return digest(canonical_json([{name: row[name] for name in row if name not in NOT_FOLDED} for row in rows]))
 
 
@@ -62,14 +62,14 @@ def as_created(record: Record, events: Iterable[Event]) -> Record:
         for row, columns in _changes(event).items():
             touched.setdefault(row, set()).update(columns)
     known: dict[str, Any] = {"status": JobStatus.QUEUED, "instance_id": record.job.job_id, "suppressed": {}}
-    known |= {name: value(Job, name, first[name]) for name in ("deadline_at",) if name in first}
+    known |= {name: from_json(Job, name, first[name]) for name in ("deadline_at",) if name in first}
     steps = tuple(
         replace(step, **_first_values(Step, touched.get(step.step_id, set()), {"status": StepStatus.PENDING}))
         for step in record.steps
     )
     current = next((step for step in steps if not step.carried), None)
     if current is not None:
-        ahead = Record(record.job, steps).beside(current)[0]
+        ahead = Record(record.job, steps).group_of(current)[0]
         known |= {"current_step_id": ahead.step_id, "current_step_index": ahead.step_index}
     job = replace(record.job, **_first_values(Job, touched.get(None, set()), known))
     return Record(job, steps)
@@ -105,21 +105,21 @@ def fold(record: Record, event: Event) -> Record:
     return Record(replace(record.job, **told, **head), steps)
 
 
-def plain(row: Any) -> Any:
+def to_json(row: Any) -> Any:
     """A row, or a column of one, as JSON: instants in UTC as ISO text, states by their names."""
     if isinstance(row, datetime):
         return row.astimezone(UTC).isoformat(timespec="microseconds")
     if isinstance(row, Job | Step | Event | Timings):
-        return {field.name: plain(getattr(row, field.name)) for field in fields(row)}
+        return {field.name: to_json(getattr(row, field.name)) for field in fields(row)}
     if isinstance(row, Mapping):
-        return {str(name): plain(each) for name, each in row.items()}
+        return {str(name): to_json(each) for name, each in row.items()}
     if isinstance(row, list | tuple):
-        return [plain(each) for each in row]
+        return [to_json(each) for each in row]
     return row.value if isinstance(row, StrEnum) else row
 
 
-def value(row: type[Any], name: str, given: Json) -> Any:
-    """A column's value from its JSON (`plain` undone). Raises ValueError."""
+def from_json(row: type[Any], name: str, given: Json) -> Any:
+    """A column's value from its JSON (`to_json` undone). Raises ValueError."""
     wanted = _HINTS[row][name]
     if given is None:
         return None
@@ -144,7 +144,7 @@ def _changes(event: Event) -> dict[str | None, Mapping[str, Json]]:
 
 
 def _decoded(row: type[_Row], columns: Mapping[str, Json]) -> dict[str, Any]:
-    return {name: value(row, name, given) for name, given in columns.items()}
+    return {name: from_json(row, name, given) for name, given in columns.items()}
 
 
 def _first_values(row: type[_Row], touched: set[str], known: Mapping[str, Any]) -> dict[str, Any]:

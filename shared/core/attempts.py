@@ -31,7 +31,7 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
     """INITIATED with a new attempt and lease: the durable intent to publish."""
     step = _step(record, step_id)
     job = record.job
-    first = record.beside(step)[0]
+    first = record.group_of(step)[0]
     if not all(earlier.status is StepStatus.SUCCEEDED for earlier in record.steps[: first.step_index]):
         return refused(record, "EARLIER_STEP_UNSETTLED")
     if step.due_at is not None and step.due_at > cause.at:
@@ -309,7 +309,7 @@ def _step(record: Record, step_id: str) -> Step:
 
 def _input_ref(record: Record, step: Step) -> Ref:
     """CONTRACT: the job's for the first step, then the result of the step before; its workspace if it named none."""
-    first = record.beside(step)[0]
+    first = record.group_of(step)[0]
     if first.step_index == 0:
         return record.job.input_ref
     before = record.steps[first.step_index - 1]

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from shared.core import history
-from shared.core.as_of import as_created, as_of, plain, rows_digest, value
+from shared.core.as_of import as_created, as_of, from_json, rows_digest, to_json
 from shared.core.canonical import canonical_json, digest
 from shared.core.job import Event, Job, Json, Record, Step
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
@@ -27,10 +27,10 @@ def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[
     """`{"format", "taken_at", "job", "steps", "events", "digest"}`; `events` are all up to the job's head."""
     whole = {
         "format": FORMAT,
-        "taken_at": plain(taken_at),
-        "job": plain(record.job),
-        "steps": [plain(step) for step in record.steps],
-        "events": [plain(event) for event in events],
+        "taken_at": to_json(taken_at),
+        "job": to_json(record.job),
+        "steps": [to_json(step) for step in record.steps],
+        "events": [to_json(event) for event in events],
     }
     return {**whole, "digest": _digest(whole)}
 
@@ -111,7 +111,7 @@ def _row(row: type[_Row], given: Mapping[str, Json]) -> _Row:
     names = {field.name for field in fields(row)}
     if set(given) != names:
         raise ValueError(f"{row.__name__} has other columns: {', '.join(sorted(set(given) ^ names))}")
-    return row(**{name: value(row, name, given[name]) for name in names})
+    return row(**{name: from_json(row, name, given[name]) for name in names})
 
 
 def _digest(whole: Mapping[str, Json]) -> str:

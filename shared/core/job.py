@@ -189,7 +189,7 @@ class Record:
         caps = [cap for cap in (step.deadline_at, self.job.deadline_at) if cap is not None]
         return min(caps, default=None)
 
-    def beside(self, step: Step) -> tuple[Step, ...]:
+    def group_of(self, step: Step) -> tuple[Step, ...]:
         """The steps that run at the same time as `step`, itself among them."""
         if step.group is None:
             return (step,)
@@ -205,7 +205,7 @@ class Record:
         first = next((step for step in self.steps if step.status is not StepStatus.SUCCEEDED), None)
         if first is None:
             return ()
-        return tuple(step for step in self.beside(first) if step.status is not StepStatus.SUCCEEDED)
+        return tuple(step for step in self.group_of(first) if step.status is not StepStatus.SUCCEEDED)
 
     @property
     def in_flight(self) -> bool:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from shared.contracts.envelope import Envelope
 from shared.contracts.protocol import StepDefinition
-from shared.core.as_of import born
+from shared.core.as_of import creation_data
 from shared.core.canonical import canonical_json, digest
 from shared.core.history import Cause, append
 from shared.core.job import Event, Job, Record, Step, Timings
@@ -138,7 +138,7 @@ def plan_job(
     )
     cause = Cause(cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at)
     record = Record(job, steps)
-    return append(None, record, "JOB_CREATED", cause, data=born(record))
+    return append(None, record, "JOB_CREATED", cause, data=creation_data(record))
 
 
 def _after(instant: datetime, seconds: float | None) -> datetime | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.core.as_of import born
+from shared.core.as_of import creation_data
 from shared.core.canonical import digest
 from shared.core.history import Cause, Origin, append
 from shared.core.job import Event, Job, Record, Step
@@ -79,11 +79,11 @@ def plan_redrive(
         updated_at=created_at,
     )
     record = Record(job, steps)
-    ahead = record.beside(first)[0]
+    ahead = record.group_of(first)[0]
     record = record.with_job(current_step_id=ahead.step_id, current_step_index=ahead.step_index)
     cause = replace(origin.at(created_at), cause_id=f"create:{job_id}")
     carried = [step.step_id for step in steps if step.carried]
-    data = {**born(record), "redrive_of": old.job.job_id, "carried": carried}
+    data = {**creation_data(record), "redrive_of": old.job.job_id, "carried": carried}
     return append(None, record, "JOB_CREATED", cause, data=data)
 
 

@@ -182,7 +182,7 @@ def orchestration_input(record: Record) -> dict[str, object]:
     """All that a job's orchestration starts from: `{"job_id", "steps"}`, a parallel group as a list in the list."""
     stages: list[str | list[str]] = []
     for step in record.steps:
-        beside = record.beside(step)
+        beside = record.group_of(step)
         if len(beside) == 1:
             stages.append(step.step_id)
         elif beside[0] is step:

@@ -151,7 +151,7 @@ def _tell_attempt(job: Job, step: Step, ended: datetime) -> None:
 def _could_begin(record: Record, step: Step) -> datetime:
     if step.due_at is not None:
         return step.due_at
-    first = record.beside(step)[0]
+    first = record.group_of(step)[0]
     ends = [earlier.completed_at for earlier in record.steps[: first.step_index] if earlier.completed_at is not None]
     return max(ends, default=record.job.created_at)
 

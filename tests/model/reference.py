@@ -57,7 +57,7 @@ class Model:
     def draining(self) -> bool:
         return any(step.status in IN_FLIGHT for step in self.steps)
 
-    def beside(self, at: int) -> list[int]:
+    def group_of(self, at: int) -> list[int]:
         """The steps that may run at the same time."""
         group = self.rules[at].group
         return [at] if group is None else [index for index, rules in enumerate(self.rules) if rules.group == group]
@@ -67,7 +67,7 @@ class Model:
     def attempt_recorded(self, at: int, now: float) -> str:
         step = self.steps[at]
         ready = step.status == "PENDING" or (step.status == "FAILED_RETRY" and (step.wait_ends or 0) <= now)
-        earlier_done = all(one.status == "SUCCEEDED" for one in self.steps[: self.beside(at)[0]])
+        earlier_done = all(one.status == "SUCCEEDED" for one in self.steps[: self.group_of(at)[0]])
         if self.status not in RUNS or not ready or not earlier_done:
             return REFUSED
         total = self.rules[at].total

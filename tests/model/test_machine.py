@@ -62,7 +62,7 @@ class JobMachine(RuleBasedStateMachine):
     def _current(self, which: int = 0) -> str:
         """A step that the job is about; `which` of those side by side."""
         record = self.pair.record
-        beside = record.beside(next((step for step in record.steps if not step.status.terminal), record.steps[-1]))
+        beside = record.group_of(next((step for step in record.steps if not step.status.terminal), record.steps[-1]))
         return beside[which % len(beside)].step_id
 
     def _attempt(self, step_id: str, back: int) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.as_of import allowed_time, born
+from shared.core.as_of import allowed_time, creation_data
 from shared.core.history import Cause, Origin, append, verify
 from shared.core.job import Job, Step
 from shared.core.occurrences import ControlKind
@@ -233,7 +233,7 @@ async def test_the_total_time_of_a_job_begins_anew(world: World) -> None:
         deadline_at=world.clock.now() + timedelta(hours=1)
     )
     cause = Cause(cause_id="c", actor="a", source="s", at=world.clock.now())
-    _, first = append(None, record, "JOB_CREATED", cause, data=born(record))
+    _, first = append(None, record, "JOB_CREATED", cause, data=creation_data(record))
     later = world.clock.now() + timedelta(days=1)
     new, _ = plan_redrive(
         record, job_id="job_9", created_at=later, allowed=allowed_time(first), gated=False, origin=by()
