@@ -89,7 +89,7 @@ def _callback(wiring: Wiring, kind: Kind) -> Handler:
 
 
 def _told(called: Any) -> dict[str, Any]:
-    told = callback_view(called.handed_in.record, applied=called.handed_in.applied, why=called.handed_in.why)
+    told = callback_view(called.handed_in.record, applied=called.handed_in.applied, why=called.handed_in.reason_code)
     if called.grant is not None:
         told |= {"token": called.token, "token_expires_at": called.grant.expires_at.isoformat().replace("+00:00", "Z")}
     return told

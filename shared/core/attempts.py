@@ -9,7 +9,7 @@ from typing import Any
 
 from shared.core.history import Cause
 from shared.core.job import Record, Ref, Step
-from shared.core.outcome import NoSuchMove, Outcome, abandoned, ignored, move_job, move_step, moved, refused
+from shared.core.outcome import NoSuchMove, Outcome, cancel_in_flight, ignored, move_job, move_step, moved, refused
 from shared.core.retry import backoff_s
 from shared.core.states import FailureCause, JobStatus, StepStatus
 from shared.core.transitions import JobEvent, StepEvent
@@ -75,8 +75,8 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
 def renew(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcome:
     """The same attempt, about to be published again, gets its ACK timeout anew."""
     step = _step(record, step_id)
-    if (why := _not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
-        return ignored(record, why)
+    if (reason_code := _not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
+        return ignored(record, reason_code)
     deadline = capped(record, step, cause.at + timedelta(seconds=step.timings.ack_timeout_s))
     try:
         renewed = move_step(step, StepEvent.RENEW, cause, lease_expires_at=deadline, due_at=None, backlog_since=None)
@@ -88,8 +88,8 @@ def renew(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcom
 def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, cause: Cause) -> Outcome:
     """The dispatch backoff, with the same attempt; used up, the step fails for good."""
     step = _step(record, step_id)
-    if (why := _not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
-        return ignored(record, why)
+    if (reason_code := _not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
+        return ignored(record, reason_code)
     failures = step.publish_failures + 1
     if failures > len(step.timings.dispatch_backoffs):
         return fail_final(
@@ -170,8 +170,8 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, cause
     Up to the result timeout in all; then IGNORED, and the time-out counts.
     """
     step = _step(record, step_id)
-    if (why := _lease_not_over(record, step, attempt_no, cause)) is not None:
-        return ignored(record, why)
+    if (reason_code := _lease_not_over(record, step, attempt_no, cause)) is not None:
+        return ignored(record, reason_code)
     since = step.backlog_since or cause.at
     if cause.at >= since + timedelta(seconds=step.timings.lease_s) or _over(record, step, cause.at):
         return ignored(record, "BACKLOG_TOO_LONG")
@@ -238,7 +238,7 @@ def fail_final(
     if after.in_flight and after.job.status is JobStatus.CANCELLING:
         after = move_job(after, JobEvent.SIBLINGS_IN_FLIGHT, cause)
     else:
-        after = move_job(abandoned(after, cause), JobEvent.STEP_FAILED_FINAL, cause)
+        after = move_job(cancel_in_flight(after, cause), JobEvent.STEP_FAILED_FINAL, cause)
     if after.job.status is JobStatus.FAILED_FINAL:
         after = after.with_job(error_code=job_code, error_message=message)
     return moved(before, after, type_, cause, step=failed, data=told)
@@ -294,10 +294,10 @@ def _not_waiting(record: Record, step: Step, attempt_no: int, *statuses: StepSta
 
 def _lease_not_over(record: Record, step: Step, attempt_no: int, cause: Cause) -> str | None:
     """Why a deadline means nothing; None if the attempt is in flight and its lease is over."""
-    why = _not_waiting(record, step, attempt_no, StepStatus.INITIATED, StepStatus.PROCESSING)
-    if why is None and (step.lease_expires_at is None or step.lease_expires_at > cause.at):
+    reason_code = _not_waiting(record, step, attempt_no, StepStatus.INITIATED, StepStatus.PROCESSING)
+    if reason_code is None and (step.lease_expires_at is None or step.lease_expires_at > cause.at):
         return "LEASE_STILL_RUNS"
-    return why
+    return reason_code
 
 
 def _step(record: Record, step_id: str) -> Step:

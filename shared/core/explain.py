@@ -165,7 +165,7 @@ def _reply(record: Record, step: Step, fields: dict[str, str]) -> Reply:
 
 def _words(step: Step, outcome: Outcome) -> str:
     if outcome.kind is not OutcomeKind.MOVED:
-        return f"{outcome.kind}: {outcome.why}"
+        return f"{outcome.kind}: {outcome.reason_code}"
     moved = outcome.record.step(step.step_id)
     return f"step {moved.status if moved else step.status}, job {outcome.record.job.status}"
 

@@ -30,7 +30,7 @@ class Outcome:
     record: Record
     events: tuple[Event, ...] = ()
     #: a stable code for IGNORED and REFUSED
-    why: str | None = None
+    reason_code: str | None = None
 
     @property
     def moved(self) -> bool:
@@ -46,12 +46,12 @@ class NoSuchMove(Exception):
         self.event = event
 
 
-def ignored(record: Record, why: str) -> Outcome:
-    return Outcome(OutcomeKind.IGNORED, record, why=why)
+def ignored(record: Record, reason_code: str) -> Outcome:
+    return Outcome(OutcomeKind.IGNORED, record, reason_code=reason_code)
 
 
-def refused(record: Record, why: str) -> Outcome:
-    return Outcome(OutcomeKind.REFUSED, record, why=why)
+def refused(record: Record, reason_code: str) -> Outcome:
+    return Outcome(OutcomeKind.REFUSED, record, reason_code=reason_code)
 
 
 def move_step(step: Step, event: StepEvent, cause: Cause, **columns: Any) -> Step:
@@ -84,7 +84,7 @@ def move_job(record: Record, event: JobEvent, cause: Cause, **columns: Any) -> R
     return record
 
 
-def abandoned(record: Record, cause: Cause) -> Record:
+def cancel_in_flight(record: Record, cause: Cause) -> Record:
     """The steps that were on their way end with the job; those that never began stay PENDING."""
     steps = tuple(
         move_step(step, StepEvent.CANCEL, cause)

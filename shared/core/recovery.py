@@ -7,7 +7,7 @@ import re
 from shared.core.history import Cause
 from shared.core.job import Record
 from shared.core.occurrences import Repaired
-from shared.core.outcome import NoSuchMove, Outcome, abandoned, ignored, move_job, moved, refused
+from shared.core.outcome import NoSuchMove, Outcome, cancel_in_flight, ignored, move_job, moved, refused
 from shared.core.states import JobStatus
 from shared.core.transitions import JobEvent
 
@@ -48,7 +48,7 @@ def orchestration_ended(record: Record, instance_id: str, cause: Cause) -> Outco
     count = restarts(instance_id) + 1
     try:
         if count > MAX_RESTARTS:
-            after = move_job(abandoned(record, cause), JobEvent.ORCHESTRATION_FAILED, cause)
+            after = move_job(cancel_in_flight(record, cause), JobEvent.ORCHESTRATION_FAILED, cause)
             if after.job.status is JobStatus.FAILED_FINAL:
                 message = f"its orchestration ended {count} times before the job did"
                 after = after.with_job(error_code=ORCHESTRATION_FAILED, error_message=message)

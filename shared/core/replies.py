@@ -40,9 +40,9 @@ _TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
 def apply_reply(record: Record, reply: Reply, cause: Cause) -> Outcome:
     """ACK, HEARTBEAT or RESULT, for whatever attempt, in whatever order."""
     step = record.step(reply.stepId)
-    why = _not_taken(record, step, reply)
-    if why is not None or step is None:
-        return _record_ignored(record, reply, why or "UNKNOWN_STEP", cause)
+    reason_code = _not_taken(record, step, reply)
+    if reason_code is not None or step is None:
+        return _record_ignored(record, reply, reason_code or "UNKNOWN_STEP", cause)
     step = _unfail(step)
     try:
         match reply.type:
@@ -227,13 +227,13 @@ def _told(reply: Reply) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-def _record_ignored(record: Record, reply: Reply, why: str, cause: Cause) -> Outcome:
+def _record_ignored(record: Record, reply: Reply, reason_code: str, cause: Cause) -> Outcome:
     """An EVENT row and nothing else; past the limit, only a count."""
     key = f"{reply.stepId}:{reply.attempt_no}"
     count = record.job.suppressed.get(key, 0) + 1
     after = record.with_job(suppressed={**record.job.suppressed, key: count}, updated_at=cause.at)
     if count > MAX_IGNORED_EVENTS:
-        return Outcome(OutcomeKind.IGNORED, after, why=why)
+        return Outcome(OutcomeKind.IGNORED, after, reason_code=reason_code)
     after, event = append(
         record,
         after,
@@ -242,7 +242,7 @@ def _record_ignored(record: Record, reply: Reply, why: str, cause: Cause) -> Out
         step_id=reply.stepId,
         attempt_no=reply.attempt_no,
         lease_id=reply.lease_id,
-        reason=why,
+        reason=reason_code,
         data={"reply": reply.type, **_told(reply)},
     )
-    return Outcome(OutcomeKind.IGNORED, after, (event,), why)
+    return Outcome(OutcomeKind.IGNORED, after, (event,), reason_code)

@@ -23,7 +23,7 @@ async def control_job(
     moved = await move(context, stored, Control(kind), origin, orchestrations=orchestrations)
     job = moved.stored.record.job
     if moved.outcome.kind is OutcomeKind.REFUSED:
-        code = "JOB_TERMINAL" if moved.outcome.why == JOB_TERMINAL else "CONTROL_NOT_POSSIBLE"
+        code = "JOB_TERMINAL" if moved.outcome.reason_code == JOB_TERMINAL else "CONTROL_NOT_POSSIBLE"
         raise Refusal(409, code, f"job {job_id} is {job.status}: it cannot be asked to {kind.lower()}")
     await wake_parked(orchestrations, moved.stored.record)
     return moved.stored

@@ -35,12 +35,12 @@ class HandedIn:
     #: it moved the job, now or at an earlier delivery
     applied: bool
     #: a stable code for why it did not
-    why: str | None = None
+    reason_code: str | None = None
 
     @property
     def outcome(self) -> str:
         """One word for people and programs."""
-        return "APPLIED" if self.applied else f"IGNORED:{self.why}"
+        return "APPLIED" if self.applied else f"IGNORED:{self.reason_code}"
 
 
 def read_reply(body: bytes) -> Reply:
@@ -112,7 +112,7 @@ async def _hand_in(
         # what came of it the first time
         ignored = moved.event.type == "REPLY_IGNORED"
         return HandedIn(moved.stored.record, not ignored, moved.event.reason if ignored else None)
-    return HandedIn(moved.stored.record, moved.outcome.moved, moved.outcome.why)
+    return HandedIn(moved.stored.record, moved.outcome.moved, moved.outcome.reason_code)
 
 
 async def _tell(orchestrations: Orchestrations, record: Record, reply: Reply, event: Event) -> None:

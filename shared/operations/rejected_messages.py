@@ -67,7 +67,7 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
         return "REJECTED", f"UNKNOWN_JOB: no job {reply.jobId}"
     cause = Cause(cause_id="what-if", actor="what-if", source="http", at=context.clock.now())
     outcome = apply(stored.record, ReplyArrived(reply), cause)
-    return outcome.kind.value, outcome.why
+    return outcome.kind.value, outcome.reason_code
 
 
 async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_: str) -> RejectedMessage:

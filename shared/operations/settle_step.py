@@ -56,7 +56,7 @@ async def _end(context: Context, stored: Stored, step: Step, instance_id: str) -
         origin = Origin(cause_id=f"backlog:{key}", actor="system", source="settle")
         waited = await move(context, stored, LaneBacklog(step.step_id, step.attempt_no, what), origin)
         stored = waited.stored
-        if waited.outcome.why != "BACKLOG_TOO_LONG":
+        if waited.outcome.reason_code != "BACKLOG_TOO_LONG":
             return stored
     origin = Origin(cause_id=f"settle:{key}", actor="system", source="settle")
     return (await move(context, stored, DeadlinePassed(step.step_id, step.attempt_no), origin)).stored

@@ -77,7 +77,7 @@ def test_result_before_ack_is_taken() -> None:
     assert story.record.job.status is JobStatus.IN_PROGRESS
     before = story.record
     late = story.after(1).replied("ACK")
-    assert (late.kind, late.why) == (OutcomeKind.IGNORED, "LATE")
+    assert (late.kind, late.reason_code) == (OutcomeKind.IGNORED, "LATE")
     assert story.record.steps == before.steps
 
 
@@ -90,7 +90,7 @@ def test_retryable_failure_waits_and_gets_a_new_lease() -> None:
     step = story.step()
     assert step.status is StepStatus.FAILED_RETRY
     assert 5 <= (step.due_at - story.now).total_seconds() <= 5.5
-    assert story.recorded().why == "IN_BACKOFF"
+    assert story.recorded().reason_code == "IN_BACKOFF"
     assert story.after(6).recorded().moved
     assert (story.step().attempt_no, story.record.job.attempts_total) == (2, 2)
     assert story.step().lease_id != first_lease
@@ -126,7 +126,7 @@ def test_ack_timeout_only_when_the_lease_is_over() -> None:
     """A timer that fires early moves nothing; after 30 s without ACK the attempt is used up."""
     story = Story()
     story.recorded()
-    assert story.after(29).occurs(DeadlinePassed("ocr", 1)).why == "LEASE_STILL_RUNS"
+    assert story.after(29).occurs(DeadlinePassed("ocr", 1)).reason_code == "LEASE_STILL_RUNS"
     assert story.after(1).occurs(DeadlinePassed("ocr", 1)).moved
     step = story.step()
     assert (step.status, step.retry_cause) == (StepStatus.FAILED_RETRY, FailureCause.ACK_TIMEOUT)
@@ -139,7 +139,7 @@ def test_lease_expiry_uses_the_execution_backoff() -> None:
     story = Story()
     story.recorded()
     story.after(1).replied("ACK")
-    assert story.after(899).occurs(DeadlinePassed("ocr", 1)).why == "LEASE_STILL_RUNS"
+    assert story.after(899).occurs(DeadlinePassed("ocr", 1)).reason_code == "LEASE_STILL_RUNS"
     story.after(1).occurs(DeadlinePassed("ocr", 1))
     assert story.step().retry_cause is FailureCause.LEASE_EXPIRED
     assert 5 <= (story.step().due_at - story.now).total_seconds() <= 5.5
@@ -163,7 +163,7 @@ def test_first_result_of_an_attempt_stands() -> None:
     story.recorded()
     story.after(1).replied("RESULT", status="FAILED_RETRY")
     late = story.after(1).replied("RESULT")
-    assert (late.kind, late.why) == (OutcomeKind.IGNORED, "LATE")
+    assert (late.kind, late.reason_code) == (OutcomeKind.IGNORED, "LATE")
     assert story.step().status is StepStatus.FAILED_RETRY
 
 
@@ -173,7 +173,7 @@ def test_heartbeat_is_written_once_a_quarter_of_the_lease() -> None:
     story.recorded()
     story.after(1).replied("ACK")
     early = story.after(100).replied("HEARTBEAT")
-    assert (early.why, early.events) == ("HEARTBEAT_NOT_DUE", ())
+    assert (early.reason_code, early.events) == ("HEARTBEAT_NOT_DUE", ())
     assert story.after(125).replied("HEARTBEAT").moved
     assert (story.step().lease_expires_at - story.now).total_seconds() == 900
 
@@ -193,7 +193,7 @@ def test_foreign_replies_change_nothing_but_the_history(fields: dict[str, object
     story.recorded()
     before = story.record
     outcome = story.after(1).replied("RESULT", **fields)
-    assert (outcome.kind, outcome.why) == (OutcomeKind.IGNORED, why)
+    assert (outcome.kind, outcome.reason_code) == (OutcomeKind.IGNORED, why)
     assert story.record.steps == before.steps
     touched = {
         name for name in before.job.__dataclass_fields__ if getattr(before.job, name) != getattr(story.record.job, name)
@@ -245,4 +245,4 @@ def test_terminal_jobs_never_move() -> None:
 def test_an_earlier_step_must_have_succeeded() -> None:
     """No step is dispatched before the one in front of it has succeeded."""
     story = Story()
-    assert story.recorded("embedding").why == "EARLIER_STEP_UNSETTLED"
+    assert story.recorded("embedding").reason_code == "EARLIER_STEP_UNSETTLED"

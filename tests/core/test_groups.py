@@ -31,7 +31,7 @@ def test_siblings_run_at_the_same_time_and_the_next_step_waits_for_all() -> None
     assert story.step("ocr").input_ref == story.step("embedding").input_ref == story.record.job.input_ref
     assert (story.record.job.current_step_id, story.record.job.current_step_index) == ("ocr", 0)
     story.after(1).replied("RESULT", "embedding")
-    assert story.recorded("sis").why == "EARLIER_STEP_UNSETTLED"
+    assert story.recorded("sis").reason_code == "EARLIER_STEP_UNSETTLED"
     story.after(1).replied("RESULT", "ocr")
     assert story.recorded("sis").moved
     assert story.step("sis").input_ref == story.step("embedding").result_ref
@@ -51,7 +51,7 @@ def test_a_final_failure_takes_the_siblings_in_flight_with_it() -> None:
         StepStatus.CANCELLED,
         StepStatus.PENDING,
     ]
-    assert story.after(1).replied("RESULT", "embedding").why == "JOB_TERMINAL"
+    assert story.after(1).replied("RESULT", "embedding").reason_code == "JOB_TERMINAL"
 
 
 def test_paused_means_that_no_sibling_is_in_flight() -> None:

@@ -119,7 +119,7 @@ class Case:
 
     def __str__(self) -> str:
         job, step = self.record.job.status, self.record.step(self.step_id)
-        return f"job {job}, {step}, {self.occurrence}: {self.outcome.kind} {self.outcome.why}"
+        return f"job {job}, {step}, {self.occurrence}: {self.outcome.kind} {self.outcome.reason_code}"
 
 
 @pytest.fixture(scope="module")
@@ -142,12 +142,12 @@ def test_every_case_has_one_decided_outcome(cases: list[Case]) -> None:
         before, outcome = case.record, case.outcome
         assert outcome.record.job.event_seq - before.job.event_seq == len(outcome.events), case
         if outcome.kind is OutcomeKind.MOVED:
-            assert (len(outcome.events), outcome.why) == (1, None), case
+            assert (len(outcome.events), outcome.reason_code) == (1, None), case
         elif outcome.kind is OutcomeKind.REFUSED:
             assert outcome.record is before, case
-            assert outcome.why, case
+            assert outcome.reason_code, case
         else:
-            assert outcome.why, case
+            assert outcome.reason_code, case
             assert outcome.record.steps == before.steps, case
             assert touched(before.job, outcome.record.job) <= HEAD, case
             assert [event.type for event in outcome.events] in ([], ["REPLY_IGNORED"]), case
@@ -217,7 +217,7 @@ def test_strangers_change_nothing_else(cases: list[Case]) -> None:
         elif (told.attempt_no, told.lease_id) != (step.attempt_no, step.lease_id):
             why = "STALE_ATTEMPT"
         if why is not None:
-            assert (case.outcome.kind, case.outcome.why) == (OutcomeKind.IGNORED, why), case
+            assert (case.outcome.kind, case.outcome.reason_code) == (OutcomeKind.IGNORED, why), case
             [event] = case.outcome.events
             assert (event.type, event.reason, event.job_from) == ("REPLY_IGNORED", why, event.job_to), case
 
