@@ -14,7 +14,7 @@ from azure.data.tables.aio import TableClient
 
 from shared.adapters.tables_account import TablesAccount, read_row, transact, translate_errors
 from shared.adapters.tables_gate import gate_operation
-from shared.adapters.tables_list import list_columns, list_query, listed_of, moving_columns
+from shared.adapters.tables_list import changing_columns, list_columns, list_query, listed_of
 from shared.core.job import Job
 from shared.core.keys import (
     FIRST_CHECK,
@@ -110,7 +110,7 @@ class TablesIndex:
         listed = {
             "PartitionKey": partition,
             "RowKey": list_row(job.created_at, job.job_id),
-            **moving_columns(job),
+            **changing_columns(job),
         }
         claim = {
             "PartitionKey": partition,
@@ -191,7 +191,7 @@ class TablesIndex:
         listed = {
             "PartitionKey": partition,
             "RowKey": list_row(active.created_at, active.job_id),
-            **moving_columns(job),
+            **changing_columns(job),
         }
         # ACTIVE is gone once the job's end is written, and changes with every relisting: so LIST never goes backwards
         unmoved = {"mode": UpdateMode.MERGE, "etag": active.etag, "match_condition": MatchConditions.IfNotModified}

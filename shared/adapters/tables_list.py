@@ -26,11 +26,11 @@ def list_columns(job: Job) -> dict[str, Any]:
         "labels": json.dumps(dict(job.labels), ensure_ascii=False),
         "mode": job.mode,
         "created_at": job.created_at,
-        **moving_columns(job),
+        **changing_columns(job),
     }
 
 
-def moving_columns(job: Job) -> dict[str, Any]:
+def changing_columns(job: Job) -> dict[str, Any]:
     """Those that change while the job lives."""
     return {"status": job.status.value, "current_step_id": job.current_step_id, "seq": job.event_seq}
 

@@ -9,7 +9,16 @@ from typing import Any
 
 from shared.core.history import Cause
 from shared.core.job import Record, Ref, Step
-from shared.core.outcome import NoSuchMove, Outcome, cancel_in_flight, ignored, move_job, move_step, moved, refused
+from shared.core.outcome import (
+    NoSuchTransition,
+    Outcome,
+    cancel_in_flight,
+    ignored,
+    move_job,
+    move_step,
+    refused,
+    transitioned,
+)
 from shared.core.retry import backoff_s
 from shared.core.states import FailureCause, JobStatus, StepStatus
 from shared.core.transitions import JobEvent, StepEvent
@@ -67,9 +76,9 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
         )
         if _over(record, step, cause.at):
             return _time_exceeded(record, step, cause, "TIME_EXCEEDED")
-    except NoSuchMove as no:
+    except NoSuchTransition as no:
         return refused(record, f"{no.event}_IN_{no.state}")
-    return moved(record, after, "ATTEMPT_RECORDED", cause, step=initiated)
+    return transitioned(record, after, "ATTEMPT_RECORDED", cause, step=initiated)
 
 
 def renew(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcome:
@@ -80,9 +89,9 @@ def renew(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcom
     deadline = capped(record, step, cause.at + timedelta(seconds=step.timings.ack_timeout_s))
     try:
         renewed = move_step(step, StepEvent.RENEW, cause, lease_expires_at=deadline, due_at=None, backlog_since=None)
-    except NoSuchMove as no:
+    except NoSuchTransition as no:
         return refused(record, f"{no.event}_IN_{no.state}")
-    return moved(record, record.with_step(renewed), "LEASE_RENEWED", cause, step=renewed)
+    return transitioned(record, record.with_step(renewed), "LEASE_RENEWED", cause, step=renewed)
 
 
 def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, cause: Cause) -> Outcome:
@@ -119,7 +128,7 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
         last_error_code="PUBLISH_FAILED",
         last_error_message=message,
     )
-    return moved(record, record.with_step(waiting), "PUBLISH_FAILED", cause, step=waiting)
+    return transitioned(record, record.with_step(waiting), "PUBLISH_FAILED", cause, step=waiting)
 
 
 def deadline_passed(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcome:
@@ -177,7 +186,7 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, cause
         return ignored(record, "BACKLOG_TOO_LONG")
     deadline = capped(record, step, cause.at + timedelta(seconds=step.timings.ack_timeout_s))
     waiting = move_step(step, StepEvent.LANE_BACKLOG, cause, lease_expires_at=deadline, backlog_since=since)
-    return moved(record, record.with_step(waiting), "LANE_BACKLOG", cause, step=waiting, reason=what)
+    return transitioned(record, record.with_step(waiting), "LANE_BACKLOG", cause, step=waiting, reason=what)
 
 
 def fail_retry(
@@ -214,7 +223,7 @@ def fail_retry(
     )
     after = record.with_step(failed)
     after = move_job(after, JobEvent.SIBLINGS_IN_FLIGHT if after.in_flight else JobEvent.STEP_FAILED_RETRY, cause)
-    return moved(before, after, type_, cause, step=failed, data=told)
+    return transitioned(before, after, type_, cause, step=failed, data=told)
 
 
 def fail_final(
@@ -241,7 +250,7 @@ def fail_final(
         after = move_job(cancel_in_flight(after, cause), JobEvent.STEP_FAILED_FINAL, cause)
     if after.job.status is JobStatus.FAILED_FINAL:
         after = after.with_job(error_code=job_code, error_message=message)
-    return moved(before, after, type_, cause, step=failed, data=told)
+    return transitioned(before, after, type_, cause, step=failed, data=told)
 
 
 def lease_until(record: Record, step: Step, now: datetime) -> datetime:

@@ -11,7 +11,7 @@ from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_TABLE, STEP_TABLE, JobEvent, StepEvent
 
 #: EVENT rows that tell of something and move nothing
-MOVELESS = frozenset({"REPLY_IGNORED", "REPAIRED", "JOB_REDRIVEN", "JOB_CREATED", "JOB_WITHDRAWN"})
+NO_TRANSITION = frozenset({"REPLY_IGNORED", "REPAIRED", "JOB_REDRIVEN", "JOB_CREATED", "JOB_WITHDRAWN"})
 
 #: of an attempt's end, by where its step stands then; one that was cancelled with its job had failed for now
 _ENDS = {
@@ -60,7 +60,7 @@ def cite(event: Event, after: Record) -> tuple[Cited, ...]:
 
     `after` is the job as the event left it, or as it is while nothing has moved since.
     """
-    if event.type in MOVELESS:
+    if event.type in NO_TRANSITION:
         return ()
     found: list[Cited] = []
     if event.from_status is not None and event.to_status is not None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from shared.core.history import Cause
 from shared.core.job import Record
 from shared.core.occurrences import ControlKind
-from shared.core.outcome import NoSuchMove, Outcome, ignored, move_job, moved, refused
+from shared.core.outcome import NoSuchTransition, Outcome, ignored, move_job, refused, transitioned
 from shared.core.states import JobStatus
 from shared.core.transitions import JobEvent
 
@@ -27,7 +27,7 @@ def apply_control(record: Record, kind: ControlKind, cause: Cause) -> Outcome:
         return ignored(record, "NOT_PAUSED")
     try:
         after = move_job(record, _event(record, kind), cause)
-    except NoSuchMove as no:
+    except NoSuchTransition as no:
         return refused(record, f"{kind}_IN_{no.state}")
     if after.job.status is job.status:
         return ignored(record, "ALREADY")
@@ -37,7 +37,7 @@ def apply_control(record: Record, kind: ControlKind, cause: Cause) -> Outcome:
         new.step_id for old, new in zip(record.steps, after.steps, strict=True) if old.status is not new.status
     ]
     data = {"steps_cancelled": cancelled} if cancelled else {}
-    return moved(record, after, f"{kind}_REQUESTED", cause, data=data)
+    return transitioned(record, after, f"{kind}_REQUESTED", cause, data=data)
 
 
 def _event(record: Record, kind: ControlKind) -> JobEvent:

@@ -51,7 +51,7 @@ def explain(record: Record, now: datetime, last: Event | None = None) -> dict[st
         "brought_here": came,
         "what_if": {name: _words(step, outcome) for name, outcome in outcomes.items() if step is not None},
         "rows_if": {
-            name: _rows(outcome.events[0], outcome.record) for name, outcome in outcomes.items() if outcome.moved
+            name: _rows(outcome.events[0], outcome.record) for name, outcome in outcomes.items() if outcome.transitioned
         },
     }
 

@@ -33,11 +33,11 @@ class Outcome:
     reason_code: str | None = None
 
     @property
-    def moved(self) -> bool:
+    def transitioned(self) -> bool:
         return self.kind is OutcomeKind.MOVED
 
 
-class NoSuchMove(Exception):
+class NoSuchTransition(Exception):
     """The table has no row for this event in this state."""
 
     def __init__(self, state: str, event: str) -> None:
@@ -58,7 +58,7 @@ def move_step(step: Step, event: StepEvent, cause: Cause, **columns: Any) -> Ste
     """The step after `event`. Raises NoSuchMove where the table has no row."""
     row = STEP_TABLE[step.status].get(event)
     if row is None:
-        raise NoSuchMove(step.status, event)
+        raise NoSuchTransition(step.status, event)
     status = StepStatus(row.to)
     completed_at = cause.at if status.terminal else None
     return replace(step, status=status, updated_at=cause.at, completed_at=completed_at, **columns)
@@ -69,7 +69,7 @@ def move_job(record: Record, event: JobEvent, cause: Cause, **columns: Any) -> R
     job = record.job
     row = JOB_TABLE[job.status].get(event)
     if row is None:
-        raise NoSuchMove(job.status, event)
+        raise NoSuchTransition(job.status, event)
     status = JobStatus(row.to)
     record = record.with_job(status=status, **columns)
     if status is JobStatus.PAUSED and job.status is not JobStatus.PAUSED:
@@ -95,7 +95,9 @@ def cancel_in_flight(record: Record, cause: Cause) -> Record:
     return Record(record.job, steps)
 
 
-def moved(before: Record, after: Record, type_: str, cause: Cause, *, step: Step | None = None, **told: Any) -> Outcome:
+def transitioned(
+    before: Record, after: Record, type_: str, cause: Cause, *, step: Step | None = None, **told: Any
+) -> Outcome:
     """The outcome of a move: its EVENT row, with what changed, appended to `after`."""
     data = {**told.pop("data", {}), "changes": changes(before, after)}
     current = after.step(step.step_id) if step else None

@@ -7,7 +7,7 @@ import re
 from shared.core.history import Cause
 from shared.core.job import Record
 from shared.core.occurrences import Repaired
-from shared.core.outcome import NoSuchMove, Outcome, cancel_in_flight, ignored, move_job, moved, refused
+from shared.core.outcome import NoSuchTransition, Outcome, cancel_in_flight, ignored, move_job, refused, transitioned
 from shared.core.states import JobStatus
 from shared.core.transitions import JobEvent
 
@@ -37,7 +37,7 @@ def repaired(record: Record, repair: Repaired, cause: Cause) -> Outcome:
     """Nothing moves; the history says what was done, where the job stood, and what is different now."""
     stands = {step.step_id: step.status.value for step in record.steps}
     data = {"steps": stands, "before": repair.before, "after": repair.after}
-    return moved(record, record, "REPAIRED", cause, reason=repair.what, data=data)
+    return transitioned(record, record, "REPAIRED", cause, reason=repair.what, data=data)
 
 
 def orchestration_ended(record: Record, instance_id: str, cause: Cause) -> Outcome:
@@ -52,8 +52,8 @@ def orchestration_ended(record: Record, instance_id: str, cause: Cause) -> Outco
             if after.job.status is JobStatus.FAILED_FINAL:
                 message = f"its orchestration ended {count} times before the job did"
                 after = after.with_job(error_code=ORCHESTRATION_FAILED, error_message=message)
-            return moved(record, after, "ORCHESTRATION_FAILED", cause)
+            return transitioned(record, after, "ORCHESTRATION_FAILED", cause)
         after = move_job(record, JobEvent.RESTART, cause, instance_id=f"{job.job_id}.r{count}")
-    except NoSuchMove as no:
+    except NoSuchTransition as no:
         return refused(record, f"{no.event}_IN_{no.state}")
-    return moved(record, after, "ORCHESTRATION_RESTARTED", cause)
+    return transitioned(record, after, "ORCHESTRATION_RESTARTED", cause)

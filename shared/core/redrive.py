@@ -14,7 +14,7 @@ from shared.core.as_of import creation_data
 from shared.core.canonical import digest
 from shared.core.history import Cause, Origin, append
 from shared.core.job import Event, Job, Record, Step
-from shared.core.outcome import Outcome, ignored, moved, refused
+from shared.core.outcome import Outcome, ignored, refused, transitioned
 from shared.core.states import JobStatus, StepStatus
 
 #: why a redrive is refused
@@ -93,7 +93,9 @@ def redriven(record: Record, job_id: str, cause: Cause) -> Outcome:
         return refused(record, why)
     if record.job.redriven_by is not None:
         return ignored(record, "ALREADY") if record.job.redriven_by == job_id else refused(record, REDRIVEN_ALREADY)
-    return moved(record, record.with_job(redriven_by=job_id), "JOB_REDRIVEN", cause, data={"redriven_by": job_id})
+    return transitioned(
+        record, record.with_job(redriven_by=job_id), "JOB_REDRIVEN", cause, data={"redriven_by": job_id}
+    )
 
 
 def _step(old: Step, created_at: datetime) -> Step:

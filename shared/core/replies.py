@@ -11,14 +11,14 @@ from shared.core.attempts import ATTEMPTS_EXHAUSTED, fail_final, fail_retry, lea
 from shared.core.history import Cause, append
 from shared.core.job import Record, Step
 from shared.core.outcome import (
-    NoSuchMove,
+    NoSuchTransition,
     Outcome,
     OutcomeKind,
     final_output,
     ignored,
     move_job,
     move_step,
-    moved,
+    transitioned,
 )
 from shared.core.retry import backoff_s
 from shared.core.routing import normalise
@@ -52,7 +52,7 @@ def apply_reply(record: Record, reply: Reply, cause: Cause) -> Outcome:
                 return _heartbeat(record, step, reply, cause)
             case "RESULT":
                 return _result(record, step, reply, cause)
-    except NoSuchMove:
+    except NoSuchTransition:
         return _record_ignored(record, reply, _late_or_repeated(step, reply), cause)
 
 
@@ -100,7 +100,7 @@ def _picked_up(record: Record, step: Step, reply: Reply, event: StepEvent, cause
         columns["progress"] = reply.progress
     taken = move_step(step, event, cause, **columns)
     after = _acked(record.with_step(taken), cause)
-    return moved(record, after, reply.type, cause, step=taken, data=_told(reply))
+    return transitioned(record, after, reply.type, cause, step=taken, data=_told(reply))
 
 
 def _heartbeat(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcome:
@@ -114,7 +114,7 @@ def _heartbeat(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcom
     if reply.progress is not None:
         columns["progress"] = reply.progress
     beating = move_step(step, StepEvent.HEARTBEAT, cause, **columns)
-    return moved(record, record.with_step(beating), "HEARTBEAT", cause, step=beating, data=_told(reply))
+    return transitioned(record, record.with_step(beating), "HEARTBEAT", cause, step=beating, data=_told(reply))
 
 
 def _heartbeat_due(step: Step, cause: Cause) -> bool:
@@ -207,7 +207,7 @@ def _succeeded(before: Record, record: Record, step: Step, reply: Reply, cause: 
     after = move_job(after, event, cause)
     if after.job.status is JobStatus.SUCCEEDED:
         after = after.with_job(final_output=final_output(after.job, after.steps[-1]))
-    return moved(before, after, "RESULT", cause, step=done, data=told)
+    return transitioned(before, after, "RESULT", cause, step=done, data=told)
 
 
 def _acked(record: Record, cause: Cause) -> Record:

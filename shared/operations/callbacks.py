@@ -68,7 +68,7 @@ async def take_callback(
             cause_id=f"callback:{attempt}:{kind}:{digest(named)[:32]}",
             source="callback",
             # without a key two heartbeats may well have the same body
-            again=key is not None,
+            maybe_repeated=key is not None,
         )
     except ReplyUnfit as unfit:
         status = 404 if unfit.reason == "UNKNOWN_JOB" else 400

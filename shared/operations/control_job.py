@@ -8,7 +8,7 @@ from shared.core.occurrences import Control, ControlKind
 from shared.core.outcome import OutcomeKind
 from shared.errors import Refusal
 from shared.operations.context import Context
-from shared.operations.move import move
+from shared.operations.move import transition
 from shared.operations.wake import wake_parked
 from shared.ports import Orchestrations, Stored
 
@@ -20,10 +20,10 @@ async def control_job(
     stored = await context.ledger.read(job_id)
     if stored is None:
         raise Refusal(404, "JOB_NOT_FOUND", f"there is no job {job_id}")
-    moved = await move(context, stored, Control(kind), origin, orchestrations=orchestrations)
-    job = moved.stored.record.job
-    if moved.outcome.kind is OutcomeKind.REFUSED:
-        code = "JOB_TERMINAL" if moved.outcome.reason_code == JOB_TERMINAL else "CONTROL_NOT_POSSIBLE"
+    transitioned = await transition(context, stored, Control(kind), origin, orchestrations=orchestrations)
+    job = transitioned.stored.record.job
+    if transitioned.outcome.kind is OutcomeKind.REFUSED:
+        code = "JOB_TERMINAL" if transitioned.outcome.reason_code == JOB_TERMINAL else "CONTROL_NOT_POSSIBLE"
         raise Refusal(409, code, f"job {job_id} is {job.status}: it cannot be asked to {kind.lower()}")
-    await wake_parked(orchestrations, moved.stored.record)
-    return moved.stored
+    await wake_parked(orchestrations, transitioned.stored.record)
+    return transitioned.stored

@@ -213,7 +213,7 @@ async def write_rows(context: Context, record: Record, event: Event) -> Stored:
         if stored is None:
             raise LedgerUnavailable("the job's rows are there and not there; try again") from None
         return stored
-    telemetry.created(record, event)
+    telemetry.record_creation(record, event)
     return written
 
 

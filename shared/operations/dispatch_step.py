@@ -13,7 +13,7 @@ from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import LedgerUnavailable, PublishUnavailable
 from shared.operations.callbacks import callback_urls
 from shared.operations.context import Context
-from shared.operations.move import Moved, move
+from shared.operations.move import Transitioned, transition
 from shared.ports import Stored
 from shared.telemetry import SpanName, tracing
 from shared.telemetry.job_spans import asking, sending
@@ -50,10 +50,10 @@ async def _dispatch(context: Context, stored: Stored | None, job_id: str, instan
             key = f"renew:{instance_id}:{step_id}:{step.attempt_no}:{now.isoformat()}"
         else:
             return await _publish(context, stored, step, instance_id)
-        done = await move(context, stored, occurrence, _origin(key))
+        done = await transition(context, stored, occurrence, _origin(key))
         stored = done.stored
         step = _step(stored, step_id)
-        if (done.outcome.moved or done.repeated) and step.status is StepStatus.INITIATED:
+        if (done.outcome.transitioned or done.repeated) and step.status is StepStatus.INITIATED:
             return await _publish(context, stored, step, instance_id)
         stored = await context.ledger.read(job_id)
     raise LedgerUnavailable(f"job {job_id}, step {step_id}: the ledger moved {_MAX_RACES} times during one dispatch")
@@ -77,9 +77,9 @@ async def _publish(context: Context, stored: Stored, step: Step, instance_id: st
     return Verdict(VerdictKind.SENT, step.attempt_no, step.lease_expires_at)
 
 
-async def _publish_failed(context: Context, stored: Stored, step: Step, message: str, instance_id: str) -> Moved:
+async def _publish_failed(context: Context, stored: Stored, step: Step, message: str, instance_id: str) -> Transitioned:
     key = f"publish:{instance_id}:{step.step_id}:{step.attempt_no}:{step.publish_failures + 1}"
-    return await move(context, stored, PublishFailed(step.step_id, step.attempt_no, message), _origin(key))
+    return await transition(context, stored, PublishFailed(step.step_id, step.attempt_no, message), _origin(key))
 
 
 def _origin(key: str) -> Origin:

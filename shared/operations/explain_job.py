@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.core.citation import MOVELESS
+from shared.core.citation import NO_TRANSITION
 from shared.core.explain import explain
 from shared.core.job import Event, Record
 from shared.operations.context import Context
@@ -15,16 +15,16 @@ _PAGE = 50
 
 async def explain_job(context: Context, record: Record) -> dict[str, Any]:
     """Raises LedgerUnavailable."""
-    return explain(record, context.clock.now(), await _last_move(context, record))
+    return explain(record, context.clock.now(), await _last_transition(context, record))
 
 
-async def _last_move(context: Context, record: Record) -> Event | None:
+async def _last_transition(context: Context, record: Record) -> Event | None:
     """The newest event that moved the job. Race history: what came after `record` was read is left out."""
     end = record.job.event_seq
     while end > 0:
         start = max(0, end - _PAGE)
         for event in reversed(await context.ledger.events(record.job.job_id, after_seq=start, limit=end - start)):
-            if event.type == "JOB_CREATED" or event.type not in MOVELESS:
+            if event.type == "JOB_CREATED" or event.type not in NO_TRANSITION:
                 return event
         end = start
     return None

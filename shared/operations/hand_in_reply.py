@@ -21,7 +21,7 @@ from shared.core.states import JobStatus, StepStatus
 from shared.core.strict_json import parse
 from shared.errors import InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
-from shared.operations.move import move
+from shared.operations.move import transition
 from shared.ports import Orchestrations, Stored
 from shared.telemetry import tracing
 from shared.telemetry.job_spans import replying
@@ -69,7 +69,7 @@ async def hand_in_reply(
     *,
     cause_id: str,
     source: str,
-    again: bool = False,
+    maybe_repeated: bool = False,
     topic: str | None = None,
 ) -> HandedIn:
     """Applied or recorded as late; `cause_id` is the same whenever this reply comes again, and
@@ -83,7 +83,7 @@ async def hand_in_reply(
         raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
     with replying(stored.record, reply, source, topic, began_ns) as span:
         handed_in = await _hand_in(
-            context, orchestrations, stored, reply, cause_id=cause_id, source=source, again=again
+            context, orchestrations, stored, reply, cause_id=cause_id, source=source, maybe_repeated=maybe_repeated
         )
         span.set_attribute("lucius.outcome", handed_in.outcome)
         return handed_in
@@ -97,22 +97,24 @@ async def _hand_in(
     *,
     cause_id: str,
     source: str,
-    again: bool,
+    maybe_repeated: bool,
 ) -> HandedIn:
     step = stored.record.step(reply.stepId)
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step else "service", source=source)
     try:
-        moved = await move(context, stored, ReplyArrived(reply), origin, orchestrations=orchestrations, again=again)
+        transitioned = await transition(
+            context, stored, ReplyArrived(reply), origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
+        )
     except LedgerRefused as refused:
         # a row that the tables refuse is refused again at every delivery
         raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
-    if moved.event is not None and (moved.outcome.moved or moved.repeated):
-        await _tell(orchestrations, moved.stored.record, reply, moved.event)
-    if moved.repeated and moved.event is not None:
+    if transitioned.event is not None and (transitioned.outcome.transitioned or transitioned.repeated):
+        await _tell(orchestrations, transitioned.stored.record, reply, transitioned.event)
+    if transitioned.repeated and transitioned.event is not None:
         # what came of it the first time
-        ignored = moved.event.type == "REPLY_IGNORED"
-        return HandedIn(moved.stored.record, not ignored, moved.event.reason if ignored else None)
-    return HandedIn(moved.stored.record, moved.outcome.moved, moved.outcome.reason_code)
+        ignored = transitioned.event.type == "REPLY_IGNORED"
+        return HandedIn(transitioned.stored.record, not ignored, transitioned.event.reason if ignored else None)
+    return HandedIn(transitioned.stored.record, transitioned.outcome.transitioned, transitioned.outcome.reason_code)
 
 
 async def _tell(orchestrations: Orchestrations, record: Record, reply: Reply, event: Event) -> None:

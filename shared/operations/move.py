@@ -22,7 +22,7 @@ _FIRST_WAIT_S = 0.02
 
 
 @dataclass(frozen=True)
-class Moved:
+class Transitioned:
     """The job as it stands after the occurrence, and what came of it."""
 
     stored: Stored
@@ -33,15 +33,15 @@ class Moved:
     repeated: bool = False
 
 
-async def move(
+async def transition(
     context: Context,
     stored: Stored,
     occurrence: Occurrence,
     origin: Origin,
     *,
     orchestrations: Orchestrations | None = None,
-    again: bool = False,
-) -> Moved:
+    maybe_repeated: bool = False,
+) -> Transitioned:
     """Applies `occurrence` to the job, commits, and closes the index rows of a job that ended.
 
     With `orchestrations`, whoever is parked for the job is woken before it is closed: killed in between, ACTIVE is
@@ -51,12 +51,12 @@ async def move(
     LedgerUnavailable, also after too many conflicts, and OrchestrationUnavailable.
     """
     job_id = stored.record.job.job_id
-    if again and (known := await context.ledger.find_event(job_id, origin.cause_id)):
+    if maybe_repeated and (known := await context.ledger.find_event(job_id, origin.cause_id)):
         return await _repeated(context, stored, ignored(stored.record, "REPEATED"), known, orchestrations)
     for attempt in range(MAX_CONFLICTS):
         outcome = apply(stored.record, occurrence, origin.at(context.clock.now()))
         if outcome.record is stored.record:
-            return Moved(stored, outcome)
+            return Transitioned(stored, outcome)
         if outcome.kind is OutcomeKind.IGNORED and (known := await context.ledger.find_event(job_id, origin.cause_id)):
             return await _repeated(context, stored, outcome, known, orchestrations)
         before = stored.record
@@ -68,20 +68,20 @@ async def move(
             if known := await context.ledger.find_event(job_id, origin.cause_id):
                 return await _repeated(context, stored, outcome, known, orchestrations)
             continue
-        telemetry.moved(before, outcome)
-        if outcome.moved and outcome.record.job.status.terminal:
+        telemetry.record_transition(before, outcome)
+        if outcome.transitioned and outcome.record.job.status.terminal:
             await _end(context, stored, orchestrations)
-        return Moved(stored, outcome, outcome.events[0] if outcome.events else None)
+        return Transitioned(stored, outcome, outcome.events[0] if outcome.events else None)
     raise LedgerUnavailable(f"job {job_id} was moved by others {MAX_CONFLICTS} times in a row")
 
 
 async def _repeated(
     context: Context, stored: Stored, outcome: Outcome, known: Event, orchestrations: Orchestrations | None
-) -> Moved:
+) -> Transitioned:
     """What died between the commit and the end of its first delivery is done again."""
     if stored.record.job.status.terminal:
         await _end(context, stored, orchestrations)
-    return Moved(stored, outcome, known, repeated=True)
+    return Transitioned(stored, outcome, known, repeated=True)
 
 
 async def _end(context: Context, stored: Stored, orchestrations: Orchestrations | None) -> None:

@@ -23,7 +23,7 @@ from shared.operations.create_job import (
     reserve,
     write_rows,
 )
-from shared.operations.move import move
+from shared.operations.move import transition
 from shared.ports import Orchestrations, Stored
 
 
@@ -71,7 +71,7 @@ async def mark_redriven(context: Context, record: Record) -> None:
 
 async def _mark(context: Context, old: Stored, new_id: str, origin: Origin) -> None:
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
-    await move(context, old, Redriven(new_id), mark)
+    await transition(context, old, Redriven(new_id), mark)
 
 
 def _refuse(record: Record) -> None:

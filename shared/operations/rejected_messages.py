@@ -82,7 +82,12 @@ async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_
     cause_id = message_cause(message.lane, message.message_id, message.sequence_number)
     try:
         handed_in = await hand_in_reply(
-            context, orchestrations, read_reply(_body(message)), cause_id=cause_id, source="redrive", again=True
+            context,
+            orchestrations,
+            read_reply(_body(message)),
+            cause_id=cause_id,
+            source="redrive",
+            maybe_repeated=True,
         )
     except ReplyUnfit as unfit:
         raise Refusal(

@@ -12,7 +12,7 @@ from shared.core.states import StepStatus
 from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import BusUnavailable
 from shared.operations.context import Context
-from shared.operations.move import move
+from shared.operations.move import transition
 from shared.ports import Stored
 from shared.telemetry import SpanName, tracing
 from shared.telemetry.job_spans import asking
@@ -54,12 +54,12 @@ async def _end(context: Context, stored: Stored, step: Step, instance_id: str) -
     key = f"{instance_id}:{step.step_id}:{step.attempt_no}:{step.lease_expires_at.isoformat()}"
     if (what := await _backlog(context, stored.record.job.job_id, step)) is not None:
         origin = Origin(cause_id=f"backlog:{key}", actor="system", source="settle")
-        waited = await move(context, stored, LaneBacklog(step.step_id, step.attempt_no, what), origin)
+        waited = await transition(context, stored, LaneBacklog(step.step_id, step.attempt_no, what), origin)
         stored = waited.stored
         if waited.outcome.reason_code != "BACKLOG_TOO_LONG":
             return stored
     origin = Origin(cause_id=f"settle:{key}", actor="system", source="settle")
-    return (await move(context, stored, DeadlinePassed(step.step_id, step.attempt_no), origin)).stored
+    return (await transition(context, stored, DeadlinePassed(step.step_id, step.attempt_no), origin)).stored
 
 
 async def _backlog(context: Context, job_id: str, step: Step) -> str | None:

@@ -24,7 +24,7 @@ from shared.operations.clear import MAX_CLEARED, clear_due
 from shared.operations.context import Context
 from shared.operations.create_job import orchestration_input
 from shared.operations.drain_replies import drain_replies
-from shared.operations.move import move
+from shared.operations.move import transition
 from shared.operations.redrive_job import mark_redriven
 from shared.operations.relist import relist
 from shared.operations.settle_step import settle_step
@@ -139,7 +139,9 @@ async def _look(context: Context, orchestrations: Orchestrations, active: Active
         if not swept.dry_run:
             told = Repaired("close", before="its ACTIVE row was there", after="its index rows say how it ended")
             # one EVENT, however often this dies before the index follows
-            await move(context, stored, told, _origin("close"), orchestrations=orchestrations, again=True)
+            await transition(
+                context, stored, told, _origin("close"), orchestrations=orchestrations, maybe_repeated=True
+            )
         return
     state = await orchestrations.state(job.instance_id)
     next_check = now + REPAIR_AGAIN
@@ -148,7 +150,7 @@ async def _look(context: Context, orchestrations: Orchestrations, active: Active
         if not swept.dry_run:
             await mark_redriven(context, stored.record)
             told = Repaired("start", before="no orchestration", after=f"orchestration {job.instance_id}")
-            await move(context, stored, told, _origin(f"start:{job.instance_id}"), again=True)
+            await transition(context, stored, told, _origin(f"start:{job.instance_id}"), maybe_repeated=True)
             await orchestrations.start(job.instance_id, orchestration_input(stored.record))
     elif state is InstanceState.ENDED:
         swept.did(job.job_id, "restart")
@@ -189,8 +191,10 @@ async def _withdraw(context: Context, active: Active, swept: Swept, now: datetim
 async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
     """Race restart: of two sweeps one gives the new instance its name, and both start that one."""
     job = stored.record.job
-    moved = await move(context, stored, OrchestrationEnded(job.instance_id), _origin(f"restart:{job.instance_id}"))
-    after = moved.stored.record
+    transitioned = await transition(
+        context, stored, OrchestrationEnded(job.instance_id), _origin(f"restart:{job.instance_id}")
+    )
+    after = transitioned.stored.record
     if not after.job.status.terminal:
         await orchestrations.start(after.job.instance_id, orchestration_input(after))
 
@@ -206,7 +210,7 @@ async def _tell_again(
         swept.did(job.job_id, "end, its time is over")
         if not swept.dry_run:
             origin = _origin(f"cap:{step.step_id}:{step.attempt_no}")
-            await move(context, stored, RecordAttempt(step.step_id), origin, orchestrations=orchestrations)
+            await transition(context, stored, RecordAttempt(step.step_id), origin, orchestrations=orchestrations)
         return
     events = _unheard(stored.record, step)
     for name, _ in events:
@@ -229,7 +233,7 @@ async def _tell_again(
     for name, data in events:
         told = Repaired(name, before="its orchestration is behind", after=f"told {name} again")
         origin = _origin(f"{name}:{context.clock.now().isoformat()}")
-        again = (await move(context, again, told, origin)).stored
+        again = (await transition(context, again, told, origin)).stored
         # before a group begins, it is the job's own orchestration that may be parked, and the step's is not there yet
         for instance_id in sorted({job.instance_id, stored.record.instance_of(step)}):
             with contextlib.suppress(InstanceEnded, InstanceNotFound):  # the next look sees to that

@@ -32,7 +32,7 @@ class Arrived:
     tried_before: bool = False
 
     @property
-    def again(self) -> bool:
+    def maybe_repeated(self) -> bool:
         """It may have been committed already."""
         return self.tried_before or self.delivery_count > 1 or self.dead_letter is not None
 
@@ -49,7 +49,7 @@ async def take_reply(context: Context, orchestrations: Orchestrations, message: 
             reply,
             cause_id=cause_id,
             source=source,
-            again=message.again,
+            maybe_repeated=message.maybe_repeated,
             topic=f"{context.settings.reply_prefix}{message.lane}",
         )
     except ReplyUnfit as unfit:

@@ -5,7 +5,7 @@ Ids, codes and durations only: no payload, no reference, no token ever comes her
 
 from __future__ import annotations
 
-from shared.telemetry.committed import created, line_ids, moved
+from shared.telemetry.committed import line_ids, record_creation, record_transition
 from shared.telemetry.faults import faulted, limited
 from shared.telemetry.lines import info, log, warn
 from shared.telemetry.meters import count, measure, show
@@ -14,14 +14,14 @@ from shared.telemetry.span_table import SpanName
 __all__ = [
     "SpanName",
     "count",
-    "created",
+    "record_creation",
     "faulted",
     "info",
     "limited",
     "line_ids",
     "log",
     "measure",
-    "moved",
+    "record_transition",
     "show",
     "warn",
 ]

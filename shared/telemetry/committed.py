@@ -21,14 +21,14 @@ _CLOCKS = ("ACK_TIMEOUT", "LEASE_EXPIRED")
 _FAILED = (StepStatus.FAILED_RETRY, StepStatus.FAILED_FINAL)
 
 
-def created(record: Record, event: Event) -> None:
+def record_creation(record: Record, event: Event) -> None:
     """A job's rows were inserted, by us."""
     job = record.job
     _line(job, event, lane=record.steps[0].lane if record.steps else None)
     count("job_started_total", jobType=job.request_type, mode=job.mode)
 
 
-def moved(before: Record, outcome: Outcome) -> None:
+def record_transition(before: Record, outcome: Outcome) -> None:
     """What was committed, from its EVENT rows and the rows before and after."""
     after = outcome.record
     for event in outcome.events:
@@ -37,7 +37,7 @@ def moved(before: Record, outcome: Outcome) -> None:
             count("replies_total", type=str((event.data or {}).get("reply")), outcome=event.reason or "")
         elif event.type in ("ACK", "HEARTBEAT", "RESULT"):
             count("replies_total", type=event.type, outcome="APPLIED")
-    if outcome.moved and outcome.events:
+    if outcome.transitioned and outcome.events:
         _count_steps(before, after, outcome.events[0])
         _count_job(before.job, after.job)
 

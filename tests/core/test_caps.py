@@ -60,7 +60,7 @@ def test_a_late_result_within_the_lease_still_counts() -> None:
     story = capped(job_s=100)
     story.recorded()
     story.after(5).replied("ACK")
-    assert story.after(100).replied("RESULT").moved
+    assert story.after(100).replied("RESULT").transitioned
     assert story.step().status is StepStatus.SUCCEEDED
 
 

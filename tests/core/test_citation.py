@@ -29,4 +29,4 @@ def test_what_moves_nothing_cites_nothing() -> None:
     assert [cite(outcome.events[0], outcome.record) for outcome in (late, repaired)] == [(), ()]
     story.replied("RESULT")
     redriven = story.occurs(Redriven("job_2"))
-    assert (redriven.moved, cite(redriven.events[0], redriven.record)) == (True, ())
+    assert (redriven.transitioned, cite(redriven.events[0], redriven.record)) == (True, ())

@@ -71,7 +71,7 @@ def test_result_before_ack_is_taken() -> None:
     story = Story()
     story.recorded()
     outcome = story.after(1).replied("RESULT")
-    assert outcome.moved
+    assert outcome.transitioned
     assert outcome.events[0].data["overtook_ack"] is True
     assert story.record.job.first_ack_at == story.now
     assert story.record.job.status is JobStatus.IN_PROGRESS
@@ -91,7 +91,7 @@ def test_retryable_failure_waits_and_gets_a_new_lease() -> None:
     assert step.status is StepStatus.FAILED_RETRY
     assert 5 <= (step.due_at - story.now).total_seconds() <= 5.5
     assert story.recorded().reason_code == "IN_BACKOFF"
-    assert story.after(6).recorded().moved
+    assert story.after(6).recorded().transitioned
     assert (story.step().attempt_no, story.record.job.attempts_total) == (2, 2)
     assert story.step().lease_id != first_lease
 
@@ -127,7 +127,7 @@ def test_ack_timeout_only_when_the_lease_is_over() -> None:
     story = Story()
     story.recorded()
     assert story.after(29).occurs(DeadlinePassed("ocr", 1)).reason_code == "LEASE_STILL_RUNS"
-    assert story.after(1).occurs(DeadlinePassed("ocr", 1)).moved
+    assert story.after(1).occurs(DeadlinePassed("ocr", 1)).transitioned
     step = story.step()
     assert (step.status, step.retry_cause) == (StepStatus.FAILED_RETRY, FailureCause.ACK_TIMEOUT)
     assert 60 <= (step.due_at - story.now).total_seconds() <= 66
@@ -151,7 +151,7 @@ def test_timed_out_attempt_is_revived(type_: str) -> None:
     story = Story()
     story.recorded()
     story.after(30).occurs(DeadlinePassed("ocr", 1))
-    assert story.after(1).replied(type_).moved
+    assert story.after(1).replied(type_).transitioned
     wanted = StepStatus.SUCCEEDED if type_ == "RESULT" else StepStatus.PROCESSING
     assert (story.step().status, story.step().attempt_no, story.step().ack_failures) == (wanted, 1, 0)
     assert story.step().due_at is None
@@ -174,7 +174,7 @@ def test_heartbeat_is_written_once_a_quarter_of_the_lease() -> None:
     story.after(1).replied("ACK")
     early = story.after(100).replied("HEARTBEAT")
     assert (early.reason_code, early.events) == ("HEARTBEAT_NOT_DUE", ())
-    assert story.after(125).replied("HEARTBEAT").moved
+    assert story.after(125).replied("HEARTBEAT").transitioned
     assert (story.step().lease_expires_at - story.now).total_seconds() == 900
 
 

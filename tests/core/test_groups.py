@@ -33,7 +33,7 @@ def test_siblings_run_at_the_same_time_and_the_next_step_waits_for_all() -> None
     story.after(1).replied("RESULT", "embedding")
     assert story.recorded("sis").reason_code == "EARLIER_STEP_UNSETTLED"
     story.after(1).replied("RESULT", "ocr")
-    assert story.recorded("sis").moved
+    assert story.recorded("sis").transitioned
     assert story.step("sis").input_ref == story.step("embedding").result_ref
     story.replied("RESULT", "sis")
     assert story.record.job.status is JobStatus.SUCCEEDED

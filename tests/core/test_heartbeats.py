@@ -27,7 +27,7 @@ def beating() -> Story:
 
 def tries_to_end(story: Story) -> bool:
     """Whether a timer that fires now ends the attempt."""
-    return story.occurs(DeadlinePassed("ocr", 1)).moved
+    return story.occurs(DeadlinePassed("ocr", 1)).transitioned
 
 
 @pytest.mark.parametrize("every_s", [1.0, 7.3, 9.9, 10.0, 13.0, 19.9, 20.0])
@@ -39,7 +39,7 @@ def test_whoever_beats_at_its_cadence_is_never_taken_for_silent(every_s: float) 
         for part in (0.5, 0.499, 0.001):
             story.after(every_s * part)
             assert not tries_to_end(story)
-        writes += story.replied("HEARTBEAT").moved
+        writes += story.replied("HEARTBEAT").transitioned
     assert story.step().status is StepStatus.PROCESSING
     # half a cadence has gone by between two writes at the least
     assert writes * CADENCE_S / 2 <= 500 * every_s + CADENCE_S

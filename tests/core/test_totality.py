@@ -167,7 +167,7 @@ def test_terminal_means_terminal(cases: list[Case]) -> None:
             elif isinstance(case.occurrence, Repaired):
                 allowed = HEAD  # the sweeper closed it
             else:
-                assert not case.outcome.moved, case
+                assert not case.outcome.transitioned, case
                 allowed = HEAD if isinstance(case.occurrence, ReplyArrived) else set()
             assert touched(before.job, after.job) <= allowed, case
 
@@ -200,7 +200,7 @@ def test_an_ended_job_with_a_step_in_flight_stands_still() -> None:
         for occurrence in around_a_step(record, step_id):
             outcome = apply(record, occurrence, CAUSE)
             if not isinstance(occurrence, Redriven | Repaired):
-                assert not outcome.moved, Case(record, step_id, occurrence, outcome)
+                assert not outcome.transitioned, Case(record, step_id, occurrence, outcome)
 
 
 def test_strangers_change_nothing_else(cases: list[Case]) -> None:

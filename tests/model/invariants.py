@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from shared.core.citation import MOVELESS, Cited, cite
+from shared.core.citation import NO_TRANSITION, Cited, cite
 from shared.core.history import event_hash
 from shared.core.job import Event, Job, Record, Step
 from shared.core.states import JobStatus, StepStatus
@@ -65,7 +65,7 @@ def check_link(previous: Event | None, event: Event) -> None:
 def check_citation(event: Event, after: Record) -> tuple[Cited, ...]:
     """The rows that a move cites lead from end to end. Raises AssertionError."""
     rows = cite(event, after)
-    assert bool(rows) is (event.type not in MOVELESS), f"{event.type} cites {len(rows)} rows"
+    assert bool(rows) is (event.type not in NO_TRANSITION), f"{event.type} cites {len(rows)} rows"
     ends = {"job": (event.job_from, event.job_to), "step": (event.from_status, event.to_status)}
     for machine, (before, to) in ends.items():
         at = before

@@ -196,9 +196,9 @@ class Pair:
             check_link(self.head, event)
             self.head = event
             check_citation(event, after)
-            if self.folded is not None and outcome.moved:
+            if self.folded is not None and outcome.transitioned:
                 fold(self.folded, event)
-        if outcome.moved and self.folded is not None:
+        if outcome.transitioned and self.folded is not None:
             assert self.folded == rows_of(after), "folding the events does not give the rows"
 
 
