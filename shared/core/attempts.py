@@ -21,7 +21,7 @@ from shared.core.outcome import (
 )
 from shared.core.retry import backoff_s
 from shared.core.states import FailureCause, JobStatus, StepStatus
-from shared.core.transitions import JobEvent, StepEvent
+from shared.core.transitions import JobTrigger, StepTrigger
 
 #: namespace of lease ids, so that whoever records the same attempt again gives it the same lease
 LEASE_NAMESPACE = uuid.UUID("6f0f1c5e-6a57-4b8c-9a1e-0d3c1f6a7b52")
@@ -51,7 +51,7 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
     try:
         initiated = move_step(
             step,
-            StepEvent.RECORD,
+            StepTrigger.RECORD,
             cause,
             attempt_no=attempt_no,
             lease_id=lease_id(job.job_id, step_id, attempt_no),
@@ -68,7 +68,7 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
         )
         after = move_job(
             record.with_step(initiated),
-            JobEvent.ATTEMPT_RECORDED,
+            JobTrigger.ATTEMPT_RECORDED,
             cause,
             current_step_id=first.step_id,
             current_step_index=first.step_index,
@@ -88,7 +88,7 @@ def renew(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcom
         return ignored(record, reason_code)
     deadline = capped(record, step, cause.at + timedelta(seconds=step.timings.ack_timeout_s))
     try:
-        renewed = move_step(step, StepEvent.RENEW, cause, lease_expires_at=deadline, due_at=None, backlog_since=None)
+        renewed = move_step(step, StepTrigger.RENEW, cause, lease_expires_at=deadline, due_at=None, backlog_since=None)
     except NoSuchTransition as no:
         return refused(record, f"{no.event}_IN_{no.state}")
     return transitioned(record, record.with_step(renewed), "LEASE_RENEWED", cause, step=renewed)
@@ -120,7 +120,7 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
     # the lease outlives the wait, or a sweep would take the attempt for lost before it was sent
     waiting = move_step(
         step,
-        StepEvent.RENEW,
+        StepTrigger.RENEW,
         cause,
         publish_failures=failures,
         due_at=due_at,
@@ -185,7 +185,7 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, cause
     if cause.at >= since + timedelta(seconds=step.timings.lease_s) or _over(record, step, cause.at):
         return ignored(record, "BACKLOG_TOO_LONG")
     deadline = capped(record, step, cause.at + timedelta(seconds=step.timings.ack_timeout_s))
-    waiting = move_step(step, StepEvent.LANE_BACKLOG, cause, lease_expires_at=deadline, backlog_since=since)
+    waiting = move_step(step, StepTrigger.LANE_BACKLOG, cause, lease_expires_at=deadline, backlog_since=since)
     return transitioned(record, record.with_step(waiting), "LANE_BACKLOG", cause, step=waiting, reason=what)
 
 
@@ -213,7 +213,7 @@ def fail_retry(
     told = columns.pop("data", {})
     failed = move_step(
         step,
-        StepEvent.FAIL_RETRY,
+        StepTrigger.FAIL_RETRY,
         cause,
         due_at=due_at,
         retry_cause=why,
@@ -222,7 +222,7 @@ def fail_retry(
         **columns,
     )
     after = record.with_step(failed)
-    after = move_job(after, JobEvent.SIBLINGS_IN_FLIGHT if after.in_flight else JobEvent.STEP_FAILED_RETRY, cause)
+    after = move_job(after, JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_FAILED_RETRY, cause)
     return transitioned(before, after, type_, cause, step=failed, data=told)
 
 
@@ -241,13 +241,19 @@ def fail_final(
     """FAILED_FINAL, and the job with it in the same move. Raises NoSuchMove."""
     told = columns.pop("data", {})
     failed = move_step(
-        step, StepEvent.FAIL_FINAL, cause, due_at=None, last_error_code=step_code, last_error_message=message, **columns
+        step,
+        StepTrigger.FAIL_FINAL,
+        cause,
+        due_at=None,
+        last_error_code=step_code,
+        last_error_message=message,
+        **columns,
     )
     after = record.with_step(failed)
     if after.in_flight and after.job.status is JobStatus.CANCELLING:
-        after = move_job(after, JobEvent.SIBLINGS_IN_FLIGHT, cause)
+        after = move_job(after, JobTrigger.SIBLINGS_IN_FLIGHT, cause)
     else:
-        after = move_job(cancel_in_flight(after, cause), JobEvent.STEP_FAILED_FINAL, cause)
+        after = move_job(cancel_in_flight(after, cause), JobTrigger.STEP_FAILED_FINAL, cause)
     if after.job.status is JobStatus.FAILED_FINAL:
         after = after.with_job(error_code=job_code, error_message=message)
     return transitioned(before, after, type_, cause, step=failed, data=told)

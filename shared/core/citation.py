@@ -8,38 +8,38 @@ from typing import Any
 
 from shared.core.job import Event, Record
 from shared.core.states import JobStatus, StepStatus
-from shared.core.transitions import JOB_TABLE, STEP_TABLE, JobEvent, StepEvent
+from shared.core.transitions import JOB_TABLE, STEP_TABLE, JobTrigger, StepTrigger
 
 #: EVENT rows that tell of something and move nothing
 NO_TRANSITION = frozenset({"REPLY_IGNORED", "REPAIRED", "JOB_REDRIVEN", "JOB_CREATED", "JOB_WITHDRAWN"})
 
 #: of an attempt's end, by where its step stands then; one that was cancelled with its job had failed for now
 _ENDS = {
-    StepStatus.SUCCEEDED: StepEvent.SUCCEED,
-    StepStatus.FAILED_RETRY: StepEvent.FAIL_RETRY,
-    StepStatus.CANCELLED: StepEvent.FAIL_RETRY,
-    StepStatus.FAILED_FINAL: StepEvent.FAIL_FINAL,
+    StepStatus.SUCCEEDED: StepTrigger.SUCCEED,
+    StepStatus.FAILED_RETRY: StepTrigger.FAIL_RETRY,
+    StepStatus.CANCELLED: StepTrigger.FAIL_RETRY,
+    StepStatus.FAILED_FINAL: StepTrigger.FAIL_FINAL,
 }
 _STEP_EVENTS = {
-    "ATTEMPT_RECORDED": StepEvent.RECORD,
-    "LEASE_RENEWED": StepEvent.RENEW,
-    "LANE_BACKLOG": StepEvent.LANE_BACKLOG,
-    "ACK": StepEvent.ACK,
-    "HEARTBEAT": StepEvent.HEARTBEAT,
+    "ATTEMPT_RECORDED": StepTrigger.RECORD,
+    "LEASE_RENEWED": StepTrigger.RENEW,
+    "LANE_BACKLOG": StepTrigger.LANE_BACKLOG,
+    "ACK": StepTrigger.ACK,
+    "HEARTBEAT": StepTrigger.HEARTBEAT,
 }
 #: of a control, by where the job stands then
 _CONTROLS = {
-    JobStatus.CANCELLING: JobEvent.CANCEL,
-    JobStatus.CANCELLED: JobEvent.CANCEL_IDLE,
-    JobStatus.PAUSING: JobEvent.PAUSE,
-    JobStatus.PAUSED: JobEvent.PAUSE_IDLE,
-    JobStatus.QUEUED: JobEvent.RESUME_UNACKED,
-    JobStatus.IN_PROGRESS: JobEvent.RESUME_ACKED,
+    JobStatus.CANCELLING: JobTrigger.CANCEL,
+    JobStatus.CANCELLED: JobTrigger.CANCEL_IDLE,
+    JobStatus.PAUSING: JobTrigger.PAUSE,
+    JobStatus.PAUSED: JobTrigger.PAUSE_IDLE,
+    JobStatus.QUEUED: JobTrigger.RESUME_UNACKED,
+    JobStatus.IN_PROGRESS: JobTrigger.RESUME_ACKED,
 }
 _JOB_EVENTS = {
-    "ATTEMPT_RECORDED": JobEvent.ATTEMPT_RECORDED,
-    "ORCHESTRATION_RESTARTED": JobEvent.RESTART,
-    "ORCHESTRATION_FAILED": JobEvent.ORCHESTRATION_FAILED,
+    "ATTEMPT_RECORDED": JobTrigger.ATTEMPT_RECORDED,
+    "ORCHESTRATION_RESTARTED": JobTrigger.RESTART,
+    "ORCHESTRATION_FAILED": JobTrigger.ORCHESTRATION_FAILED,
 }
 
 
@@ -77,33 +77,33 @@ def _walk(machine: str, table: Mapping[Any, Mapping[Any, Any]], state: Any, even
         state = type(state)(row.to)
 
 
-def _step_events(event: Event) -> Iterator[StepEvent]:
+def _step_events(event: Event) -> Iterator[StepTrigger]:
     to = StepStatus(event.to_status or "")
     if event.type == "PUBLISH_FAILED" and to is StepStatus.INITIATED:
-        yield StepEvent.RENEW
+        yield StepTrigger.RENEW
     elif event.type in _STEP_EVENTS:
         yield _STEP_EVENTS[event.type]
     elif to in _ENDS:
         yield _ENDS[to]
         if to is StepStatus.CANCELLED:
-            yield StepEvent.CANCEL
+            yield StepTrigger.CANCEL
 
 
-def _job_events(event: Event, after: Record) -> Iterator[JobEvent]:
+def _job_events(event: Event, after: Record) -> Iterator[JobTrigger]:
     if event.type in _JOB_EVENTS:
         yield _JOB_EVENTS[event.type]
     elif event.type.endswith("_REQUESTED"):
         yield _CONTROLS[JobStatus(event.job_to)]
     if event.type in ("ACK", "RESULT") or (event.type == "HEARTBEAT" and event.from_status != StepStatus.PROCESSING):
-        yield JobEvent.ACKED
+        yield JobTrigger.ACKED
     if event.type in _STEP_EVENTS or event.to_status is None:
         return
     match StepStatus(event.to_status):
         case StepStatus.SUCCEEDED if all(step.status is StepStatus.SUCCEEDED for step in after.steps):
-            yield JobEvent.LAST_STEP_SUCCEEDED
+            yield JobTrigger.LAST_STEP_SUCCEEDED
         case StepStatus.SUCCEEDED:
-            yield JobEvent.SIBLINGS_IN_FLIGHT if after.in_flight else JobEvent.STEP_SUCCEEDED
+            yield JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_SUCCEEDED
         case StepStatus.FAILED_RETRY | StepStatus.CANCELLED:
-            yield JobEvent.SIBLINGS_IN_FLIGHT if after.in_flight else JobEvent.STEP_FAILED_RETRY
+            yield JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_FAILED_RETRY
         case StepStatus.FAILED_FINAL:
-            yield JobEvent.SIBLINGS_IN_FLIGHT if after.in_flight else JobEvent.STEP_FAILED_FINAL
+            yield JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_FAILED_FINAL

@@ -10,7 +10,7 @@ from shared.core.job import Record
 from shared.core.occurrences import ControlKind
 from shared.core.outcome import NoSuchTransition, Outcome, ignored, move_job, refused, transitioned
 from shared.core.states import JobStatus
-from shared.core.transitions import JobEvent
+from shared.core.transitions import JobTrigger
 
 #: why a control on an ended job is refused (HTTP 409)
 JOB_TERMINAL = "JOB_TERMINAL"
@@ -40,14 +40,14 @@ def apply_control(record: Record, kind: ControlKind, cause: Cause) -> Outcome:
     return transitioned(record, after, f"{kind}_REQUESTED", cause, data=data)
 
 
-def _event(record: Record, kind: ControlKind) -> JobEvent:
+def _event(record: Record, kind: ControlKind) -> JobTrigger:
     match kind:
         case ControlKind.CANCEL:
-            return JobEvent.CANCEL if record.in_flight else JobEvent.CANCEL_IDLE
+            return JobTrigger.CANCEL if record.in_flight else JobTrigger.CANCEL_IDLE
         case ControlKind.PAUSE:
-            return JobEvent.PAUSE if record.in_flight else JobEvent.PAUSE_IDLE
+            return JobTrigger.PAUSE if record.in_flight else JobTrigger.PAUSE_IDLE
         case ControlKind.RESUME:
-            return JobEvent.RESUME_ACKED if record.job.first_ack_at else JobEvent.RESUME_UNACKED
+            return JobTrigger.RESUME_ACKED if record.job.first_ack_at else JobTrigger.RESUME_UNACKED
 
 
 def _clocks_go_on(record: Record, now: datetime) -> Record:

@@ -9,7 +9,7 @@ from typing import Any
 from shared.core.history import Cause, append
 from shared.core.job import Event, Job, Record, Step, changes
 from shared.core.states import JobStatus, StepStatus
-from shared.core.transitions import JOB_TABLE, STEP_TABLE, JobEvent, StepEvent
+from shared.core.transitions import JOB_TABLE, STEP_TABLE, JobTrigger, StepTrigger
 
 
 class OutcomeKind(StrEnum):
@@ -54,7 +54,7 @@ def refused(record: Record, reason_code: str) -> Outcome:
     return Outcome(OutcomeKind.REFUSED, record, reason_code=reason_code)
 
 
-def move_step(step: Step, event: StepEvent, cause: Cause, **columns: Any) -> Step:
+def move_step(step: Step, event: StepTrigger, cause: Cause, **columns: Any) -> Step:
     """The step after `event`. Raises NoSuchMove where the table has no row."""
     row = STEP_TABLE[step.status].get(event)
     if row is None:
@@ -64,7 +64,7 @@ def move_step(step: Step, event: StepEvent, cause: Cause, **columns: Any) -> Ste
     return replace(step, status=status, updated_at=cause.at, completed_at=completed_at, **columns)
 
 
-def move_job(record: Record, event: JobEvent, cause: Cause, **columns: Any) -> Record:
+def move_job(record: Record, event: JobTrigger, cause: Cause, **columns: Any) -> Record:
     """The job after `event`, with what follows from its new state. Raises NoSuchMove where there is no row."""
     job = record.job
     row = JOB_TABLE[job.status].get(event)
@@ -78,7 +78,7 @@ def move_job(record: Record, event: JobEvent, cause: Cause, **columns: Any) -> R
         record = record.with_job(completed_at=cause.at, paused_at=None, drained_at=None)
     if status is JobStatus.CANCELLED:
         steps = tuple(
-            step if step.status.terminal else move_step(step, StepEvent.CANCEL, cause) for step in record.steps
+            step if step.status.terminal else move_step(step, StepTrigger.CANCEL, cause) for step in record.steps
         )
         record = Record(record.job, steps)
     return record
@@ -87,7 +87,7 @@ def move_job(record: Record, event: JobEvent, cause: Cause, **columns: Any) -> R
 def cancel_in_flight(record: Record, cause: Cause) -> Record:
     """The steps that were on their way end with the job; those that never began stay PENDING."""
     steps = tuple(
-        move_step(step, StepEvent.CANCEL, cause)
+        move_step(step, StepTrigger.CANCEL, cause)
         if step.status.in_flight or step.status is StepStatus.FAILED_RETRY
         else step
         for step in record.steps

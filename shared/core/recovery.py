@@ -9,7 +9,7 @@ from shared.core.job import Record
 from shared.core.occurrences import Repaired
 from shared.core.outcome import NoSuchTransition, Outcome, cancel_in_flight, ignored, move_job, refused, transitioned
 from shared.core.states import JobStatus
-from shared.core.transitions import JobEvent
+from shared.core.transitions import JobTrigger
 
 #: a job whose orchestrations keep failing is given up
 MAX_RESTARTS = 5
@@ -48,12 +48,12 @@ def orchestration_ended(record: Record, instance_id: str, cause: Cause) -> Outco
     count = restarts(instance_id) + 1
     try:
         if count > MAX_RESTARTS:
-            after = move_job(cancel_in_flight(record, cause), JobEvent.ORCHESTRATION_FAILED, cause)
+            after = move_job(cancel_in_flight(record, cause), JobTrigger.ORCHESTRATION_FAILED, cause)
             if after.job.status is JobStatus.FAILED_FINAL:
                 message = f"its orchestration ended {count} times before the job did"
                 after = after.with_job(error_code=ORCHESTRATION_FAILED, error_message=message)
             return transitioned(record, after, "ORCHESTRATION_FAILED", cause)
-        after = move_job(record, JobEvent.RESTART, cause, instance_id=f"{job.job_id}.r{count}")
+        after = move_job(record, JobTrigger.RESTART, cause, instance_id=f"{job.job_id}.r{count}")
     except NoSuchTransition as no:
         return refused(record, f"{no.event}_IN_{no.state}")
     return transitioned(record, after, "ORCHESTRATION_RESTARTED", cause)

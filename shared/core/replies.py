@@ -23,7 +23,7 @@ from shared.core.outcome import (
 from shared.core.retry import backoff_s
 from shared.core.routing import normalise
 from shared.core.states import FailureCause, JobStatus, StepStatus
-from shared.core.transitions import JobEvent, StepEvent
+from shared.core.transitions import JobTrigger, StepTrigger
 
 #: DESIGN truth 4: after this many ignored replies for one attempt, further ones are only counted
 MAX_IGNORED_EVENTS = 20
@@ -47,7 +47,7 @@ def apply_reply(record: Record, reply: Reply, cause: Cause) -> Outcome:
     try:
         match reply.type:
             case "ACK":
-                return _picked_up(record, step, reply, StepEvent.ACK, cause)
+                return _picked_up(record, step, reply, StepTrigger.ACK, cause)
             case "HEARTBEAT":
                 return _heartbeat(record, step, reply, cause)
             case "RESULT":
@@ -89,7 +89,7 @@ def _late_or_repeated(step: Step, reply: Reply) -> str:
     return "DUPLICATE" if repeated or (reply.type == "RESULT" and step.status.terminal) else "LATE"
 
 
-def _picked_up(record: Record, step: Step, reply: Reply, event: StepEvent, cause: Cause) -> Outcome:
+def _picked_up(record: Record, step: Step, reply: Reply, event: StepTrigger, cause: Cause) -> Outcome:
     columns: dict[str, Any] = {
         "due_at": None,
         "retry_cause": None,
@@ -105,7 +105,7 @@ def _picked_up(record: Record, step: Step, reply: Reply, event: StepEvent, cause
 
 def _heartbeat(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcome:
     if step.status is not StepStatus.PROCESSING:
-        return _picked_up(record, step, reply, StepEvent.HEARTBEAT, cause)
+        return _picked_up(record, step, reply, StepTrigger.HEARTBEAT, cause)
     if record.job.status is JobStatus.CANCELLING:
         return _record_ignored(record, reply, "CANCELLING", cause)
     if not _heartbeat_due(step, cause) or lease_until(record, step, cause.at) == step.lease_expires_at:
@@ -113,7 +113,7 @@ def _heartbeat(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcom
     columns: dict[str, Any] = {"lease_expires_at": lease_until(record, step, cause.at), "backlog_since": None}
     if reply.progress is not None:
         columns["progress"] = reply.progress
-    beating = move_step(step, StepEvent.HEARTBEAT, cause, **columns)
+    beating = move_step(step, StepTrigger.HEARTBEAT, cause, **columns)
     return transitioned(record, record.with_step(beating), "HEARTBEAT", cause, step=beating, data=_told(reply))
 
 
@@ -191,7 +191,7 @@ def _result(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcome:
 def _succeeded(before: Record, record: Record, step: Step, reply: Reply, cause: Cause, told: dict[str, Any]) -> Outcome:
     done = move_step(
         step,
-        StepEvent.SUCCEED,
+        StepTrigger.SUCCEED,
         cause,
         due_at=None,
         retry_cause=None,
@@ -201,9 +201,9 @@ def _succeeded(before: Record, record: Record, step: Step, reply: Reply, cause: 
     # Race siblings: all rows of the group are decided on under JOB's ETag, so one of two that end at once is last
     last = all(other.status is StepStatus.SUCCEEDED for other in after.steps)
     if last:
-        event = JobEvent.LAST_STEP_SUCCEEDED
+        event = JobTrigger.LAST_STEP_SUCCEEDED
     else:
-        event = JobEvent.SIBLINGS_IN_FLIGHT if after.in_flight else JobEvent.STEP_SUCCEEDED
+        event = JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_SUCCEEDED
     after = move_job(after, event, cause)
     if after.job.status is JobStatus.SUCCEEDED:
         after = after.with_job(final_output=final_output(after.job, after.steps[-1]))
@@ -212,7 +212,7 @@ def _succeeded(before: Record, record: Record, step: Step, reply: Reply, cause: 
 
 def _acked(record: Record, cause: Cause) -> Record:
     """A service has taken the job up: by an ACK, or by something that overtook it."""
-    return move_job(record, JobEvent.ACKED, cause, first_ack_at=record.job.first_ack_at or cause.at)
+    return move_job(record, JobTrigger.ACKED, cause, first_ack_at=record.job.first_ack_at or cause.at)
 
 
 def _told(reply: Reply) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Row(NamedTuple):
     source: str
 
 
-class StepEvent(StrEnum):
+class StepTrigger(StrEnum):
     """What happens to a step."""
 
     RECORD = "RECORD"
@@ -38,7 +38,7 @@ class StepEvent(StrEnum):
     CANCEL = "CANCEL"
 
 
-class JobEvent(StrEnum):
+class JobTrigger(StrEnum):
     """What happens to a job; `*_IDLE` means that no step is in flight."""
 
     ATTEMPT_RECORDED = "ATTEMPT_RECORDED"
@@ -61,9 +61,9 @@ class JobEvent(StrEnum):
 
 _P, _I, _W, _R = StepStatus.PENDING, StepStatus.INITIATED, StepStatus.PROCESSING, StepStatus.FAILED_RETRY
 _OK, _BAD, _OFF = StepStatus.SUCCEEDED, StepStatus.FAILED_FINAL, StepStatus.CANCELLED
-_S = StepEvent
+_S = StepTrigger
 
-STEP_TABLE: Mapping[StepStatus, Mapping[StepEvent, Row]] = {
+STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, Row]] = {
     _P: {
         _S.FAIL_FINAL: Row(_BAD, "CONTRACT Protocol files: the job's total time is over before the step began"),
         _S.RECORD: Row(_I, "S0 19.2: attempt and lease recorded"),
@@ -103,9 +103,9 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepEvent, Row]] = {
 
 _Q, _RUN, _PING, _PD = JobStatus.QUEUED, JobStatus.IN_PROGRESS, JobStatus.PAUSING, JobStatus.PAUSED
 _CING, _DONE, _FAIL, _CD = JobStatus.CANCELLING, JobStatus.SUCCEEDED, JobStatus.FAILED_FINAL, JobStatus.CANCELLED
-_J = JobEvent
+_J = JobTrigger
 
-JOB_TABLE: Mapping[JobStatus, Mapping[JobEvent, Row]] = {
+JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, Row]] = {
     _Q: {
         _J.ATTEMPT_RECORDED: Row(_Q, "DESIGN 4: QUEUED until the first ACK"),
         _J.ACKED: Row(_RUN, "S0 19.1: on first ACK"),

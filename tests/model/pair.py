@@ -119,8 +119,8 @@ class Pair:
         before, outcome = self.record, apply(self.record, occurrence, cause)
         said = self._model_says(occurrence)
         assert (said, ROWS[said]) == (_in_models_words(outcome, said), len(outcome.events)), (
-            f"{occurrence} at {self.now}: the core says {outcome.kind} ({outcome.reason_code}) with {len(outcome.events)} "
-            f"EVENT rows, the model {said}"
+            f"{occurrence} at {self.now}: the core says {outcome.kind} ({outcome.reason_code}) "
+            f"with {len(outcome.events)} EVENT rows, the model {said}"
         )
         self.record = outcome.record
         self._compare()
