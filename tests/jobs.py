@@ -11,7 +11,7 @@ from shared.adapters.protocol_files import load_registry
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
 from shared.core.decide import apply
-from shared.core.history import Cause
+from shared.core.history import Provenance
 from shared.core.job import Record
 from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.outcome import Outcome
@@ -82,8 +82,8 @@ class Story:
 
     def occurs(self, occurrence: Occurrence) -> Outcome:
         self._causes += 1
-        cause = Cause(cause_id=f"cause-{self._causes}", actor="test", source="test", at=self.now)
-        outcome = apply(self.record, occurrence, cause)
+        provenance = Provenance(cause_id=f"cause-{self._causes}", actor="test", source="test", at=self.now)
+        outcome = apply(self.record, occurrence, provenance)
         self.record = outcome.record
         self.events += outcome.events
         return outcome

@@ -12,7 +12,7 @@ from shared.contracts.messages import Reply
 from shared.core.audit import bundle
 from shared.core.decide import apply
 from shared.core.explain import explain
-from shared.core.history import Cause
+from shared.core.history import Provenance
 from shared.core.job import Event, Record
 from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.plan import Defaults, plan_job
@@ -72,7 +72,7 @@ class _Story:
 
     def occurs(self, seconds: float, cause_id: str, actor: str, source: str, occurrence: Occurrence) -> None:
         self.now += timedelta(seconds=seconds)
-        outcome = apply(self.record, occurrence, Cause(cause_id=cause_id, actor=actor, source=source, at=self.now))
+        outcome = apply(self.record, occurrence, Provenance(cause_id=cause_id, actor=actor, source=source, at=self.now))
         self.record = outcome.record
         self.events += outcome.events
 

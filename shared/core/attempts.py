@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.core.history import Cause
+from shared.core.history import Provenance
 from shared.core.job import Record, Ref, Step
 from shared.core.outcome import (
     NoSuchTransition,
@@ -36,27 +36,27 @@ def lease_id(job_id: str, step_id: str, attempt_no: int) -> str:
     return str(uuid.uuid5(LEASE_NAMESPACE, f"{job_id}:{step_id}:{attempt_no}"))
 
 
-def record(record: Record, step_id: str, cause: Cause) -> Outcome:
+def record(record: Record, step_id: str, provenance: Provenance) -> Outcome:
     """INITIATED with a new attempt and lease: the durable intent to publish."""
     step = _step(record, step_id)
     job = record.job
     first = record.group_of(step)[0]
     if not all(earlier.status is StepStatus.SUCCEEDED for earlier in record.steps[: first.step_index]):
         return refused(record, "EARLIER_STEP_UNSETTLED")
-    if step.due_at is not None and step.due_at > cause.at:
+    if step.due_at is not None and step.due_at > provenance.at:
         return refused(record, "IN_BACKOFF")
     attempt_no = step.attempt_no + 1
     if step.deadline_at is None and step.timings.total_timeout_s is not None:
-        step = replace(step, deadline_at=cause.at + timedelta(seconds=step.timings.total_timeout_s))
+        step = replace(step, deadline_at=provenance.at + timedelta(seconds=step.timings.total_timeout_s))
     try:
         initiated = move_step(
             step,
             StepTrigger.RECORD,
-            cause,
+            provenance,
             attempt_no=attempt_no,
             lease_id=lease_id(job.job_id, step_id, attempt_no),
-            lease_expires_at=capped(record, step, cause.at + timedelta(seconds=step.timings.ack_timeout_s)),
-            initiated_at=cause.at,
+            lease_expires_at=capped(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s)),
+            initiated_at=provenance.at,
             backlog_since=None,
             due_at=None,
             retry_cause=None,
@@ -69,32 +69,34 @@ def record(record: Record, step_id: str, cause: Cause) -> Outcome:
         after = move_job(
             record.with_step(initiated),
             JobTrigger.ATTEMPT_RECORDED,
-            cause,
+            provenance,
             current_step_id=first.step_id,
             current_step_index=first.step_index,
             attempts_total=job.attempts_total + 1,
         )
-        if _over(record, step, cause.at):
-            return _time_exceeded(record, step, cause, "TIME_EXCEEDED")
+        if _over(record, step, provenance.at):
+            return _time_exceeded(record, step, provenance, "TIME_EXCEEDED")
     except NoSuchTransition as no:
         return refused(record, f"{no.event}_IN_{no.state}")
-    return transitioned(record, after, "ATTEMPT_RECORDED", cause, step=initiated)
+    return transitioned(record, after, "ATTEMPT_RECORDED", provenance, step=initiated)
 
 
-def renew(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcome:
+def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
     """The same attempt, about to be published again, gets its ACK timeout anew."""
     step = _step(record, step_id)
     if (reason_code := _not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignored(record, reason_code)
-    deadline = capped(record, step, cause.at + timedelta(seconds=step.timings.ack_timeout_s))
+    deadline = capped(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
     try:
-        renewed = move_step(step, StepTrigger.RENEW, cause, lease_expires_at=deadline, due_at=None, backlog_since=None)
+        renewed = move_step(
+            step, StepTrigger.RENEW, provenance, lease_expires_at=deadline, due_at=None, backlog_since=None
+        )
     except NoSuchTransition as no:
         return refused(record, f"{no.event}_IN_{no.state}")
-    return transitioned(record, record.with_step(renewed), "LEASE_RENEWED", cause, step=renewed)
+    return transitioned(record, record.with_step(renewed), "LEASE_RENEWED", provenance, step=renewed)
 
 
-def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, cause: Cause) -> Outcome:
+def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance) -> Outcome:
     """The dispatch backoff, with the same attempt; used up, the step fails for good."""
     step = _step(record, step_id)
     if (reason_code := _not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
@@ -104,7 +106,7 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
         return fail_final(
             record,
             step,
-            cause,
+            provenance,
             before=record,
             type_="PUBLISH_FAILED",
             job_code=DISPATCH_FAILED,
@@ -114,27 +116,27 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
     wait_s = backoff_s(
         step.timings.dispatch_backoffs, failures, job_id=record.job.job_id, step_id=step_id, attempt_no=attempt_no
     )
-    due_at = cause.at + timedelta(seconds=wait_s)
+    due_at = provenance.at + timedelta(seconds=wait_s)
     if _over(record, step, due_at):
-        return _time_exceeded(record, step, cause, "PUBLISH_FAILED")
+        return _time_exceeded(record, step, provenance, "PUBLISH_FAILED")
     # the lease outlives the wait, or a sweep would take the attempt for lost before it was sent
     waiting = move_step(
         step,
         StepTrigger.RENEW,
-        cause,
+        provenance,
         publish_failures=failures,
         due_at=due_at,
         lease_expires_at=due_at + timedelta(seconds=step.timings.ack_timeout_s),
         last_error_code="PUBLISH_FAILED",
         last_error_message=message,
     )
-    return transitioned(record, record.with_step(waiting), "PUBLISH_FAILED", cause, step=waiting)
+    return transitioned(record, record.with_step(waiting), "PUBLISH_FAILED", provenance, step=waiting)
 
 
-def deadline_passed(record: Record, step_id: str, attempt_no: int, cause: Cause) -> Outcome:
+def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
     """A timer fired. Moves only if the lease is over by the ledger; else IGNORED and the verdict tells the rest."""
     step = _step(record, step_id)
-    if (why := _lease_not_over(record, step, attempt_no, cause)) is not None:
+    if (why := _lease_not_over(record, step, attempt_no, provenance)) is not None:
         return ignored(record, why)
     if step.status is StepStatus.INITIATED:
         why, message = FailureCause.ACK_TIMEOUT, f"no ACK within {step.timings.ack_timeout_s:g} s"
@@ -144,13 +146,13 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, cause: Cause)
         why, message = FailureCause.LEASE_EXPIRED, f"no RESULT or heartbeat for {step.timings.running_lease_s:g} s"
         columns = {"execution_failures": step.execution_failures + 1}
         backoffs, failures = step.timings.execution_backoffs, step.execution_failures + 1
-    if _over(record, step, cause.at):
-        return _time_exceeded(record, step, cause, why.value, **columns)
+    if _over(record, step, provenance.at):
+        return _time_exceeded(record, step, provenance, why.value, **columns)
     if attempt_no >= step.timings.max_attempts:
         return fail_final(
             record,
             step,
-            cause,
+            provenance,
             before=record,
             type_=why.value,
             job_code=ATTEMPTS_EXHAUSTED,
@@ -163,7 +165,7 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, cause: Cause)
         record,
         step,
         why,
-        cause,
+        provenance,
         before=record,
         type_=why.value,
         code=why.value,
@@ -173,27 +175,27 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, cause: Cause)
     )
 
 
-def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, cause: Cause) -> Outcome:
+def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
     """FEATURES D20: replies or directives still wait on the lane, so the silence is ours; one more ACK timeout.
 
     Up to the result timeout in all; then IGNORED, and the time-out counts.
     """
     step = _step(record, step_id)
-    if (reason_code := _lease_not_over(record, step, attempt_no, cause)) is not None:
+    if (reason_code := _lease_not_over(record, step, attempt_no, provenance)) is not None:
         return ignored(record, reason_code)
-    since = step.backlog_since or cause.at
-    if cause.at >= since + timedelta(seconds=step.timings.lease_s) or _over(record, step, cause.at):
+    since = step.backlog_since or provenance.at
+    if provenance.at >= since + timedelta(seconds=step.timings.lease_s) or _over(record, step, provenance.at):
         return ignored(record, "BACKLOG_TOO_LONG")
-    deadline = capped(record, step, cause.at + timedelta(seconds=step.timings.ack_timeout_s))
-    waiting = move_step(step, StepTrigger.LANE_BACKLOG, cause, lease_expires_at=deadline, backlog_since=since)
-    return transitioned(record, record.with_step(waiting), "LANE_BACKLOG", cause, step=waiting, reason=what)
+    deadline = capped(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
+    waiting = move_step(step, StepTrigger.LANE_BACKLOG, provenance, lease_expires_at=deadline, backlog_since=since)
+    return transitioned(record, record.with_step(waiting), "LANE_BACKLOG", provenance, step=waiting, reason=what)
 
 
 def fail_retry(
     record: Record,
     step: Step,
     why: FailureCause,
-    cause: Cause,
+    provenance: Provenance,
     *,
     before: Record,
     type_: str,
@@ -207,14 +209,14 @@ def fail_retry(
     Where the total time is over by then, it is FAILED_FINAL now.
     """
     # while the job is PAUSED its own clock stands still, and resume moves what is set here on
-    due_at = (record.job.paused_at or cause.at) + timedelta(seconds=wait_s)
+    due_at = (record.job.paused_at or provenance.at) + timedelta(seconds=wait_s)
     if _over(record, step, due_at):
-        return _time_exceeded(record, step, cause, type_, before=before, step_code=code, **columns)
+        return _time_exceeded(record, step, provenance, type_, before=before, step_code=code, **columns)
     told = columns.pop("data", {})
     failed = move_step(
         step,
         StepTrigger.FAIL_RETRY,
-        cause,
+        provenance,
         due_at=due_at,
         retry_cause=why,
         last_error_code=code,
@@ -222,14 +224,16 @@ def fail_retry(
         **columns,
     )
     after = record.with_step(failed)
-    after = move_job(after, JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_FAILED_RETRY, cause)
-    return transitioned(before, after, type_, cause, step=failed, data=told)
+    after = move_job(
+        after, JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_FAILED_RETRY, provenance
+    )
+    return transitioned(before, after, type_, provenance, step=failed, data=told)
 
 
 def fail_final(
     record: Record,
     step: Step,
-    cause: Cause,
+    provenance: Provenance,
     *,
     before: Record,
     type_: str,
@@ -243,7 +247,7 @@ def fail_final(
     failed = move_step(
         step,
         StepTrigger.FAIL_FINAL,
-        cause,
+        provenance,
         due_at=None,
         last_error_code=step_code,
         last_error_message=message,
@@ -251,12 +255,12 @@ def fail_final(
     )
     after = record.with_step(failed)
     if after.in_flight and after.job.status is JobStatus.CANCELLING:
-        after = move_job(after, JobTrigger.SIBLINGS_IN_FLIGHT, cause)
+        after = move_job(after, JobTrigger.SIBLINGS_IN_FLIGHT, provenance)
     else:
-        after = move_job(cancel_in_flight(after, cause), JobTrigger.STEP_FAILED_FINAL, cause)
+        after = move_job(cancel_in_flight(after, provenance), JobTrigger.STEP_FAILED_FINAL, provenance)
     if after.job.status is JobStatus.FAILED_FINAL:
         after = after.with_job(error_code=job_code, error_message=message)
-    return transitioned(before, after, type_, cause, step=failed, data=told)
+    return transitioned(before, after, type_, provenance, step=failed, data=told)
 
 
 def lease_until(record: Record, step: Step, now: datetime) -> datetime:
@@ -278,7 +282,7 @@ def _over(record: Record, step: Step, at: datetime) -> bool:
 def _time_exceeded(
     record: Record,
     step: Step,
-    cause: Cause,
+    provenance: Provenance,
     type_: str,
     *,
     before: Record | None = None,
@@ -290,7 +294,7 @@ def _time_exceeded(
     return fail_final(
         record,
         step,
-        cause,
+        provenance,
         before=before or record,
         type_=type_,
         job_code=TIME_EXCEEDED,
@@ -307,10 +311,10 @@ def _not_waiting(record: Record, step: Step, attempt_no: int, *statuses: StepSta
     return None if step.status in statuses and step.attempt_no == attempt_no else "ATTEMPT_MOVED_ON"
 
 
-def _lease_not_over(record: Record, step: Step, attempt_no: int, cause: Cause) -> str | None:
+def _lease_not_over(record: Record, step: Step, attempt_no: int, provenance: Provenance) -> str | None:
     """Why a deadline means nothing; None if the attempt is in flight and its lease is over."""
     reason_code = _not_waiting(record, step, attempt_no, StepStatus.INITIATED, StepStatus.PROCESSING)
-    if reason_code is None and (step.lease_expires_at is None or step.lease_expires_at > cause.at):
+    if reason_code is None and (step.lease_expires_at is None or step.lease_expires_at > provenance.at):
         return "LEASE_STILL_RUNS"
     return reason_code
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from shared.core.history import Cause
+from shared.core.history import Provenance
 from shared.core.job import Record
 from shared.core.occurrences import ControlKind
 from shared.core.outcome import NoSuchTransition, Outcome, ignored, move_job, refused, transitioned
@@ -16,7 +16,7 @@ from shared.core.transitions import JobTrigger
 JOB_TERMINAL = "JOB_TERMINAL"
 
 
-def apply_control(record: Record, kind: ControlKind, cause: Cause) -> Outcome:
+def apply_control(record: Record, kind: ControlKind, provenance: Provenance) -> Outcome:
     """Moves the job, or is accepted without effect (IGNORED), or is not possible (REFUSED)."""
     job = record.job
     if job.status.terminal:
@@ -26,18 +26,18 @@ def apply_control(record: Record, kind: ControlKind, cause: Cause) -> Outcome:
     if kind is ControlKind.RESUME and job.status not in (JobStatus.PAUSING, JobStatus.PAUSED):
         return ignored(record, "NOT_PAUSED")
     try:
-        after = move_job(record, _event(record, kind), cause)
+        after = move_job(record, _event(record, kind), provenance)
     except NoSuchTransition as no:
         return refused(record, f"{kind}_IN_{no.state}")
     if after.job.status is job.status:
         return ignored(record, "ALREADY")
     if kind is ControlKind.RESUME:
-        after = _clocks_go_on(after, cause.at)
+        after = _clocks_go_on(after, provenance.at)
     cancelled = [
         new.step_id for old, new in zip(record.steps, after.steps, strict=True) if old.status is not new.status
     ]
     data = {"steps_cancelled": cancelled} if cancelled else {}
-    return transitioned(record, after, f"{kind}_REQUESTED", cause, data=data)
+    return transitioned(record, after, f"{kind}_REQUESTED", provenance, data=data)
 
 
 def _event(record: Record, kind: ControlKind) -> JobTrigger:

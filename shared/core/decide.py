@@ -8,7 +8,7 @@ when it was asked of us.
 from __future__ import annotations
 
 from shared.core import attempts, controls, recovery, redrive, replies
-from shared.core.history import Cause
+from shared.core.history import Provenance
 from shared.core.job import Record
 from shared.core.occurrences import (
     Control,
@@ -26,26 +26,26 @@ from shared.core.occurrences import (
 from shared.core.outcome import Outcome
 
 
-def apply(record: Record, occurrence: Occurrence, cause: Cause) -> Outcome:
+def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Outcome:
     """What `occurrence` does to the job, decided from its rows alone."""
     match occurrence:
         case ReplyArrived(reply):
-            return replies.apply_reply(record, reply, cause)
+            return replies.apply_reply(record, reply, provenance)
         case RecordAttempt(step_id):
-            return attempts.record(record, step_id, cause)
+            return attempts.record(record, step_id, provenance)
         case RenewLease(step_id, attempt_no):
-            return attempts.renew(record, step_id, attempt_no, cause)
+            return attempts.renew(record, step_id, attempt_no, provenance)
         case PublishFailed(step_id, attempt_no, message):
-            return attempts.publish_failed(record, step_id, attempt_no, message, cause)
+            return attempts.publish_failed(record, step_id, attempt_no, message, provenance)
         case DeadlinePassed(step_id, attempt_no):
-            return attempts.deadline_passed(record, step_id, attempt_no, cause)
+            return attempts.deadline_passed(record, step_id, attempt_no, provenance)
         case LaneBacklog(step_id, attempt_no, what):
-            return attempts.lane_backlog(record, step_id, attempt_no, what, cause)
+            return attempts.lane_backlog(record, step_id, attempt_no, what, provenance)
         case OrchestrationEnded(instance_id):
-            return recovery.orchestration_ended(record, instance_id, cause)
+            return recovery.orchestration_ended(record, instance_id, provenance)
         case Repaired():
-            return recovery.repaired(record, occurrence, cause)
+            return recovery.repaired(record, occurrence, provenance)
         case Control(kind):
-            return controls.apply_control(record, kind, cause)
+            return controls.apply_control(record, kind, provenance)
         case Redriven(job_id):
-            return redrive.redriven(record, job_id, cause)
+            return redrive.redriven(record, job_id, provenance)

@@ -13,7 +13,7 @@ from typing import Any
 from shared.contracts.messages import Reply
 from shared.core.citation import cite
 from shared.core.decide import apply
-from shared.core.history import Cause
+from shared.core.history import Provenance
 from shared.core.job import Event, Record, Step
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed, Occurrence, RecordAttempt, ReplyArrived
 from shared.core.outcome import Outcome, OutcomeKind
@@ -145,7 +145,7 @@ def _what_if(record: Record, step: Step, now: datetime) -> dict[str, Outcome]:
     for kind in ControlKind:
         tried[kind.value.lower()] = (Control(kind), now)
     return {
-        name: apply(record, occurrence, Cause(cause_id="what-if", actor="nobody", source="explain", at=at))
+        name: apply(record, occurrence, Provenance(cause_id="what-if", actor="nobody", source="explain", at=at))
         for name, (occurrence, at) in tried.items()
     }
 

@@ -14,7 +14,7 @@ GENESIS = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cause:
+class Provenance:
     """Who made a move happen, by what, and when."""
 
     #: identifies this occurrence, the same when it is delivered or tried again
@@ -38,15 +38,15 @@ class Origin:
     source: str
     reason: str | None = None
 
-    def at(self, now: datetime) -> Cause:
-        return Cause(cause_id=self.cause_id, actor=self.actor, source=self.source, reason=self.reason, at=now)
+    def at(self, now: datetime) -> Provenance:
+        return Provenance(cause_id=self.cause_id, actor=self.actor, source=self.source, reason=self.reason, at=now)
 
 
 def append(
     before: Record | None,
     after: Record,
     type_: str,
-    cause: Cause,
+    provenance: Provenance,
     *,
     step: Step | None = None,
     from_status: str | None = None,
@@ -73,16 +73,16 @@ def append(
         "to_status": step.status.value if step else None,
         "job_from": before.job.status.value if before else None,
         "job_to": head.status.value,
-        "actor": cause.actor,
-        "source": cause.source,
-        "reason": reason if reason is not None else cause.reason,
-        "at": cause.at.astimezone(UTC),
+        "actor": provenance.actor,
+        "source": provenance.source,
+        "reason": reason if reason is not None else provenance.reason,
+        "at": provenance.at.astimezone(UTC),
         "data": data,
-        "cause_id": cause.cause_id,
+        "cause_id": provenance.cause_id,
         "prev_hash": head.event_hash,
     }
     event = Event(**values, hash=event_hash(values))
-    moved = after.with_job(event_seq=event.seq, event_hash=event.hash, updated_at=cause.at)
+    moved = after.with_job(event_seq=event.seq, event_hash=event.hash, updated_at=provenance.at)
     return moved, event
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from shared.core.history import Cause, append
+from shared.core.history import Provenance, append
 from shared.core.job import Event, Job, Record, Step, changes
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_TABLE, STEP_TABLE, JobTrigger, StepTrigger
@@ -54,17 +54,17 @@ def refused(record: Record, reason_code: str) -> Outcome:
     return Outcome(OutcomeKind.REFUSED, record, reason_code=reason_code)
 
 
-def move_step(step: Step, event: StepTrigger, cause: Cause, **columns: Any) -> Step:
+def move_step(step: Step, event: StepTrigger, provenance: Provenance, **columns: Any) -> Step:
     """The step after `event`. Raises NoSuchMove where the table has no row."""
     row = STEP_TABLE[step.status].get(event)
     if row is None:
         raise NoSuchTransition(step.status, event)
     status = StepStatus(row.to)
-    completed_at = cause.at if status.terminal else None
-    return replace(step, status=status, updated_at=cause.at, completed_at=completed_at, **columns)
+    completed_at = provenance.at if status.terminal else None
+    return replace(step, status=status, updated_at=provenance.at, completed_at=completed_at, **columns)
 
 
-def move_job(record: Record, event: JobTrigger, cause: Cause, **columns: Any) -> Record:
+def move_job(record: Record, event: JobTrigger, provenance: Provenance, **columns: Any) -> Record:
     """The job after `event`, with what follows from its new state. Raises NoSuchMove where there is no row."""
     job = record.job
     row = JOB_TABLE[job.status].get(event)
@@ -73,21 +73,21 @@ def move_job(record: Record, event: JobTrigger, cause: Cause, **columns: Any) ->
     status = JobStatus(row.to)
     record = record.with_job(status=status, **columns)
     if status is JobStatus.PAUSED and job.status is not JobStatus.PAUSED:
-        record = record.with_job(park_no=job.park_no + 1, paused_at=cause.at, drained_at=cause.at)
+        record = record.with_job(park_no=job.park_no + 1, paused_at=provenance.at, drained_at=provenance.at)
     if status.terminal:
-        record = record.with_job(completed_at=cause.at, paused_at=None, drained_at=None)
+        record = record.with_job(completed_at=provenance.at, paused_at=None, drained_at=None)
     if status is JobStatus.CANCELLED:
         steps = tuple(
-            step if step.status.terminal else move_step(step, StepTrigger.CANCEL, cause) for step in record.steps
+            step if step.status.terminal else move_step(step, StepTrigger.CANCEL, provenance) for step in record.steps
         )
         record = Record(record.job, steps)
     return record
 
 
-def cancel_in_flight(record: Record, cause: Cause) -> Record:
+def cancel_in_flight(record: Record, provenance: Provenance) -> Record:
     """The steps that were on their way end with the job; those that never began stay PENDING."""
     steps = tuple(
-        move_step(step, StepTrigger.CANCEL, cause)
+        move_step(step, StepTrigger.CANCEL, provenance)
         if step.status.in_flight or step.status is StepStatus.FAILED_RETRY
         else step
         for step in record.steps
@@ -96,7 +96,7 @@ def cancel_in_flight(record: Record, cause: Cause) -> Record:
 
 
 def transitioned(
-    before: Record, after: Record, type_: str, cause: Cause, *, step: Step | None = None, **told: Any
+    before: Record, after: Record, type_: str, provenance: Provenance, *, step: Step | None = None, **told: Any
 ) -> Outcome:
     """The outcome of a move: its EVENT row, with what changed, appended to `after`."""
     data = {**told.pop("data", {}), "changes": changes(before, after)}
@@ -106,7 +106,7 @@ def transitioned(
         before,
         after,
         type_,
-        cause,
+        provenance,
         step=current,
         from_status=earlier.status.value if earlier else None,
         data=data,

@@ -14,7 +14,7 @@ from shared.contracts.envelope import Envelope
 from shared.contracts.protocol import StepDefinition
 from shared.core.as_of import creation_data
 from shared.core.canonical import canonical_json, digest
-from shared.core.history import Cause, append
+from shared.core.history import Provenance, append
 from shared.core.job import Event, Job, Record, Step, Timings
 from shared.core.registry import Protocol
 from shared.core.routing import Route, normalise
@@ -136,9 +136,11 @@ def plan_job(
         created_at=created_at,
         updated_at=created_at,
     )
-    cause = Cause(cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at)
+    provenance = Provenance(
+        cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at
+    )
     record = Record(job, steps)
-    return append(None, record, "JOB_CREATED", cause, data=creation_data(record))
+    return append(None, record, "JOB_CREATED", provenance, data=creation_data(record))
 
 
 def _after(instant: datetime, seconds: float | None) -> datetime | None:
@@ -195,5 +197,5 @@ def tombstone(job_id: str, *, tenant: str, claim: str, created_at: datetime, now
         updated_at=now,
         completed_at=now,
     )
-    cause = Cause(cause_id=f"withdraw:{job_id}", actor="system", source="sweeper", at=now)
-    return append(None, Record(job, ()), "JOB_WITHDRAWN", cause)
+    provenance = Provenance(cause_id=f"withdraw:{job_id}", actor="system", source="sweeper", at=now)
+    return append(None, Record(job, ()), "JOB_WITHDRAWN", provenance)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from shared.core.history import Cause
+from shared.core.history import Provenance
 from shared.core.job import Record
 from shared.core.occurrences import Repaired
 from shared.core.outcome import NoSuchTransition, Outcome, cancel_in_flight, ignored, move_job, refused, transitioned
@@ -33,14 +33,14 @@ def instances(record: Record) -> list[str]:
     return own + [f"{instance_id}.s{index}" for instance_id in own for index in grouped]
 
 
-def repaired(record: Record, repair: Repaired, cause: Cause) -> Outcome:
+def repaired(record: Record, repair: Repaired, provenance: Provenance) -> Outcome:
     """Nothing moves; the history says what was done, where the job stood, and what is different now."""
     stands = {step.step_id: step.status.value for step in record.steps}
     data = {"steps": stands, "before": repair.before, "after": repair.after}
-    return transitioned(record, record, "REPAIRED", cause, reason=repair.what, data=data)
+    return transitioned(record, record, "REPAIRED", provenance, reason=repair.what, data=data)
 
 
-def orchestration_ended(record: Record, instance_id: str, cause: Cause) -> Outcome:
+def orchestration_ended(record: Record, instance_id: str, provenance: Provenance) -> Outcome:
     """A new `instance_id`, which fences the old one off; past the limit the job fails for good."""
     job = record.job
     if job.instance_id != instance_id:
@@ -48,12 +48,12 @@ def orchestration_ended(record: Record, instance_id: str, cause: Cause) -> Outco
     count = restarts(instance_id) + 1
     try:
         if count > MAX_RESTARTS:
-            after = move_job(cancel_in_flight(record, cause), JobTrigger.ORCHESTRATION_FAILED, cause)
+            after = move_job(cancel_in_flight(record, provenance), JobTrigger.ORCHESTRATION_FAILED, provenance)
             if after.job.status is JobStatus.FAILED_FINAL:
                 message = f"its orchestration ended {count} times before the job did"
                 after = after.with_job(error_code=ORCHESTRATION_FAILED, error_message=message)
-            return transitioned(record, after, "ORCHESTRATION_FAILED", cause)
-        after = move_job(record, JobTrigger.RESTART, cause, instance_id=f"{job.job_id}.r{count}")
+            return transitioned(record, after, "ORCHESTRATION_FAILED", provenance)
+        after = move_job(record, JobTrigger.RESTART, provenance, instance_id=f"{job.job_id}.r{count}")
     except NoSuchTransition as no:
         return refused(record, f"{no.event}_IN_{no.state}")
-    return transitioned(record, after, "ORCHESTRATION_RESTARTED", cause)
+    return transitioned(record, after, "ORCHESTRATION_RESTARTED", provenance)

@@ -12,7 +12,7 @@ from typing import Any
 
 from shared.core.as_of import creation_data
 from shared.core.canonical import digest
-from shared.core.history import Cause, Origin, append
+from shared.core.history import Origin, Provenance, append
 from shared.core.job import Event, Job, Record, Step
 from shared.core.outcome import Outcome, ignored, refused, transitioned
 from shared.core.states import JobStatus, StepStatus
@@ -81,20 +81,20 @@ def plan_redrive(
     record = Record(job, steps)
     ahead = record.group_of(first)[0]
     record = record.with_job(current_step_id=ahead.step_id, current_step_index=ahead.step_index)
-    cause = replace(origin.at(created_at), cause_id=f"create:{job_id}")
+    provenance = replace(origin.at(created_at), cause_id=f"create:{job_id}")
     carried = [step.step_id for step in steps if step.carried]
     data = {**creation_data(record), "redrive_of": old.job.job_id, "carried": carried}
-    return append(None, record, "JOB_CREATED", cause, data=data)
+    return append(None, record, "JOB_CREATED", provenance, data=data)
 
 
-def redriven(record: Record, job_id: str, cause: Cause) -> Outcome:
+def redriven(record: Record, job_id: str, provenance: Provenance) -> Outcome:
     """The old job's EVENT and `redriven_by`: nothing else of an ended job changes."""
     if (why := not_redrivable(record)) is not None:
         return refused(record, why)
     if record.job.redriven_by is not None:
         return ignored(record, "ALREADY") if record.job.redriven_by == job_id else refused(record, REDRIVEN_ALREADY)
     return transitioned(
-        record, record.with_job(redriven_by=job_id), "JOB_REDRIVEN", cause, data={"redriven_by": job_id}
+        record, record.with_job(redriven_by=job_id), "JOB_REDRIVEN", provenance, data={"redriven_by": job_id}
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.contracts.messages import Reply
 from shared.core.attempts import ATTEMPTS_EXHAUSTED, fail_final, fail_retry, lease_until
-from shared.core.history import Cause, append
+from shared.core.history import Provenance, append
 from shared.core.job import Record, Step
 from shared.core.outcome import (
     NoSuchTransition,
@@ -37,23 +37,23 @@ HEARTBEAT_SHARE_OF_CADENCE = 0.5
 _TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
 
 
-def apply_reply(record: Record, reply: Reply, cause: Cause) -> Outcome:
+def apply_reply(record: Record, reply: Reply, provenance: Provenance) -> Outcome:
     """ACK, HEARTBEAT or RESULT, for whatever attempt, in whatever order."""
     step = record.step(reply.stepId)
     reason_code = _not_taken(record, step, reply)
     if reason_code is not None or step is None:
-        return _record_ignored(record, reply, reason_code or "UNKNOWN_STEP", cause)
+        return _record_ignored(record, reply, reason_code or "UNKNOWN_STEP", provenance)
     step = _unfail(step)
     try:
         match reply.type:
             case "ACK":
-                return _picked_up(record, step, reply, StepTrigger.ACK, cause)
+                return _picked_up(record, step, reply, StepTrigger.ACK, provenance)
             case "HEARTBEAT":
-                return _heartbeat(record, step, reply, cause)
+                return _heartbeat(record, step, reply, provenance)
             case "RESULT":
-                return _result(record, step, reply, cause)
+                return _result(record, step, reply, provenance)
     except NoSuchTransition:
-        return _record_ignored(record, reply, _late_or_repeated(step, reply), cause)
+        return _record_ignored(record, reply, _late_or_repeated(step, reply), provenance)
 
 
 def _not_taken(record: Record, step: Step | None, reply: Reply) -> str | None:
@@ -89,35 +89,35 @@ def _late_or_repeated(step: Step, reply: Reply) -> str:
     return "DUPLICATE" if repeated or (reply.type == "RESULT" and step.status.terminal) else "LATE"
 
 
-def _picked_up(record: Record, step: Step, reply: Reply, event: StepTrigger, cause: Cause) -> Outcome:
+def _picked_up(record: Record, step: Step, reply: Reply, event: StepTrigger, provenance: Provenance) -> Outcome:
     columns: dict[str, Any] = {
         "due_at": None,
         "retry_cause": None,
         "backlog_since": None,
-        "lease_expires_at": lease_until(record, step, cause.at),
+        "lease_expires_at": lease_until(record, step, provenance.at),
     }
     if reply.progress is not None:
         columns["progress"] = reply.progress
-    taken = move_step(step, event, cause, **columns)
-    after = _acked(record.with_step(taken), cause)
-    return transitioned(record, after, reply.type, cause, step=taken, data=_told(reply))
+    taken = move_step(step, event, provenance, **columns)
+    after = _acked(record.with_step(taken), provenance)
+    return transitioned(record, after, reply.type, provenance, step=taken, data=_told(reply))
 
 
-def _heartbeat(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcome:
+def _heartbeat(record: Record, step: Step, reply: Reply, provenance: Provenance) -> Outcome:
     if step.status is not StepStatus.PROCESSING:
-        return _picked_up(record, step, reply, StepTrigger.HEARTBEAT, cause)
+        return _picked_up(record, step, reply, StepTrigger.HEARTBEAT, provenance)
     if record.job.status is JobStatus.CANCELLING:
-        return _record_ignored(record, reply, "CANCELLING", cause)
-    if not _heartbeat_due(step, cause) or lease_until(record, step, cause.at) == step.lease_expires_at:
+        return _record_ignored(record, reply, "CANCELLING", provenance)
+    if not _heartbeat_due(step, provenance) or lease_until(record, step, provenance.at) == step.lease_expires_at:
         return ignored(record, "HEARTBEAT_NOT_DUE")
-    columns: dict[str, Any] = {"lease_expires_at": lease_until(record, step, cause.at), "backlog_since": None}
+    columns: dict[str, Any] = {"lease_expires_at": lease_until(record, step, provenance.at), "backlog_since": None}
     if reply.progress is not None:
         columns["progress"] = reply.progress
-    beating = move_step(step, StepTrigger.HEARTBEAT, cause, **columns)
-    return transitioned(record, record.with_step(beating), "HEARTBEAT", cause, step=beating, data=_told(reply))
+    beating = move_step(step, StepTrigger.HEARTBEAT, provenance, **columns)
+    return transitioned(record, record.with_step(beating), "HEARTBEAT", provenance, step=beating, data=_told(reply))
 
 
-def _heartbeat_due(step: Step, cause: Cause) -> bool:
+def _heartbeat_due(step: Step, provenance: Provenance) -> bool:
     """A write only when it moves the lease by a set share, so that chatty services cost little."""
     timings = step.timings
     if timings.heartbeat_cadence_s is not None:
@@ -127,23 +127,23 @@ def _heartbeat_due(step: Step, cause: Cause) -> bool:
     if step.lease_expires_at is None:
         return True
     started = step.lease_expires_at - timedelta(seconds=timings.running_lease_s)
-    return (cause.at - started).total_seconds() >= share_s
+    return (provenance.at - started).total_seconds() >= share_s
 
 
-def _result(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcome:
+def _result(record: Record, step: Step, reply: Reply, provenance: Provenance) -> Outcome:
     told = _told(reply)
     if step.status is StepStatus.INITIATED:
         told["overtook_ack"] = True
-    acked = _acked(record, cause)
+    acked = _acked(record, provenance)
     code = reply.error.code if reply.error else None
     message = reply.error.message if reply.error else None
     if reply.status == "SUCCEEDED":
-        return _succeeded(record, acked, step, reply, cause, told)
+        return _succeeded(record, acked, step, reply, provenance, told)
     if reply.status == "FAILED_FINAL":
         return fail_final(
             acked,
             step,
-            cause,
+            provenance,
             before=record,
             type_="RESULT",
             job_code=code or "FAILED_FINAL",
@@ -156,7 +156,7 @@ def _result(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcome:
         return fail_final(
             acked,
             step,
-            cause,
+            provenance,
             before=record,
             type_="RESULT",
             job_code=ATTEMPTS_EXHAUSTED,
@@ -177,7 +177,7 @@ def _result(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcome:
         acked,
         step,
         FailureCause.RESULT,
-        cause,
+        provenance,
         before=record,
         type_="RESULT",
         code=code,
@@ -188,11 +188,13 @@ def _result(record: Record, step: Step, reply: Reply, cause: Cause) -> Outcome:
     )
 
 
-def _succeeded(before: Record, record: Record, step: Step, reply: Reply, cause: Cause, told: dict[str, Any]) -> Outcome:
+def _succeeded(
+    before: Record, record: Record, step: Step, reply: Reply, provenance: Provenance, told: dict[str, Any]
+) -> Outcome:
     done = move_step(
         step,
         StepTrigger.SUCCEED,
-        cause,
+        provenance,
         due_at=None,
         retry_cause=None,
         result_ref=reply.result_ref.model_dump() if reply.result_ref else None,
@@ -204,15 +206,15 @@ def _succeeded(before: Record, record: Record, step: Step, reply: Reply, cause: 
         event = JobTrigger.LAST_STEP_SUCCEEDED
     else:
         event = JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_SUCCEEDED
-    after = move_job(after, event, cause)
+    after = move_job(after, event, provenance)
     if after.job.status is JobStatus.SUCCEEDED:
         after = after.with_job(final_output=final_output(after.job, after.steps[-1]))
-    return transitioned(before, after, "RESULT", cause, step=done, data=told)
+    return transitioned(before, after, "RESULT", provenance, step=done, data=told)
 
 
-def _acked(record: Record, cause: Cause) -> Record:
+def _acked(record: Record, provenance: Provenance) -> Record:
     """A service has taken the job up: by an ACK, or by something that overtook it."""
-    return move_job(record, JobTrigger.ACKED, cause, first_ack_at=record.job.first_ack_at or cause.at)
+    return move_job(record, JobTrigger.ACKED, provenance, first_ack_at=record.job.first_ack_at or provenance.at)
 
 
 def _told(reply: Reply) -> dict[str, Any]:
@@ -227,18 +229,18 @@ def _told(reply: Reply) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-def _record_ignored(record: Record, reply: Reply, reason_code: str, cause: Cause) -> Outcome:
+def _record_ignored(record: Record, reply: Reply, reason_code: str, provenance: Provenance) -> Outcome:
     """An EVENT row and nothing else; past the limit, only a count."""
     key = f"{reply.stepId}:{reply.attempt_no}"
     count = record.job.suppressed.get(key, 0) + 1
-    after = record.with_job(suppressed={**record.job.suppressed, key: count}, updated_at=cause.at)
+    after = record.with_job(suppressed={**record.job.suppressed, key: count}, updated_at=provenance.at)
     if count > MAX_IGNORED_EVENTS:
         return Outcome(OutcomeKind.IGNORED, after, reason_code=reason_code)
     after, event = append(
         record,
         after,
         "REPLY_IGNORED",
-        cause,
+        provenance,
         step_id=reply.stepId,
         attempt_no=reply.attempt_no,
         lease_id=reply.lease_id,

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 from shared import telemetry
 from shared.core.decide import apply
-from shared.core.history import Cause
+from shared.core.history import Provenance
 from shared.core.occurrences import ReplyArrived
 from shared.core.rejections import day_of
 from shared.errors import Refusal, ReplyUnfit
@@ -65,8 +65,8 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
     stored = await context.ledger.read(reply.jobId)
     if stored is None:
         return "REJECTED", f"UNKNOWN_JOB: no job {reply.jobId}"
-    cause = Cause(cause_id="what-if", actor="what-if", source="http", at=context.clock.now())
-    outcome = apply(stored.record, ReplyArrived(reply), cause)
+    provenance = Provenance(cause_id="what-if", actor="what-if", source="http", at=context.clock.now())
+    outcome = apply(stored.record, ReplyArrived(reply), provenance)
     return outcome.kind.value, outcome.reason_code
 
 

@@ -34,14 +34,14 @@ def test_happy_path_ends_with_the_last_result() -> None:
 def test_events_are_gapless_and_chained() -> None:
     """The EVENT rows of a job, its creation included, are one hash chain."""
     from shared.core.as_of import creation_data
-    from shared.core.history import Cause, append
+    from shared.core.history import Provenance, append
 
     fresh = planned()
     created = append(
         None,
         fresh.with_job(event_seq=0, event_hash=""),
         "JOB_CREATED",
-        Cause(cause_id="create:job_1", actor="caller", source="http", at=fresh.job.created_at),
+        Provenance(cause_id="create:job_1", actor="caller", source="http", at=fresh.job.created_at),
         data=creation_data(fresh),
     )[1]
     story = Story(fresh)

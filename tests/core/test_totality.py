@@ -16,7 +16,7 @@ import pytest
 
 from shared.core.attempts import lease_id
 from shared.core.decide import apply
-from shared.core.history import Cause
+from shared.core.history import Provenance
 from shared.core.job import Job, Record, Step
 from shared.core.occurrences import Occurrence, RecordAttempt, Redriven, Repaired, ReplyArrived
 from shared.core.outcome import Outcome, OutcomeKind
@@ -26,7 +26,7 @@ from tests.model.happenings import around_a_step
 
 NOW = START + timedelta(hours=1)
 PAST, FUTURE = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)
-CAUSE = Cause(cause_id="cause-1", actor="test", source="test", at=NOW)
+CAUSE = Provenance(cause_id="cause-1", actor="test", source="test", at=NOW)
 MAX_ATTEMPTS = 3
 
 #: what an ignored reply may touch on JOB
@@ -235,4 +235,4 @@ def test_a_later_step_waits_for_the_earlier_ones() -> None:
 def test_naive_instants_are_turned_away() -> None:
     """A cause without a time zone is a mistake of ours and found at once."""
     with pytest.raises(ValueError, match="aware"):
-        Cause(cause_id="c", actor="a", source="s", at=datetime(2026, 1, 27))  # noqa: DTZ001  # on purpose
+        Provenance(cause_id="c", actor="a", source="s", at=datetime(2026, 1, 27))  # noqa: DTZ001  # on purpose

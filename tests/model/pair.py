@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.contracts.protocol import Backoffs, StepDefinition
 from shared.core.decide import apply
-from shared.core.history import Cause
+from shared.core.history import Provenance
 from shared.core.job import Event, Record, Step
 from shared.core.occurrences import (
     Control,
@@ -115,8 +115,8 @@ class Pair:
         """Raises AssertionError where the two disagree, or where an invariant does not hold."""
         self.now = round(self.now, 6)
         self.causes += 1
-        cause = Cause(cause_id=f"cause-{self.causes}", actor="test", source="test", at=self.at(self.now))
-        before, outcome = self.record, apply(self.record, occurrence, cause)
+        provenance = Provenance(cause_id=f"cause-{self.causes}", actor="test", source="test", at=self.at(self.now))
+        before, outcome = self.record, apply(self.record, occurrence, provenance)
         said = self._model_says(occurrence)
         assert (said, ROWS[said]) == (_in_models_words(outcome, said), len(outcome.events)), (
             f"{occurrence} at {self.now}: the core says {outcome.kind} ({outcome.reason_code}) "

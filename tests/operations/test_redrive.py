@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared.core.as_of import allowed_time, creation_data
-from shared.core.history import Cause, Origin, append, verify
+from shared.core.history import Origin, Provenance, append, verify
 from shared.core.job import Job, Step
 from shared.core.occurrences import ControlKind
 from shared.core.redrive import JOB_KEPT, STEP_CARRIED, STEP_KEPT, plan_redrive
@@ -232,8 +232,8 @@ async def test_the_total_time_of_a_job_begins_anew(world: World) -> None:
     record = (await world.job(await failed_at_embedding(world))).with_job(
         deadline_at=world.clock.now() + timedelta(hours=1)
     )
-    cause = Cause(cause_id="c", actor="a", source="s", at=world.clock.now())
-    _, first = append(None, record, "JOB_CREATED", cause, data=creation_data(record))
+    provenance = Provenance(cause_id="c", actor="a", source="s", at=world.clock.now())
+    _, first = append(None, record, "JOB_CREATED", provenance, data=creation_data(record))
     later = world.clock.now() + timedelta(days=1)
     new, _ = plan_redrive(
         record, job_id="job_9", created_at=later, allowed=allowed_time(first), gated=False, origin=by()

@@ -1,7 +1,7 @@
 from shared.adapters.memory import MemoryLedger
 from shared.adapters.tenant_ledger import TenantLedger
 from shared.core.access import ANYONE, Caller
-from shared.core.history import Cause, append
+from shared.core.history import Provenance, append
 from tests.jobs import START, planned
 from triggers.reconcile_http import seen_of
 
@@ -10,7 +10,7 @@ async def test_a_sweep_by_hand_tells_of_ones_own_jobs() -> None:
     """A tenant's admin reads no other tenant's job in what was done, nor one that never was; an operator reads all."""
     ledger = MemoryLedger()
     for job_id, tenant in (("job_a", "tenant_a"), ("job_b", "Tenant_B")):
-        cause = Cause(cause_id="create", actor="test", source="http", at=START)
+        cause = Provenance(cause_id="create", actor="test", source="http", at=START)
         await ledger.create(*append(None, planned(job_id, tenant_id=tenant), "JOB_CREATED", cause))
     actions = [{"jobId": job_id, "action": "start"} for job_id in ("job_a", "job_b", "job_gone")]
     admin = Caller(actor="b", scopes=frozenset(), tenant="tenant_b")
