@@ -36,7 +36,7 @@ def lease_id(job_id: str, step_id: str, attempt_no: int) -> str:
     return str(uuid.uuid5(LEASE_NAMESPACE, f"{job_id}:{step_id}:{attempt_no}"))
 
 
-def record(record: Record, step_id: str, provenance: Provenance) -> Outcome:
+def start(record: Record, step_id: str, provenance: Provenance) -> Outcome:
     """INITIATED with a new attempt and lease: the durable intent to publish."""
     step = _step(record, step_id)
     job = record.job

@@ -32,7 +32,7 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
         case ReplyArrived(reply):
             return replies.apply_reply(record, reply, provenance)
         case RecordAttempt(step_id):
-            return attempts.record(record, step_id, provenance)
+            return attempts.start(record, step_id, provenance)
         case RenewLease(step_id, attempt_no):
             return attempts.renew(record, step_id, attempt_no, provenance)
         case PublishFailed(step_id, attempt_no, message):
