@@ -17,7 +17,7 @@ from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.outcome import Outcome
 from shared.core.plan import Defaults, plan_job
 from shared.core.registry import Registry
-from shared.core.routing import route
+from shared.core.routing import decide_lane
 
 ROOT = Path(__file__).resolve().parent.parent
 START = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
@@ -57,7 +57,7 @@ def planned(job_id: str = "job_1", defaults: Defaults = DEFAULTS, **changes: Any
     record, _ = plan_job(
         wanted,
         protocol,
-        route(wanted, default_mode="DEFAULT", lanes=16),
+        decide_lane(wanted, default_mode="DEFAULT", lanes=16),
         defaults,
         job_id=job_id,
         created_at=START,

@@ -18,7 +18,7 @@ from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.plan import Defaults, plan_job
 from shared.core.receipt import receipt
 from shared.core.registry import build
-from shared.core.routing import route
+from shared.core.routing import decide_lane
 from shared.core.view import callback_view, dead_letter_view, event_view, job_view, links, step_view
 
 Json = dict[str, Any]
@@ -186,7 +186,7 @@ def _planned() -> _Story:
     record, event = plan_job(
         wanted,
         protocol,
-        route(wanted, default_mode="DEFAULT", lanes=16),
+        decide_lane(wanted, default_mode="DEFAULT", lanes=16),
         Defaults(
             ack_timeout_s=30,
             lease_s=900,

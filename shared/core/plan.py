@@ -17,7 +17,7 @@ from shared.core.canonical import canonical_json, digest
 from shared.core.history import Provenance, append
 from shared.core.job import Event, Job, Record, Step, Timings
 from shared.core.registry import Protocol
-from shared.core.routing import Route, normalise
+from shared.core.routing import LaneDecision, normalise
 from shared.core.states import JobStatus, StepStatus
 
 #: the first folder of every workspace path (FEATURES B7)
@@ -67,7 +67,7 @@ def digests(envelope: Envelope) -> Digests:
 def plan_job(
     envelope: Envelope,
     protocol: Protocol,
-    route: Route,
+    lane_decision: LaneDecision,
     defaults: Defaults,
     *,
     job_id: str,
@@ -91,11 +91,11 @@ def plan_job(
             timings=_timings(step, defaults),
             payload=parts.get(step.step_id, {}),
             group=definition.group_of(step.step_id),
-            lane=route.lane,
-            routing_key_used=route.routing_key_used,
-            resolved_mode=route.resolved_mode,
-            decision_source=route.decision_source,
-            decision_reason=route.decision_reason,
+            lane=lane_decision.lane,
+            routing_key_used=lane_decision.routing_key_used,
+            resolved_mode=lane_decision.resolved_mode,
+            decision_source=lane_decision.decision_source,
+            decision_reason=lane_decision.decision_reason,
             created_at=created_at,
             updated_at=created_at,
         )
@@ -110,7 +110,7 @@ def plan_job(
         protocol_digest=protocol.digest,
         request_type=envelope.request_type,
         schema_version=envelope.schema_version,
-        mode=route.resolved_mode,
+        mode=lane_decision.resolved_mode,
         status=JobStatus.QUEUED,
         instance_id=job_id,
         idempotency_key=envelope.idempotency_key,

@@ -13,7 +13,7 @@ DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
 
 
 @dataclass(frozen=True)
-class Route:
+class LaneDecision:
     """The pinned decision; `lane` numbers the directive topic and the reply topic alike."""
 
     lane: int
@@ -43,7 +43,7 @@ def lane_of(routing_key: str, lanes: int) -> int:
     return zlib.crc32(routing_key.encode("utf-8")) % lanes
 
 
-def route(envelope: Envelope, *, default_mode: str, lanes: int, modes: Modes | None = None) -> Route:
+def decide_lane(envelope: Envelope, *, default_mode: str, lanes: int, modes: Modes | None = None) -> LaneDecision:
     """The lane of every step of a job. Raises ValueError where BURST lacks its `doc_id` (FEATURES C1)."""
     if envelope.mode is not None:
         mode: str = envelope.mode
@@ -61,4 +61,4 @@ def route(envelope: Envelope, *, default_mode: str, lanes: int, modes: Modes | N
         key = tenant + normalise(envelope.doc_id)
     else:
         key = tenant
-    return Route(lane_of(key, lanes), key, mode, source, reason)
+    return LaneDecision(lane_of(key, lanes), key, mode, source, reason)

@@ -12,7 +12,7 @@ from shared.core.job import Event, Record
 from shared.core.plan import WITHDRAWN, digests, plan_job
 from shared.core.references import ReferencePolicy
 from shared.core.registry import Protocol
-from shared.core.routing import Route, normalise, route
+from shared.core.routing import LaneDecision, decide_lane, normalise
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable, LimitReached, Refusal, Transient
 from shared.operations.admission import refusal
@@ -39,7 +39,7 @@ class Checked:
 
     envelope: Envelope
     protocol: Protocol
-    route: Route
+    lane_decision: LaneDecision
     correlation_id: str | None
 
 
@@ -159,12 +159,14 @@ def validate(context: Context, envelope: Envelope, correlation_id: str | None = 
         wrong.append(("dependencies", "are not supported by this version; submit the job when the others succeeded"))
     wrong += protocol.payload_errors(envelope.payload)
     try:
-        way = route(envelope, default_mode=settings.default_mode, lanes=settings.lanes, modes=context.modes)
+        lane_decision = decide_lane(
+            envelope, default_mode=settings.default_mode, lanes=settings.lanes, modes=context.modes
+        )
     except ValueError as missing:
         wrong.append(("doc_id", str(missing)))
     if wrong:
         raise Refusal(400, "REQUEST_INVALID", "the request does not fit its protocol; see errors", errors=wrong)
-    request = Checked(envelope, protocol, way, correlation_id)
+    request = Checked(envelope, protocol, lane_decision, correlation_id)
     record, _ = planned(context, request, context.new_job_id(), context.clock.now())
     for step in record.steps:
         size = len(encode(directive_of(record, step)))
@@ -227,7 +229,7 @@ def planned(context: Context, request: Checked, job_id: str, created_at: datetim
     return plan_job(
         request.envelope,
         request.protocol,
-        request.route,
+        request.lane_decision,
         context.settings.defaults,
         job_id=job_id,
         created_at=created_at,

@@ -10,7 +10,7 @@ import pytest
 
 from shared.core.job import Event, Record
 from shared.core.plan import plan_job
-from shared.core.routing import route
+from shared.core.routing import decide_lane
 from shared.core.states import JobStatus, StepStatus
 from tests.chaos.books import Books, audit
 from tests.jobs import DEFAULTS, START, Story, envelope, registry
@@ -27,7 +27,7 @@ def books() -> Books:
     record, created = plan_job(
         wanted,
         protocol,
-        route(wanted, default_mode="DEFAULT", lanes=16),
+        decide_lane(wanted, default_mode="DEFAULT", lanes=16),
         DEFAULTS,
         job_id=JOB,
         created_at=START,

@@ -5,7 +5,7 @@ import pytest
 
 from shared.adapters.protocol_files import load_schemas, load_services
 from shared.core.configured import Configured, configure
-from shared.core.routing import Modes, route
+from shared.core.routing import Modes, decide_lane
 from tests.jobs import ROOT, envelope, registry
 
 SCHEMAS = load_schemas(ROOT / "protocols")
@@ -111,5 +111,5 @@ def test_a_tenant_has_hosts_of_its_own() -> None:
 def test_request_before_tenant_before_default(mode: str | None, modes: Modes, wanted: tuple[str, str]) -> None:
     """Whose word rules, and that it is recorded (FEATURES C3)."""
     asked = envelope(tenant_id=" Tenant_A", doc_id="doc-1", **({"mode": mode} if mode else {}))
-    way = route(asked, default_mode="DEFAULT", lanes=16, modes=modes)
+    way = decide_lane(asked, default_mode="DEFAULT", lanes=16, modes=modes)
     assert (way.resolved_mode, way.decision_source) == wanted

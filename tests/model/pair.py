@@ -31,7 +31,7 @@ from shared.core.outcome import Outcome, OutcomeKind
 from shared.core.plan import plan_job
 from shared.core.recovery import restarts
 from shared.core.retry import JITTER, backoff_s
-from shared.core.routing import route
+from shared.core.routing import decide_lane
 from shared.core.states import StepStatus
 from tests.jobs import DEFAULTS, START, envelope, registry
 from tests.model import reference
@@ -67,7 +67,7 @@ def new_job(rules: tuple[Rules, ...], total: float | None = None) -> tuple[Recor
     return plan_job(
         wanted,
         replace(known, definition=definition),
-        route(wanted, default_mode="DEFAULT", lanes=16),
+        decide_lane(wanted, default_mode="DEFAULT", lanes=16),
         DEFAULTS,
         job_id="job_1",
         created_at=START,
