@@ -257,7 +257,7 @@ class RejectedMessage:
 class RejectedMessages(Protocol):
     """Where messages are parked that would otherwise block their lane."""
 
-    async def park(self, message: RejectedMessage) -> None:
+    async def quarantine(self, message: RejectedMessage) -> None:
         """Again is harmless, and keeps the mark of a redrive. Raises LedgerUnavailable."""
 
     async def read(self, id_: str) -> RejectedMessage | None:

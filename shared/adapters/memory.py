@@ -235,28 +235,28 @@ class MemoryRejected:
     """See `shared.ports.RejectedMessages`."""
 
     def __init__(self) -> None:
-        self.parked: dict[str, RejectedMessage] = {}
+        self.quarantined: dict[str, RejectedMessage] = {}
 
-    async def park(self, message: RejectedMessage) -> None:
-        known = self.parked.get(message.id, message)
-        self.parked[message.id] = replace(
+    async def quarantine(self, message: RejectedMessage) -> None:
+        known = self.quarantined.get(message.id, message)
+        self.quarantined[message.id] = replace(
             message, redriven_at=known.redriven_at, redriven_outcome=known.redriven_outcome
         )
 
     async def read(self, id_: str) -> RejectedMessage | None:
-        return self.parked.get(id_)
+        return self.quarantined.get(id_)
 
     async def list_day(self, day: str, *, after: str | None, limit: int) -> list[RejectedMessage]:
         rows = sorted(
-            ((row_of(id_), message) for id_, message in self.parked.items() if day_of(id_) == day),
+            ((row_of(id_), message) for id_, message in self.quarantined.items() if day_of(id_) == day),
             key=lambda row: row[0],
         )
         start = row_of(after) if after is not None else ""
         return [message for row, message in rows if row > start][:limit]
 
     async def mark(self, id_: str, *, redriven_at: datetime, outcome: str) -> None:
-        if id_ in self.parked:
-            self.parked[id_] = replace(self.parked[id_], redriven_at=redriven_at, redriven_outcome=outcome)
+        if id_ in self.quarantined:
+            self.quarantined[id_] = replace(self.quarantined[id_], redriven_at=redriven_at, redriven_outcome=outcome)
 
 
 class MemoryArchive:

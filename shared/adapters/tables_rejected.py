@@ -24,7 +24,7 @@ class TablesRejected:
         self._table = table
         self._texts = texts
 
-    async def park(self, message: RejectedMessage) -> None:
+    async def quarantine(self, message: RejectedMessage) -> None:
         entity: dict[str, Any] = {
             "PartitionKey": day_of(message.id),
             "RowKey": row_of(message.id),

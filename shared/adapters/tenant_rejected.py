@@ -18,8 +18,8 @@ class TenantRejected:
         self._rejected = rejected
         self._caller = caller
 
-    async def park(self, message: RejectedMessage) -> None:
-        await self._rejected.park(message)
+    async def quarantine(self, message: RejectedMessage) -> None:
+        await self._rejected.quarantine(message)
 
     async def read(self, id_: str) -> RejectedMessage | None:
         message = await self._rejected.read(id_)

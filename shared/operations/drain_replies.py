@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from shared import telemetry
 from shared.errors import Transient
 from shared.operations.context import Context
-from shared.operations.take_reply import Arrived, park, take_reply
+from shared.operations.take_reply import Arrived, quarantine, take_reply
 from shared.ports import DeadReply, Orchestrations
 
 #: each lane is a connection of its own, opened for the look and closed again
@@ -70,4 +70,4 @@ async def _take(context: Context, orchestrations: Orchestrations, lane: int, rep
         raise
     except Exception as bug:
         # a message that trips a fault of ours did so ten times on its lane already; it must not stop every sweep
-        await park(context, message, "FAILED", f"{type(bug).__name__}: {bug}")
+        await quarantine(context, message, "FAILED", f"{type(bug).__name__}: {bug}")

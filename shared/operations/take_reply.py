@@ -53,7 +53,7 @@ async def take_reply(context: Context, orchestrations: Orchestrations, message: 
             topic=f"{context.settings.reply_prefix}{message.lane}",
         )
     except ReplyUnfit as unfit:
-        await park(context, message, unfit.reason, unfit.detail)
+        await quarantine(context, message, unfit.reason, unfit.detail)
         return
     if message.dead_letter is None:
         telemetry.measure("reply_lag_seconds", (context.clock.now() - message.enqueued_at).total_seconds())
@@ -67,7 +67,7 @@ def message_cause(lane: int, message_id: str, sequence_number: int) -> str:
     return f"message:{lane}:{message_id}:{sequence_number}"
 
 
-async def park(context: Context, message: Arrived, reason: str, detail: str) -> None:
+async def quarantine(context: Context, message: Arrived, reason: str, detail: str) -> None:
     """Out of the lane, with the reason, for people to look at (CONTRACT "Service Bus"). Raises LedgerUnavailable."""
     if message.dead_letter is not None:
         detail = f"{detail} (dead-lettered: {message.dead_letter})"
@@ -85,7 +85,7 @@ async def park(context: Context, message: Arrived, reason: str, detail: str) -> 
         message_id=message.message_id,
         sequence_number=message.sequence_number,
     )
-    await context.rejected.park(
+    await context.rejected.quarantine(
         RejectedMessage(
             id=identity,
             received_at=message.enqueued_at,

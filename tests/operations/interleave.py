@@ -206,5 +206,5 @@ async def left(world: World) -> dict[str, Any]:
         "gates": dict(index._gates),
         "ended": len(index._ended),
         "directives": sorted({name.split(":", 1)[1] for name in world.publisher.message_ids}),
-        "rejected": sorted(message.reason for message in world.rejected.parked.values()),
+        "rejected": sorted(message.reason for message in world.rejected.quarantined.values()),
     }

@@ -126,7 +126,7 @@ async def test_bad_bodies_are_said_to_be(calling: World, kind: Kind, body: Any, 
     job_id, callbacks = await granted(calling)
     before = await calling.job(job_id)
     assert await refused(calling, kind, callbacks.token, body) == answer
-    assert (await calling.job(job_id), calling.rejected.parked) == (before, {})
+    assert (await calling.job(job_id), calling.rejected.quarantined) == (before, {})
 
 
 async def test_the_same_callback_again_changes_nothing(calling: World) -> None:

@@ -54,7 +54,7 @@ async def test_what_no_job_takes_is_parked_with_both_reasons(world: World) -> No
     """Rubbish leaves the dead-letter queue for the rejected table, with why it is unfit and why it was dead."""
     lies(world, b"this is not JSON")
     await drain_replies(world.context, world.orchestrations)
-    [parked] = world.rejected.parked.values()
+    [parked] = world.rejected.quarantined.values()
     assert parked.reason == "NOT_JSON"
     assert parked.detail.endswith(f"(dead-lettered: {WHY})")
     assert world.dead_replies.lying[15] == []
@@ -69,7 +69,7 @@ async def test_a_fault_of_ours_does_not_stop_every_sweep(world: World) -> None:
 
     await result_lies(world)
     await drain_replies(replace(world.context, ledger=Buggy()), world.orchestrations)  # type: ignore[arg-type]
-    [parked] = world.rejected.parked.values()
+    [parked] = world.rejected.quarantined.values()
     assert (parked.reason, parked.detail.split(" (")[0]) == ("FAILED", "ZeroDivisionError: a bug")
 
 
@@ -130,4 +130,4 @@ async def test_a_stale_dead_reply_is_a_row_of_its_job(world: World) -> None:
     lies(world, json.dumps(json.loads(dead.body) | {"lease_id": "another"}).encode(), number=2)
     await drain_replies(world.context, world.orchestrations)
     assert [event.type for event in await world.ledger.events(job_id)][-1] == "REPLY_IGNORED"
-    assert world.rejected.parked == {}
+    assert world.rejected.quarantined == {}

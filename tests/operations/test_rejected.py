@@ -16,7 +16,7 @@ from tests.operations.test_running import dispatch, submitted
 
 async def parked(world: World, body: bytes, number: int = 1, days: int = 0) -> str:
     """The id of the message after it was delivered and parked."""
-    before = set(world.rejected.parked)
+    before = set(world.rejected.quarantined)
     message = Arrived(
         body=body,
         lane=15,
@@ -26,7 +26,7 @@ async def parked(world: World, body: bytes, number: int = 1, days: int = 0) -> s
         enqueued_at=START + timedelta(days=days),
     )
     await take_reply(world.context, world.orchestrations, message)
-    [new] = set(world.rejected.parked) - before
+    [new] = set(world.rejected.quarantined) - before
     return new
 
 
@@ -95,7 +95,7 @@ async def test_a_late_message_is_recorded_with_its_job(world: World) -> None:
     assert (await redrive(world, id_)).redriven_outcome == "IGNORED:STALE_ATTEMPT"
     assert (await world.ledger.events(job_id))[-1].type == "REPLY_IGNORED"
     before = await world.job(job_id)
-    world.rejected.parked[id_] = replace(world.rejected.parked[id_], redriven_at=None, redriven_outcome=None)
+    world.rejected.quarantined[id_] = replace(world.rejected.quarantined[id_], redriven_at=None, redriven_outcome=None)
     assert (await redrive(world, id_)).redriven_outcome == "IGNORED:STALE_ATTEMPT"
     assert await world.job(job_id) == before
 

@@ -143,7 +143,7 @@ async def test_messages_that_no_job_can_take_are_parked(world: World) -> None:
         await arrives(world, b'{"type": "ACK"}', 2)
         body = {"type": "ACK", "jobId": "job_x", "stepId": "ocr", "tenant_id": "t", "attempt_no": 1, "lease_id": "l"}
         await arrives(world, json.dumps(body).encode(), 3)
-    assert [message.reason for message in world.rejected.parked.values()] == [
+    assert [message.reason for message in world.rejected.quarantined.values()] == [
         "NOT_JSON",
         "REPLY_INVALID",
         "UNKNOWN_JOB",
