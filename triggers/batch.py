@@ -40,10 +40,10 @@ def lines_of(body: bytes) -> list[tuple[int, bytes]]:
 
 async def outcomes(lines: list[tuple[int, bytes]], submit: Submit, correlation_id: str) -> dict[str, Any]:
     """`{"results", "counts"}`, in the order of the lines; no line's failure touches another's."""
-    gate = asyncio.Semaphore(LINES_AT_ONCE)
+    semaphore = asyncio.Semaphore(LINES_AT_ONCE)
 
     async def one(number: int, line: bytes) -> dict[str, Any]:
-        async with gate:
+        async with semaphore:
             try:
                 return {"line": number, **await submit(line)}
             except Exception as error:

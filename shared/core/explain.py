@@ -44,7 +44,7 @@ def explain(record: Record, now: datetime, last: Event | None = None) -> dict[st
         "status": job.status.value,
         "text": f"{told} {then}",
         "waits_for": waits_for,
-        "gate": _gate(record, step),
+        "gate": _blocked_by(record, step),
         "since": _iso(since),
         "until": _iso(until),
         "then": then,
@@ -74,7 +74,7 @@ def _rows(event: Event, after: Record) -> list[dict[str, str]]:
     return [asdict(row) for row in cite(event, after)]
 
 
-def _gate(record: Record, step: Step | None) -> str | None:
+def _blocked_by(record: Record, step: Step | None) -> str | None:
     """What holds the job back though nothing has failed; None: nothing does."""
     if record.job.status is JobStatus.PAUSED:
         return "PAUSED"

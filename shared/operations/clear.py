@@ -44,10 +44,10 @@ async def clear_due(
             due += await context.index.ended(tenant, now=context.clock.now(), limit=limit)
     if dry_run:
         return [(ended.job_id, "clear") for ended in due]
-    gate = asyncio.Semaphore(_AT_ONCE)
+    semaphore = asyncio.Semaphore(_AT_ONCE)
 
     async def one(ended: Ended) -> tuple[str, str]:
-        async with gate:
+        async with semaphore:
             try:
                 return ended.job_id, await clear(context, orchestrations, ended)
             except LuciusError as fault:

@@ -27,14 +27,14 @@ class Drained:
 async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> Drained:
     """One pass over every lane, through the path of the bus trigger. Raises nothing that is transient."""
     drained = Drained()
-    gate = asyncio.Semaphore(LANES_AT_ONCE)
+    semaphore = asyncio.Semaphore(LANES_AT_ONCE)
 
     async def look(lane: int) -> None:
         async def take(reply: DeadReply) -> None:
             await _take(context, orchestrations, lane, reply)
             drained.replies += 1
 
-        async with gate:
+        async with semaphore:
             try:
                 if dry_run:
                     lying = await context.dead_replies.waiting(lane)

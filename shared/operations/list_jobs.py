@@ -103,7 +103,7 @@ async def _walk(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Looks at rows until the page is full, the list is at its end, or the bound is reached."""
     tenants = [normalise(wanted.tenant_id)] if wanted.tenant_id else await context.index.tenants()
-    gate = asyncio.Semaphore(_READS_AT_ONCE)
+    semaphore = asyncio.Semaphore(_READS_AT_ONCE)
     kept: list[dict[str, Any]] = []
     looked_at = 0
     batch = limit if wanted.every_row else max(limit, _FIRST_LOOK)
@@ -111,12 +111,12 @@ async def _walk(
     async def line(listed: Listed) -> dict[str, Any] | None:
         if not wanted.may_take(listed):
             return None
-        async with gate:
+        async with semaphore:
             return await show(listed)
 
     while True:
         batch = min(batch, MAX_LOOKED_AT - looked_at)
-        rows, more = await _rows(context, wanted, tenants, after, batch, gate)
+        rows, more = await _rows(context, wanted, tenants, after, batch, semaphore)
         for listed, shown in zip(rows, await asyncio.gather(*map(line, rows)), strict=True):
             after = listed.cursor
             if shown is not None:
@@ -132,14 +132,14 @@ async def _walk(
 
 
 async def _rows(
-    context: Context, wanted: Wanted, tenants: list[str], after: str | None, limit: int, gate: asyncio.Semaphore
+    context: Context, wanted: Wanted, tenants: list[str], after: str | None, limit: int, semaphore: asyncio.Semaphore
 ) -> tuple[list[Listed], bool]:
     """At most `limit` rows of all these tenants, newest first, and whether there are more of them."""
     # one more than wanted tells that; the store gives at most so many in one answer
     ask = min(limit + 1, MAX_LOOKED_AT)
 
     async def of_tenant(tenant: str) -> list[Listed]:
-        async with gate:
+        async with semaphore:
             return await context.index.list_jobs(tenant, after=after, limit=ask, since=wanted.since, until=wanted.until)
 
     found = [listed for rows in await asyncio.gather(*map(of_tenant, tenants)) for listed in rows]

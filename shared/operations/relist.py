@@ -20,7 +20,7 @@ _READS_AT_ONCE = 16
 
 async def relist(context: Context) -> int:
     """How many rows were behind. Race relist: safe beside normal work and beside itself. Raises LedgerUnavailable."""
-    gate = asyncio.Semaphore(_READS_AT_ONCE)
+    semaphore = asyncio.Semaphore(_READS_AT_ONCE)
     start = await context.index.read_relisted()
     compared = behind = 0
     for tenant in sorted(await context.index.tenants()):
@@ -28,7 +28,7 @@ async def relist(context: Context) -> int:
         if start and tenant < start[0]:
             continue
         while rows := await context.index.list_active(tenant, after=after, limit=min(_PAGE, MAX_RELISTED - compared)):
-            behind += sum(await asyncio.gather(*(_compare(context, active, gate) for active in rows)))
+            behind += sum(await asyncio.gather(*(_compare(context, active, semaphore) for active in rows)))
             compared, after = compared + len(rows), rows[-1].job_id
             if compared >= MAX_RELISTED:
                 await context.index.write_relisted((tenant, after))
@@ -38,8 +38,8 @@ async def relist(context: Context) -> int:
     return behind
 
 
-async def _compare(context: Context, active: Active, gate: asyncio.Semaphore) -> bool:
-    async with gate:
+async def _compare(context: Context, active: Active, semaphore: asyncio.Semaphore) -> bool:
+    async with semaphore:
         stored = await context.ledger.read(active.job_id)
         if stored is None or stored.record.job.event_seq == active.listed_seq:
             return False

@@ -29,11 +29,11 @@ async def sum_receipts(
     limit = min(limit, MAX_JOBS)
     tenant = normalise(tenant_id)
     listed = await context.index.list_jobs(tenant, after=after, limit=limit, since=since, until=until)
-    gate = asyncio.Semaphore(_READS_AT_ONCE)
+    semaphore = asyncio.Semaphore(_READS_AT_ONCE)
     now = context.clock.now()
 
     async def one(job: Listed) -> dict[str, Any] | None:
-        async with gate:
+        async with semaphore:
             try:
                 return receipt(*await read_history(context, job.job_id), now)
             except Refusal:
