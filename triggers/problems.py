@@ -114,7 +114,7 @@ def problem_of(error: Exception, req_id: str) -> func.HttpResponse:
             telemetry.warn("LEDGER_REFUSED", correlation_id=req_id, reason=str(error))
             return problem(req_id, 400, "NOT_STORABLE", "the ledger cannot hold a value of this request")
         case Transient():
-            telemetry.faulted(error)
+            telemetry.record_fault(error)
             telemetry.warn("DEPENDENCY_UNAVAILABLE", correlation_id=req_id, reason=str(error))
             return problem(
                 req_id,

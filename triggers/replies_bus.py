@@ -57,7 +57,7 @@ async def _take(context: Context, orchestrations: DurableOrchestrations, message
         except Transient as fault:
             if time.monotonic() - started + wait_s > MAX_RETRYING_S:
                 raise
-            telemetry.faulted(fault)
+            telemetry.record_fault(fault)
             telemetry.warn("REPLY_RETRIED", lane=message.lane, message_id=message.message_id, reason=str(fault))
             message = replace(message, tried_before=True)
             await context.sleep(wait_s)

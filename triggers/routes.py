@@ -16,7 +16,7 @@ import azure.functions as func
 from pydantic import BaseModel
 
 from shared.core.access import ANYONE, Scope
-from shared.telemetry.requests import requesting
+from shared.telemetry.requests import request_span
 from shared.wiring import Wiring
 from triggers.problems import answers_problems
 
@@ -85,7 +85,7 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring, *, cli
     """
 
     async def traced(req: func.HttpRequest, *bound: Any) -> func.HttpResponse:
-        with requesting(req.method, route.path, req.headers, traced=route.tag != "health") as answered:
+        with request_span(req.method, route.path, req.headers, traced=route.tag != "health") as answered:
             response = await told(req, *bound)
             answered(response.status_code)
             return response

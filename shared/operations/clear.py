@@ -51,7 +51,7 @@ async def clear_due(
             try:
                 return ended.job_id, await clear(context, orchestrations, ended)
             except LuciusError as fault:
-                telemetry.faulted(fault)
+                telemetry.record_fault(fault)
                 telemetry.warn("CLEAR_FAILED", jobId=ended.job_id, reason=str(fault))
                 return ended.job_id, "failed, the next sweep tries again"
 

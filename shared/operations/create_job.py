@@ -18,7 +18,7 @@ from shared.errors import AlreadyExists, Conflict, LedgerUnavailable, LimitReach
 from shared.operations.admission import refusal
 from shared.operations.context import Context
 from shared.ports import Claim, Orchestrations, Stored
-from shared.telemetry.job_spans import submitting
+from shared.telemetry.job_spans import submit_span
 
 #: Race claim: one that is taken between our look and our write is looked at again so often
 MAX_CLAIM_RACES = 20
@@ -55,7 +55,7 @@ async def create_job(
 
     `own_trace`: the job's trace is not the request's, since that makes many jobs.
     """
-    with submitting(envelope, own_trace=own_trace) as (traced, told):
+    with submit_span(envelope, own_trace=own_trace) as (traced, told):
         created = await _create(context, orchestrations, traced, correlation_id)
         told(created.stored.record.job, created.replayed)
         return created
@@ -131,7 +131,7 @@ async def _refused(context: Context, claim: tuple[str, str], replacing: Claim | 
     found = await context.index.read_claim(*claim)
     if found is not None and (replacing is None or found.etag != replacing.etag):
         return False
-    telemetry.limited(claim[0], full.extra["limit"])
+    telemetry.record_limit(claim[0], full.extra["limit"])
     raise full from None
 
 

@@ -16,7 +16,7 @@ from shared.operations.context import Context
 from shared.operations.move import Transitioned, transition
 from shared.ports import Stored
 from shared.telemetry import SpanName, tracing
-from shared.telemetry.job_spans import asking, sending
+from shared.telemetry.job_spans import activity_span, publish_span
 
 #: Race dispatch: a verdict can change between our look and our write; each turn of the loop is one such
 _MAX_RACES = 4
@@ -29,7 +29,7 @@ async def dispatch_step(context: Context, *, job_id: str, instance_id: str, step
     """
     began_ns = tracing.now_ns()
     stored = await context.ledger.read(job_id)
-    with asking(SpanName.DISPATCH, stored.record if stored else None, step_id, began_ns) as told:
+    with activity_span(SpanName.DISPATCH, stored.record if stored else None, step_id, began_ns) as told:
         verdict = await _dispatch(context, stored, job_id, instance_id, step_id)
         told(verdict)
         return verdict
@@ -66,10 +66,10 @@ async def _publish(context: Context, stored: Stored, step: Step, instance_id: st
     topic = f"{DIRECTIVE_TOPIC_PREFIX}{step.lane}"
     own_id = message_id(directive.jobId, step.step_id, step.attempt_no)
     try:
-        with sending(stored.record, step, directive, topic, own_id) as traced:
+        with publish_span(stored.record, step, directive, topic, own_id) as traced:
             await context.publisher.publish(traced, time_to_live_s=time_to_live_s)
     except PublishUnavailable as fault:
-        telemetry.faulted(fault)
+        telemetry.record_fault(fault)
         telemetry.warn("PUBLISH_FAILED", **telemetry.line_ids(stored.record.job, step), reason=str(fault))
         failed = await _publish_failed(context, stored, step, str(fault), instance_id)
         record = failed.stored.record

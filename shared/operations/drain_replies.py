@@ -43,12 +43,12 @@ async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry
                     await context.dead_replies.drain(lane, take)
             except Transient as fault:
                 drained.unfinished.add(lane)
-                telemetry.faulted(fault)
+                telemetry.record_fault(fault)
                 telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, reason=str(fault))
 
     await asyncio.gather(*(look(lane) for lane in range(context.settings.lanes)))
     if drained.replies and not dry_run:
-        telemetry.count("dead_replies_total", drained.replies)
+        telemetry.increment("dead_replies_total", drained.replies)
     if drained.replies:
         telemetry.warn("DEAD_REPLIES", count=drained.replies, dry_run=dry_run or None)
     return drained

@@ -24,7 +24,7 @@ from shared.operations.context import Context
 from shared.operations.move import transition
 from shared.ports import Orchestrations, Stored
 from shared.telemetry import tracing
-from shared.telemetry.job_spans import replying
+from shared.telemetry.job_spans import reply_span
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ async def hand_in_reply(
     stored = await context.ledger.read(reply.jobId)
     if stored is None:
         raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
-    with replying(stored.record, reply, source, topic, began_ns) as span:
+    with reply_span(stored.record, reply, source, topic, began_ns) as span:
         handed_in = await _hand_in(
             context, orchestrations, stored, reply, cause_id=cause_id, source=source, maybe_repeated=maybe_repeated
         )

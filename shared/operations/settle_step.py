@@ -15,7 +15,7 @@ from shared.operations.context import Context
 from shared.operations.move import transition
 from shared.ports import Stored
 from shared.telemetry import SpanName, tracing
-from shared.telemetry.job_spans import asking
+from shared.telemetry.job_spans import activity_span
 
 _BACKLOGS = ("replies wait on the lane", "directives wait on the lane")
 
@@ -27,7 +27,7 @@ async def settle_step(context: Context, *, job_id: str, instance_id: str, step_i
     """
     began_ns = tracing.now_ns()
     stored = await context.ledger.read(job_id)
-    with asking(SpanName.SETTLE, stored.record if stored else None, step_id, began_ns) as told:
+    with activity_span(SpanName.SETTLE, stored.record if stored else None, step_id, began_ns) as told:
         verdict = await _settle(context, stored, instance_id, step_id, attempt_no)
         told(verdict)
         return verdict

@@ -91,7 +91,7 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
             try:
                 await _look(context, orchestrations, active, swept)
             except LuciusError as fault:
-                telemetry.faulted(fault)
+                telemetry.record_fault(fault)
                 telemetry.warn("SWEEP_FAILED", jobId=active.job_id, tenant_id=active.tenant, reason=str(fault))
                 swept.did(active.job_id, "failed, the next sweep tries again")
     cleared = await clear_due(context, orchestrations, tenants, dry_run=dry_run)
@@ -113,7 +113,7 @@ async def _relist(context: Context) -> None:
     try:
         await relist(context)
     except LuciusError as fault:
-        telemetry.faulted(fault)
+        telemetry.record_fault(fault)
         telemetry.warn("RELIST_FAILED", reason=str(fault))
 
 

@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 async def told(context: Context, sweep: Callable[[], Awaitable[Swept]]) -> Swept:
     """Runs a pass that repairs. Raises what it raises."""
     began = context.clock.now()
-    with tracing.span(SpanName.SWEEP, parent=tracing.under(None)) as span:
+    with tracing.span(SpanName.SWEEP, parent=tracing.context_of(None)) as span:
         try:
             swept = await sweep()
         except LuciusError as fault:
-            telemetry.faulted(fault)
-            telemetry.count("sweeper_passes_total", outcome="failed")
+            telemetry.record_fault(fault)
+            telemetry.increment("sweeper_passes_total", outcome="failed")
             raise
         ended = context.clock.now()
-        telemetry.count("sweeper_passes_total", outcome="more" if swept.more else "done")
-        telemetry.measure("sweeper_pass_seconds", (ended - began).total_seconds())
+        telemetry.increment("sweeper_passes_total", outcome="more" if swept.more else "done")
+        telemetry.observe("sweeper_pass_seconds", (ended - began).total_seconds())
         for action in swept.actions:
             # `raise ack:ocr:1` and the like name a step
-            telemetry.count("sweeper_actions_total", action=action["action"].split(" ")[0].rstrip(",:"))
+            telemetry.increment("sweeper_actions_total", action=action["action"].split(" ")[0].rstrip(",:"))
         span.set_attributes({"lucius.looked_at": swept.looked_at, "lucius.actions": len(swept.actions)})
         mark = SweepMark(ended_at=ended, looked_at=swept.looked_at, actions=len(swept.actions), more=swept.more)
         try:
             if context.sweep_marks is not None:
                 await context.sweep_marks.write(mark)
-            if tracing.on():
+            if tracing.enabled():
                 show(await take_stock(context))
         except LuciusError as fault:
             # the pass itself is done
-            telemetry.faulted(fault)
+            telemetry.record_fault(fault)
             telemetry.warn("STOCK_UNKNOWN", reason=str(fault))
     return swept

@@ -56,10 +56,10 @@ async def take_reply(context: Context, orchestrations: Orchestrations, message: 
         await quarantine(context, message, unfit.reason, unfit.detail)
         return
     if message.dead_letter is None:
-        telemetry.measure("reply_lag_seconds", (context.clock.now() - message.enqueued_at).total_seconds())
+        telemetry.observe("reply_lag_seconds", (context.clock.now() - message.enqueued_at).total_seconds())
     step = handed_in.record.step(reply.stepId)
     if step is not None and reply.timestamp is not None and abs(reply.timestamp - message.enqueued_at) > CLOCK_SKEW:
-        telemetry.count("clock_skew_total", stepType=step.step_type)
+        telemetry.increment("clock_skew_total", stepType=step.step_type)
 
 
 def message_cause(lane: int, message_id: str, sequence_number: int) -> str:
@@ -78,7 +78,7 @@ async def quarantine(context: Context, message: Arrived, reason: str, detail: st
         reason=reason,
         detail=detail,
     )
-    telemetry.count("rejected_messages_total", reason=reason)
+    telemetry.increment("rejected_messages_total", reason=reason)
     identity = rejection_id(
         message.enqueued_at,
         lane=message.lane,

@@ -63,15 +63,15 @@ def show(stock: Stock) -> None:
     """Sets the gauges; a state or a queue that is empty now is 0, not what it was."""
     for status in JobStatus:
         if not status.terminal:
-            telemetry.show("job_active", stock.active[status.value], status=status.value)
+            telemetry.set_gauge("job_active", stock.active[status.value], status=status.value)
     for (job_type, tenant), depth in stock.queued.most_common():
-        telemetry.show("job_queue_depth", depth, jobType=job_type, tenant=tenant)
+        telemetry.set_gauge("job_queue_depth", depth, jobType=job_type, tenant=tenant)
     for job_type, tenant in _shown - set(stock.queued):
-        telemetry.show("job_queue_depth", 0, jobType=job_type, tenant=tenant)
+        telemetry.set_gauge("job_queue_depth", 0, jobType=job_type, tenant=tenant)
     _shown.clear()
     _shown.update(stock.queued)
-    telemetry.show("outbox_backlog", stock.backlog)
-    telemetry.show("outbox_oldest_seconds", stock.oldest_s)
+    telemetry.set_gauge("outbox_backlog", stock.backlog)
+    telemetry.set_gauge("outbox_oldest_seconds", stock.oldest_s)
 
 
 #: queues that the last pass of this process showed

@@ -6,22 +6,22 @@ Ids, codes and durations only: no payload, no reference, no token ever comes her
 from __future__ import annotations
 
 from shared.telemetry.committed import line_ids, record_creation, record_transition
-from shared.telemetry.faults import faulted, limited
+from shared.telemetry.faults import record_fault, record_limit
 from shared.telemetry.lines import info, log, warn
-from shared.telemetry.meters import count, measure, show
+from shared.telemetry.meters import increment, observe, set_gauge
 from shared.telemetry.span_table import SpanName
 
 __all__ = [
     "SpanName",
-    "count",
-    "record_creation",
-    "faulted",
+    "increment",
     "info",
-    "limited",
     "line_ids",
     "log",
-    "measure",
+    "observe",
+    "record_creation",
+    "record_fault",
+    "record_limit",
     "record_transition",
-    "show",
+    "set_gauge",
     "warn",
 ]

@@ -13,7 +13,7 @@ from shared.core.outcome import Outcome
 from shared.core.states import JobStatus, StepStatus
 from shared.telemetry import tracing
 from shared.telemetry.lines import info
-from shared.telemetry.meters import code, count, measure
+from shared.telemetry.meters import code, increment, observe
 from shared.telemetry.span_table import SpanName
 
 _TIME_EXCEEDED = "TIME_EXCEEDED"
@@ -25,7 +25,7 @@ def record_creation(record: Record, event: Event) -> None:
     """A job's rows were inserted, by us."""
     job = record.job
     _line(job, event, lane=record.steps[0].lane if record.steps else None)
-    count("job_started_total", jobType=job.request_type, mode=job.mode)
+    increment("job_started_total", jobType=job.request_type, mode=job.mode)
 
 
 def record_transition(before: Record, outcome: Outcome) -> None:
@@ -34,9 +34,9 @@ def record_transition(before: Record, outcome: Outcome) -> None:
     for event in outcome.events:
         _line(after.job, event)
         if event.type == "REPLY_IGNORED":
-            count("replies_total", type=str((event.data or {}).get("reply")), outcome=event.reason or "")
+            increment("replies_total", type=str((event.data or {}).get("reply")), outcome=event.reason or "")
         elif event.type in ("ACK", "HEARTBEAT", "RESULT"):
-            count("replies_total", type=event.type, outcome="APPLIED")
+            increment("replies_total", type=event.type, outcome="APPLIED")
     if outcome.transitioned and outcome.events:
         _count_steps(before, after, outcome.events[0])
         _count_job(before.job, after.job)
@@ -70,48 +70,50 @@ def _count_steps(before: Record, after: Record, event: Event) -> None:
         if old is new:
             continue
         if new.attempt_no > old.attempt_no:
-            measure(
-                "dispatch_lag_seconds", (event.at - _could_begin(before, old)).total_seconds(), stepType=new.step_type
+            observe(
+                "dispatch_lag_seconds",
+                (event.at - _could_start_at(before, old)).total_seconds(),
+                stepType=new.step_type,
             )
         if old.status.in_flight and not new.status.in_flight:
-            _tell_attempt(job, new, event.at)
+            _emit_attempt(job, new, event.at)
         if old.step_id != event.step_id:
             continue
         if old.status is StepStatus.INITIATED and event.type in ("ACK", "HEARTBEAT", "RESULT"):
-            _since_record(new, "ack", event.at)
+            _observe_since_start(new, "ack", event.at)
         if event.type == "RESULT":
-            _since_record(new, "result", event.at)
+            _observe_since_start(new, "result", event.at)
         if event.type == "HEARTBEAT" and old.status is StepStatus.PROCESSING:
-            count("lease_extensions_total", jobType=job.request_type)
+            increment("lease_extensions_total", jobType=job.request_type)
         if event.type == "PUBLISH_FAILED":
-            count("publish_failures_total", stepType=new.step_type)
+            increment("publish_failures_total", stepType=new.step_type)
         if event.type == "LANE_BACKLOG":
-            count("lane_backlog_total", lane=new.lane)
+            increment("lane_backlog_total", lane=new.lane)
         if new.status is StepStatus.FAILED_RETRY and old.status is not new.status:
             cause = str(new.retry_cause)
-            count("job_retry_total", jobType=job.request_type, stepType=new.step_type, cause=cause)
+            increment("job_retry_total", jobType=job.request_type, stepType=new.step_type, cause=cause)
         if job.error_code == _TIME_EXCEEDED and new.status is StepStatus.FAILED_FINAL:
-            count("step_timeouts_total", stepType=new.step_type, cause=_TIME_EXCEEDED)
+            increment("step_timeouts_total", stepType=new.step_type, cause=_TIME_EXCEEDED)
         elif event.type in _CLOCKS:
-            count("step_timeouts_total", stepType=new.step_type, cause=event.type)
+            increment("step_timeouts_total", stepType=new.step_type, cause=event.type)
 
 
 def _count_job(before: Job, after: Job) -> None:
     kind = after.request_type
     if before.first_ack_at is None and after.first_ack_at is not None:
         waited = (after.first_ack_at - after.created_at).total_seconds()
-        measure("job_latency_seconds", waited, jobType=kind, phase="queued")
+        observe("job_latency_seconds", waited, jobType=kind, phase="queued")
     if before.status.terminal or not after.status.terminal or after.completed_at is None:
         return
-    count("job_completed_total", jobType=kind, status=after.status.value)
+    increment("job_completed_total", jobType=kind, status=after.status.value)
     if after.status is JobStatus.FAILED_FINAL:
-        count("job_failures_total", jobType=kind, reason=after.error_code or "")
+        increment("job_failures_total", jobType=kind, reason=after.error_code or "")
     ended = after.completed_at
-    measure("job_latency_seconds", (ended - after.created_at).total_seconds(), jobType=kind, phase="total")
+    observe("job_latency_seconds", (ended - after.created_at).total_seconds(), jobType=kind, phase="total")
     if after.first_ack_at is not None:
-        measure("job_latency_seconds", (ended - after.first_ack_at).total_seconds(), jobType=kind, phase="running")
-    if tracing.on():
-        tracing.tell(
+        observe("job_latency_seconds", (ended - after.first_ack_at).total_seconds(), jobType=kind, phase="running")
+    if tracing.enabled():
+        tracing.emit_ended_span(
             SpanName.JOB,
             itself=tracing.job_context(after),
             parent=tracing.submit_context(after),
@@ -119,7 +121,7 @@ def _count_job(before: Job, after: Job) -> None:
             ended=ended,
             failed=after.status is JobStatus.FAILED_FINAL,
             attributes={
-                **tracing.ids(after),
+                **tracing.job_attributes(after),
                 "lucius.status": after.status.value,
                 "lucius.attempts": after.attempts_total,
                 **({"error.type": code(after.error_code)} if after.error_code else {}),
@@ -128,14 +130,14 @@ def _count_job(before: Job, after: Job) -> None:
         )
 
 
-def _tell_attempt(job: Job, step: Step, ended: datetime) -> None:
-    if not tracing.on() or step.initiated_at is None:
+def _emit_attempt(job: Job, step: Step, ended: datetime) -> None:
+    if not tracing.enabled() or step.initiated_at is None:
         return
     earlier = [tracing.attempt_context(job, step.step_id, step.attempt_no - 1)] if step.attempt_no > 1 else []
-    attributes = {**tracing.ids(job, step), "lucius.status": step.status.value}
+    attributes = {**tracing.job_attributes(job, step), "lucius.status": step.status.value}
     if step.status in _FAILED:
         attributes["error.type"] = code(step.last_error_code or str(step.retry_cause or ""))
-    tracing.tell(
+    tracing.emit_ended_span(
         SpanName.ATTEMPT,
         itself=tracing.attempt_context(job, step.step_id, step.attempt_no),
         parent=tracing.job_context(job),
@@ -148,7 +150,7 @@ def _tell_attempt(job: Job, step: Step, ended: datetime) -> None:
     )
 
 
-def _could_begin(record: Record, step: Step) -> datetime:
+def _could_start_at(record: Record, step: Step) -> datetime:
     if step.due_at is not None:
         return step.due_at
     first = record.group_of(step)[0]
@@ -156,6 +158,6 @@ def _could_begin(record: Record, step: Step) -> datetime:
     return max(ends, default=record.job.created_at)
 
 
-def _since_record(step: Step, phase: str, at: datetime) -> None:
+def _observe_since_start(step: Step, phase: str, at: datetime) -> None:
     if step.initiated_at is not None:
-        measure("step_latency_seconds", (at - step.initiated_at).total_seconds(), stepType=step.step_type, phase=phase)
+        observe("step_latency_seconds", (at - step.initiated_at).total_seconds(), stepType=step.step_type, phase=phase)

@@ -24,7 +24,7 @@ def configure(environ: Mapping[str, str], *, version: str) -> str | None:
 
     Raises SettingsError naming a setting that no exporter can use.
     """
-    if tracing.on() or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+    if tracing.enabled() or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
     kind = None
     if environ.get(_APPLICATION_INSIGHTS, "").strip():
@@ -52,7 +52,7 @@ def name_spans(provider: Any) -> None:
             return tracing.forced_span_id.get() or super().generate_span_id()
 
     provider.id_generator = Ids()
-    tracing.switch(True)
+    tracing.enable(True)
 
 
 def _configured_by_others() -> bool:

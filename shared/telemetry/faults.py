@@ -12,7 +12,7 @@ from shared.errors import (
     PublishUnavailable,
 )
 from shared.telemetry.lines import warn
-from shared.telemetry.meters import count
+from shared.telemetry.meters import increment
 
 _DEPENDENCIES: tuple[tuple[type[LuciusError], str], ...] = (
     (LedgerUnavailable, "ledger"),
@@ -24,15 +24,15 @@ _DEPENDENCIES: tuple[tuple[type[LuciusError], str], ...] = (
 )
 
 
-def faulted(error: Exception) -> None:
+def record_fault(error: Exception) -> None:
     """A call that a dependency did not answer; anything else is not counted."""
     for kind, dependency in _DEPENDENCIES:
         if isinstance(error, kind):
-            count("dependency_faults_total", dependency=dependency)
+            increment("dependency_faults_total", dependency=dependency)
             return
 
 
-def limited(tenant: str, limit: str) -> None:
+def record_limit(tenant: str, limit: str) -> None:
     """A request was refused with 429."""
-    count("quota_exceeded_total", tenant=tenant, limit=limit)
+    increment("quota_exceeded_total", tenant=tenant, limit=limit)
     warn("LIMIT_REACHED", tenant_id=tenant, limit=limit)

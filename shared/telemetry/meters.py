@@ -43,17 +43,17 @@ def _make(metric: Metric) -> Any:
 _instruments = {name: _make(metric) for name, metric in _TABLE.items()}
 
 
-def count(name: str, by: int = 1, /, **attributes: object) -> None:
+def increment(name: str, by: int = 1, /, **attributes: object) -> None:
     """Adds to a counter."""
     _instruments[name].add(by, bounded(name, attributes))
 
 
-def measure(name: str, seconds: float, /, **attributes: object) -> None:
+def observe(name: str, seconds: float, /, **attributes: object) -> None:
     """Records into a histogram; the clocks of two machines may differ, so that less than 0 is 0."""
     _instruments[name].record(max(seconds, 0.0), bounded(name, attributes))
 
 
-def show(name: str, value: float, /, **attributes: object) -> None:
+def set_gauge(name: str, value: float, /, **attributes: object) -> None:
     """Sets a gauge."""
     _instruments[name].set(value, bounded(name, attributes))
 

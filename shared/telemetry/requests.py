@@ -9,12 +9,12 @@ from contextlib import contextmanager, nullcontext
 from opentelemetry.trace import INVALID_SPAN, SpanKind, Status, StatusCode
 
 from shared.telemetry import tracing
-from shared.telemetry.meters import measure
+from shared.telemetry.meters import observe
 from shared.telemetry.span_table import SpanName
 
 
 @contextmanager
-def requesting(
+def request_span(
     method: str, path: str, headers: Mapping[str, str], *, traced: bool = True
 ) -> Iterator[Callable[[int], None]]:
     """Around a handler that answers whatever happens; to be told the status. `traced` False: no span, as for probes."""
@@ -23,8 +23,8 @@ def requesting(
     known = {"http.request.method": method, "http.route": route}
     answered = 500
     # the worker may have begun a span of its own, of which this one is a part
-    asked = None if tracing.here() is not None else tracing.parsed(headers.get("traceparent"))
-    parent = tracing.under(asked) if asked is not None else None
+    asked = None if tracing.current() is not None else tracing.parse_traceparent(headers.get("traceparent"))
+    parent = tracing.context_of(asked) if asked is not None else None
     span = (
         tracing.span(
             SpanName.REQUEST, parent=parent, kind=SpanKind.SERVER, attributes=known, method=method, route=route
@@ -45,7 +45,7 @@ def requesting(
 
             yield answer
     finally:
-        measure(
+        observe(
             "http.server.request.duration",
             time.monotonic() - began,
             http__request__method=method,

@@ -28,24 +28,24 @@ from shared.telemetry.span_table import SpanName
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 _tracer = trace.get_tracer("lucius")
-_on = False
+_enabled = False
 
 #: the id of the very next span that this context starts; None: any
 forced_span_id: ContextVar[int | None] = ContextVar("forced_span_id", default=None)
 
 
-def on() -> bool:
+def enabled() -> bool:
     """Whether spans go anywhere; if not, contexts of callers are passed through as they came."""
-    return _on
+    return _enabled
 
 
-def switch(state: bool) -> None:
+def enable(state: bool) -> None:
     """Said by whoever configured a provider whose ids come from `forced_span_id` where that is set."""
-    global _on
-    _on = state
+    global _enabled
+    _enabled = state
 
 
-def parsed(traceparent: str | None) -> SpanContext | None:
+def parse_traceparent(traceparent: str | None) -> SpanContext | None:
     """None for what is no valid context; never raises."""
     found = _TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
     if found is None or found[1] == "ff":
@@ -54,17 +54,17 @@ def parsed(traceparent: str | None) -> SpanContext | None:
     return told if told.is_valid else None
 
 
-def written(span: SpanContext) -> str:
+def format_traceparent(span: SpanContext) -> str:
     """As `traceparent`."""
     return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags & TraceFlags.SAMPLED:02x}"
 
 
-def under(parent: SpanContext | None) -> context.Context:
+def context_of(parent: SpanContext | None) -> context.Context:
     """A context whose current span is `parent`; None: no span, so that a new trace begins."""
     return trace.set_span_in_context(NonRecordingSpan(parent) if parent else trace.INVALID_SPAN, context.Context())
 
 
-def here() -> SpanContext | None:
+def current() -> SpanContext | None:
     """The current span's context, if there is one."""
     found = trace.get_current_span().get_span_context()
     return found if found.is_valid else None
@@ -72,7 +72,7 @@ def here() -> SpanContext | None:
 
 def submit_context(job: Job) -> SpanContext:
     """What JOB keeps; of a job that was made while nothing was traced, one that derives from its id."""
-    known = parsed(job.traceparent)
+    known = parse_traceparent(job.traceparent)
     if known is not None:
         return known
     return SpanContext(_id(16, "trace", job.job_id), _id(8, "submit", job.job_id), True, TraceFlags(TraceFlags.SAMPLED))
@@ -80,15 +80,15 @@ def submit_context(job: Job) -> SpanContext:
 
 def job_context(job: Job) -> SpanContext:
     """Of the span that stands for the whole job."""
-    return _beside(submit_context(job), "job", job.job_id)
+    return _derived(submit_context(job), "job", job.job_id)
 
 
 def attempt_context(job: Job, step_id: str, attempt_no: int) -> SpanContext:
     """Of the span that stands for one attempt."""
-    return _beside(submit_context(job), "attempt", job.job_id, step_id, str(attempt_no))
+    return _derived(submit_context(job), "attempt", job.job_id, step_id, str(attempt_no))
 
 
-def _beside(known: SpanContext, *names: str) -> SpanContext:
+def _derived(known: SpanContext, *names: str) -> SpanContext:
     return SpanContext(known.trace_id, _id(8, *names), True, known.trace_flags)
 
 
@@ -96,7 +96,7 @@ def _id(size: int, *names: str) -> int:
     return int.from_bytes(hashlib.sha256("\x00".join(names).encode()).digest()[:size]) or 1
 
 
-def ids(job: Job, step: Step | None = None) -> dict[str, Any]:
+def job_attributes(job: Job, step: Step | None = None) -> dict[str, Any]:
     """The attributes by which a job's spans are found."""
     told: dict[str, Any] = {
         "lucius.job_id": job.job_id,
@@ -126,7 +126,7 @@ def span(
 
     With nothing configured there is none, and a caller's context is passed through.
     """
-    if not _on:
+    if not _enabled:
         token = context.attach(parent) if parent is not None else None
         try:
             yield trace.INVALID_SPAN
@@ -153,7 +153,7 @@ def span(
             raise
 
 
-def tell(
+def emit_ended_span(
     name: SpanName,
     *,
     itself: SpanContext,
@@ -170,7 +170,7 @@ def tell(
     try:
         told = _tracer.start_span(
             name.value.format(**filled),
-            context=under(parent),
+            context=context_of(parent),
             links=[Link(each) for each in links],
             start_time=_ns(began),
             attributes=dict(attributes),

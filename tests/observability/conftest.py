@@ -69,7 +69,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     monkeypatch.setattr(meters, "_instruments", {metric.name: meters._make(metric) for metric in METRICS})
     monkeypatch.setattr(meters, "_seen", {})
     yield Told(exporter, reader)
-    tracing.switch(False)
+    tracing.enable(False)
     spans.shutdown()
     numbers.shutdown()
 

@@ -19,7 +19,7 @@ from shared.operations.settle_step import settle_step
 from shared.operations.sweep import sweep
 from shared.operations.take_reply import Arrived, take_reply
 from shared.telemetry import tracing
-from shared.telemetry.requests import requesting
+from shared.telemetry.requests import request_span
 from tests.jobs import envelope
 from tests.observability.conftest import MARKER, Told
 from tests.operations.conftest import World
@@ -80,7 +80,7 @@ async def test_the_attempts_of_a_step_are_linked(world: World, told: Told) -> No
     world.clock.advance(60)
     second = await dispatched(world, job_id, "ocr")
     await replied(world, second, "RESULT")
-    contexts = [tracing.parsed(directive.traceparent) for directive in (first, second)]
+    contexts = [tracing.parse_traceparent(directive.traceparent) for directive in (first, second)]
     assert {f"{context.trace_id:032x}" for context in contexts if context} == {CALLER.split("-")[1]}
     attempts = [span for span in told.spans if span.name == "attempt OCR"]
     assert [span.context.span_id for span in attempts] == [context.span_id for context in contexts if context]
@@ -103,7 +103,7 @@ async def test_a_reply_without_context_joins_its_attempt(world: World, told: Tol
     directive = await dispatched(world, job_id, "ocr")
     await replied(world, directive, "ACK")
     await replied(world, directive, "RESULT", traceparent=CALLER)
-    attempt = tracing.parsed(directive.traceparent)
+    attempt = tracing.parse_traceparent(directive.traceparent)
     assert attempt is not None
     taken = [span for span in told.spans if span.name.startswith("process global-bus-replies-p")]
     assert [span.parent.span_id for span in taken if span.parent] == [attempt.span_id] * 2
@@ -229,7 +229,7 @@ async def test_with_nothing_configured_the_caller_s_context_is_passed_through(wo
     """The directive carries the envelope's `traceparent`, else the request's, as it came."""
     await dispatched(world, await submitted(world, request_type="OCR", payload={}, traceparent=CALLER), "ocr")
     other = CALLER.replace("4bf9", "4bfa")
-    with requesting("POST", "v1/orchestrate", {"traceparent": other}):
+    with request_span("POST", "v1/orchestrate", {"traceparent": other}):
         job_id = await submitted(world, request_type="OCR", payload={}, idempotency_key="2")
     await dispatched(world, job_id, "ocr")
     assert [directive.traceparent for directive in world.publisher.sent] == [CALLER, other]
@@ -240,12 +240,12 @@ async def test_a_callback_joins_its_attempt_and_names_its_request(world: World, 
     job_id = await submitted(world, request_type="OCR", payload={})
     directive = await dispatched(world, job_id, "ocr")
     body = directive.model_dump(include={"jobId", "stepId", "tenant_id", "attempt_no", "lease_id"})
-    with requesting("POST", "v1/callbacks/ack", {}) as answered:
+    with request_span("POST", "v1/callbacks/ack", {}) as answered:
         reply = as_reply({**body, "type": "ACK"})
         await hand_in_reply(world.context, world.orchestrations, reply, cause_id="callback:1", source="callback")
         answered(200)
     taken, request = told.span("process callback"), told.span("POST /v1/callbacks/ack")
-    attempt = tracing.parsed(directive.traceparent)
+    attempt = tracing.parse_traceparent(directive.traceparent)
     assert attempt is not None
     assert taken.parent is not None
     assert taken.parent.span_id == attempt.span_id
@@ -256,7 +256,7 @@ async def test_the_envelope_s_context_rules_over_the_request_s(world: World, tol
     """The job is in the trace that its envelope names, linked to the request; without one it is in the request's."""
     other = CALLER.replace("4bf9", "4bfa")
     for key, asked in (("1", CALLER), ("2", other), ("3", None)):
-        with requesting("POST", "v1/orchestrate", {"traceparent": CALLER}):
+        with request_span("POST", "v1/orchestrate", {"traceparent": CALLER}):
             await submitted(world, idempotency_key=key, traceparent=asked)
     requests = [span for span in told.spans if span.name == "POST /v1/orchestrate"]
     submits = [span for span in told.spans if span.name == "submit OCR_EMBEDDING_SIS"]

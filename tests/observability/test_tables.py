@@ -49,7 +49,7 @@ def test_no_attribute_is_an_id() -> None:
 def test_an_attribute_has_at_most_a_hundred_values(told: Told) -> None:
     """Whatever comes after is `_other`, in sum."""
     for number in range(meters.MAX_VALUES + 20):
-        meters.count("quota_exceeded_total", tenant=f"t{number}", limit="LUCIUS_MAX_INFLIGHT")
+        meters.increment("quota_exceeded_total", tenant=f"t{number}", limit="LUCIUS_MAX_INFLIGHT")
     points = told.points()
     assert len(points) == meters.MAX_VALUES + 1
     assert points[("quota_exceeded_total", (("limit", "LUCIUS_MAX_INFLIGHT"), ("tenant", meters.OTHER)))] == 20
@@ -58,10 +58,10 @@ def test_an_attribute_has_at_most_a_hundred_values(told: Told) -> None:
 def test_an_attribute_that_the_table_does_not_name_is_refused() -> None:
     """A job id cannot slip in."""
     with pytest.raises(ValueError, match="no attribute job_id"):
-        meters.count("job_started_total", job_id="job_1")
+        meters.increment("job_started_total", job_id="job_1")
 
 
 def test_prose_is_no_reason(told: Told) -> None:
     """A service's error code that is a text is counted under `_other`."""
-    meters.count("job_failures_total", jobType="OCR", reason="the file /secret.pdf is bad")
+    meters.increment("job_failures_total", jobType="OCR", reason="the file /secret.pdf is bad")
     assert told.points() == {("job_failures_total", (("jobType", "OCR"), ("reason", meters.OTHER))): 1}
