@@ -76,7 +76,7 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Active:
+class ActiveRow:
     """An ACTIVE row: a job that still owes something."""
 
     job_id: str
@@ -93,7 +93,7 @@ class Active:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class EndedRow:
     """An ENDED row: a job that ended, and from when on the next part of it is to be cleared away."""
 
     job_id: str
@@ -110,7 +110,7 @@ class Guard:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listed:
+class ListRow:
     """A LIST row: one line of a tenant's list, as of event `seq`; of a living job at most a sweep behind JOB."""
 
     job_id: str
@@ -153,16 +153,16 @@ class Index(Protocol):
     async def read_guard(self) -> Guard | None:
         """The counts of the last sweep. Raises LedgerUnavailable."""
 
-    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[Active]:
+    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[ActiveRow]:
         """Active jobs whose `check_at` has come, the longest due first. Raises LedgerUnavailable."""
 
-    async def check_later(self, active: Active, check_at: datetime) -> None:
+    async def check_later(self, active: ActiveRow, check_at: datetime) -> None:
         """Moves the sweeper's next look; nothing happens if the row is gone. Raises LedgerUnavailable."""
 
-    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[Active]:
+    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
         """Active jobs in the order of their ids, past the id `after`. Raises LedgerUnavailable."""
 
-    async def relist(self, active: Active, job: Job) -> None:
+    async def relist(self, active: ActiveRow, job: Job) -> None:
         """Brings LIST to where a living job stands; nothing happens if the row moved since `active` was read.
 
         Raises LedgerUnavailable.
@@ -174,19 +174,19 @@ class Index(Protocol):
     async def write_relisted(self, position: tuple[str, str] | None) -> None:
         """None: it came to the end. Raises LedgerUnavailable."""
 
-    async def withdraw(self, active: Active) -> None:
+    async def withdraw(self, active: ActiveRow) -> None:
         """CLAIM, ACTIVE and LIST of a job that never came to be, in one transaction; again is harmless.
 
         ENDED comes in with it: the tombstone is cleared away like every other job.
         """
 
-    async def ended(self, tenant: str, *, now: datetime, limit: int) -> list[Ended]:
+    async def ended(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
         """ENDED rows whose `clear_at` has come, the earliest first. Raises LedgerUnavailable."""
 
-    async def clear_later(self, ended: Ended, clear_at: datetime) -> None:
+    async def clear_later(self, ended: EndedRow, clear_at: datetime) -> None:
         """Moves the row; nothing happens if it is gone. Raises LedgerUnavailable."""
 
-    async def cleared(self, ended: Ended) -> None:
+    async def cleared(self, ended: EndedRow) -> None:
         """Nothing is left to clear away: the row goes; again is harmless. Raises LedgerUnavailable."""
 
     async def drop_claim(self, tenant: str, claim: str, held: Claim) -> None:
@@ -203,7 +203,7 @@ class Index(Protocol):
         limit: int,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> list[Listed]:
+    ) -> list[ListRow]:
         """A tenant's jobs, newest first, created from `since` on and before `until`: one query of at most 1,000 rows.
 
         No other filter: the store would look at any number of rows to fill a page. Raises LedgerUnavailable.

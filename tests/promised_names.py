@@ -36,7 +36,7 @@ from shared.core.audit import bundle
 from shared.core.directive import directive_of
 from shared.core.job import Event, Job, Step
 from shared.operations.clear import archive_name
-from shared.ports import Active, Ended, Guard, RejectedMessage, SweepMark
+from shared.ports import ActiveRow, EndedRow, Guard, RejectedMessage, SweepMark
 from shared.settings_table import SETTINGS
 from shared.telemetry.line_table import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
@@ -247,10 +247,10 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await index.close(job, claim_expires_at=START)
     await index.write_guard(Guard({}, START))
     await index.write_relisted(None)
-    active = Active(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START)
+    active = ActiveRow(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START)
     await index.relist(active, job)
     await index.withdraw(active)
-    await index.clear_later(Ended(job_id=job.job_id, tenant=job.tenant, clear_at=START), START)
+    await index.clear_later(EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=START), START)
     await TablesSweepMark(account, "index").write(SweepMark(ended_at=START, looked_at=0, actions=0, more=False))
     rejected = TablesRejected(account, "rejected", _Texts(seen))
     message = RejectedMessage(

@@ -14,7 +14,7 @@ from shared.core.job import Event, Job, Record
 from shared.core.keys import FIRST_CHECK, FIRST_CLEARING, ended_row, list_row
 from shared.core.rejections import day_of, row_of
 from shared.errors import AlreadyExists, Conflict, LimitReached
-from shared.ports import Active, Claim, DeadReply, Ended, Guard, Listed, RejectedMessage, Stored
+from shared.ports import ActiveRow, Claim, DeadReply, EndedRow, Guard, ListRow, RejectedMessage, Stored
 
 
 class MemoryLedger:
@@ -68,11 +68,11 @@ class MemoryIndex:
 
     def __init__(self) -> None:
         self._claims: dict[tuple[str, str], Claim] = {}
-        self._active: dict[tuple[str, str], Active] = {}
-        self._listed: dict[str, dict[str, Listed]] = {}
+        self._active: dict[tuple[str, str], ActiveRow] = {}
+        self._listed: dict[str, dict[str, ListRow]] = {}
         self._gates: dict[str, int] = {}
         self._modes: dict[str, str] = {}
-        self._ended: dict[str, Ended] = {}
+        self._ended: dict[str, EndedRow] = {}
         self._guard: Guard | None = None
         self._relisted: tuple[str, str] | None = None
         self._etags = itertools.count(1)
@@ -98,7 +98,7 @@ class MemoryIndex:
             expires_at=None,
             etag=str(next(self._etags)),
         )
-        self._active[job.tenant, job.job_id] = Active(
+        self._active[job.tenant, job.job_id] = ActiveRow(
             job_id=job.job_id,
             tenant=job.tenant,
             claim=job.idempotency_hash,
@@ -109,7 +109,7 @@ class MemoryIndex:
         )
         self._modes[job.job_id] = job.mode
         row = list_row(job.created_at, job.job_id)
-        self._listed.setdefault(job.tenant, {})[row] = Listed(
+        self._listed.setdefault(job.tenant, {})[row] = ListRow(
             job_id=job.job_id,
             tenant_id=job.tenant_id,
             request_type=job.request_type,
@@ -131,17 +131,17 @@ class MemoryIndex:
         self._put_ended(job.tenant, job.job_id, (job.completed_at or job.updated_at) + FIRST_CLEARING)
 
     def _put_ended(self, tenant: str, job_id: str, clear_at: datetime) -> None:
-        self._ended[ended_row(clear_at, job_id)] = Ended(job_id=job_id, tenant=tenant, clear_at=clear_at)
+        self._ended[ended_row(clear_at, job_id)] = EndedRow(job_id=job_id, tenant=tenant, clear_at=clear_at)
 
-    async def ended(self, tenant: str, *, now: datetime, limit: int) -> list[Ended]:
+    async def ended(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
         rows = [one for _, one in sorted(self._ended.items()) if one.tenant == tenant and one.clear_at <= now]
         return rows[:limit]
 
-    async def clear_later(self, ended: Ended, clear_at: datetime) -> None:
+    async def clear_later(self, ended: EndedRow, clear_at: datetime) -> None:
         if self._ended.pop(ended_row(ended.clear_at, ended.job_id), None) is not None:
             self._put_ended(ended.tenant, ended.job_id, clear_at)
 
-    async def cleared(self, ended: Ended) -> None:
+    async def cleared(self, ended: EndedRow) -> None:
         self._ended.pop(ended_row(ended.clear_at, ended.job_id), None)
 
     async def drop_claim(self, tenant: str, claim: str, held: Claim) -> None:
@@ -177,20 +177,20 @@ class MemoryIndex:
     async def read_guard(self) -> Guard | None:
         return self._guard
 
-    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[Active]:
+    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[ActiveRow]:
         rows = [row for (owner, _), row in sorted(self._active.items()) if owner == tenant and row.check_at <= now]
         return sorted(rows, key=lambda row: row.check_at)[:limit]
 
-    async def check_later(self, active: Active, check_at: datetime) -> None:
+    async def check_later(self, active: ActiveRow, check_at: datetime) -> None:
         key = (active.tenant, active.job_id)
         if key in self._active:
             self._active[key] = replace(self._active[key], check_at=check_at)
 
-    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[Active]:
+    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
         rows = sorted(self._active.items())
         return [row for (owner, job_id), row in rows if owner == tenant and job_id > (after or "")][:limit]
 
-    async def relist(self, active: Active, job: Job) -> None:
+    async def relist(self, active: ActiveRow, job: Job) -> None:
         key = (active.tenant, active.job_id)
         if self._active.get(key) == active:
             self._active[key] = replace(active, listed_seq=job.event_seq)
@@ -202,7 +202,7 @@ class MemoryIndex:
     async def write_relisted(self, position: tuple[str, str] | None) -> None:
         self._relisted = position
 
-    async def withdraw(self, active: Active) -> None:
+    async def withdraw(self, active: ActiveRow) -> None:
         if self._active.pop((active.tenant, active.job_id), None) is not None:
             self._count_down(active.tenant, gated=active.gated)
             self._claims.pop((active.tenant, active.claim), None)
@@ -217,7 +217,7 @@ class MemoryIndex:
         limit: int,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> list[Listed]:
+    ) -> list[ListRow]:
         rows = sorted(self._listed.get(tenant, {}).items())
         return [
             listed

@@ -32,7 +32,7 @@ from shared.core.keys import (
     list_row,
 )
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
-from shared.ports import Active, Claim, Ended, Guard, Listed
+from shared.ports import ActiveRow, Claim, EndedRow, Guard, ListRow
 
 #: Race gate: two ends of the same tenant's jobs at once, and the slower one reads the gate again
 _MAX_GATE_RACES = 20
@@ -171,7 +171,7 @@ class TablesIndex:
         entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, GUARD_ROW)
         return Guard(json.loads(entity["active"]), _instant(entity["counted_at"])) if entity is not None else None
 
-    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[Active]:
+    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[ActiveRow]:
         table = await self._account.table(self._table)
         query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end and check_at le @now"
         parameters = {"tenant": encode_key(tenant), "first": "ACTIVE:", "end": "ACTIVE;", "now": now}
@@ -179,13 +179,13 @@ class TablesIndex:
         rows = [_active(tenant, entity) for entity in await _first(table, query, parameters, max(limit, MAX_DUE))]
         return heapq.nsmallest(limit, rows, key=lambda active: active.check_at)
 
-    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[Active]:
+    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
         table = await self._account.table(self._table)
         query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
         parameters = {"tenant": encode_key(tenant), "first": active_row(after or ""), "end": "ACTIVE;"}
         return [_active(tenant, entity) for entity in await _first(table, query, parameters, limit)]
 
-    async def relist(self, active: Active, job: Job) -> None:
+    async def relist(self, active: ActiveRow, job: Job) -> None:
         partition = encode_key(active.tenant)
         mark = {"PartitionKey": partition, "RowKey": active_row(active.job_id), "listed_seq": job.event_seq}
         listed = {
@@ -210,7 +210,7 @@ class TablesIndex:
         async with translate_errors():
             await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
-    async def check_later(self, active: Active, check_at: datetime) -> None:
+    async def check_later(self, active: ActiveRow, check_at: datetime) -> None:
         row = {
             "PartitionKey": encode_key(active.tenant),
             "RowKey": active_row(active.job_id),
@@ -221,7 +221,7 @@ class TablesIndex:
             async with translate_errors():
                 await table.update_entity(row, mode=UpdateMode.MERGE)
 
-    async def withdraw(self, active: Active) -> None:
+    async def withdraw(self, active: ActiveRow) -> None:
         partition = encode_key(active.tenant)
         keys = (claim_row(active.claim), active_row(active.job_id), list_row(active.created_at, active.job_id))
         operations = [
@@ -230,21 +230,21 @@ class TablesIndex:
         ]
         await self._end(partition, active.job_id, operations, gated=active.gated)
 
-    async def ended(self, tenant: str, *, now: datetime, limit: int) -> list[Ended]:
+    async def ended(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
         table = await self._account.table(self._table)
         query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
         # `;` is the character after `:`
         parameters = {"tenant": encode_key(tenant), "first": "ENDED:", "end": f"{ended_before(now)};"}
-        found: list[Ended] = []
+        found: list[EndedRow] = []
         async with translate_errors():
             async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
                 clear_at = _instant(entity["clear_at"])
-                found.append(Ended(job_id=entity["job_id"], tenant=tenant, clear_at=clear_at))
+                found.append(EndedRow(job_id=entity["job_id"], tenant=tenant, clear_at=clear_at))
                 if len(found) == limit:
                     break
         return found
 
-    async def clear_later(self, ended: Ended, clear_at: datetime) -> None:
+    async def clear_later(self, ended: EndedRow, clear_at: datetime) -> None:
         partition = encode_key(ended.tenant)
         old = {"PartitionKey": partition, "RowKey": ended_row(ended.clear_at, ended.job_id)}
         new = _ended(partition, ended.job_id, clear_at)
@@ -252,7 +252,7 @@ class TablesIndex:
         with contextlib.suppress(Conflict, AlreadyExists):
             await transact(await self._account.table(self._table), [("delete", old), ("create", new)])
 
-    async def cleared(self, ended: Ended) -> None:
+    async def cleared(self, ended: EndedRow) -> None:
         await self._delete(ended.tenant, ended_row(ended.clear_at, ended.job_id))
 
     async def drop_claim(self, tenant: str, claim: str, held: Claim) -> None:
@@ -275,7 +275,7 @@ class TablesIndex:
         limit: int,
         since: datetime | None = None,
         until: datetime | None = None,
-    ) -> list[Listed]:
+    ) -> list[ListRow]:
         table = await self._account.table(self._table)
         query, parameters = list_query(encode_key(tenant), after, since, until)
         return [listed_of(entity) for entity in await _first(table, query, parameters, limit)]
@@ -309,8 +309,8 @@ async def _first(table: TableClient, query: str, parameters: dict[str, Any], lim
     return found
 
 
-def _active(tenant: str, entity: Any) -> Active:
-    return Active(
+def _active(tenant: str, entity: Any) -> ActiveRow:
+    return ActiveRow(
         job_id=entity["job_id"],
         tenant=tenant,
         claim=entity["claim"],

@@ -12,7 +12,7 @@ from typing import Any
 
 from shared.core.job import Job
 from shared.core.keys import list_row
-from shared.ports import Listed
+from shared.ports import ListRow
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -35,9 +35,9 @@ def changing_columns(job: Job) -> dict[str, Any]:
     return {"status": job.status.value, "current_step_id": job.current_step_id, "seq": job.event_seq}
 
 
-def listed_of(entity: Any) -> Listed:
+def listed_of(entity: Any) -> ListRow:
     created_at = entity["created_at"]
-    return Listed(
+    return ListRow(
         job_id=entity["job_id"],
         tenant_id=entity["tenant_id"],
         request_type=entity["request_type"],

@@ -20,7 +20,7 @@ from shared.core.recovery import instances
 from shared.errors import Conflict, LuciusError
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
-from shared.ports import Ended, Orchestrations
+from shared.ports import EndedRow, Orchestrations
 
 #: bounds of one sweep
 MAX_CLEARED_A_TENANT = 100
@@ -37,7 +37,7 @@ async def clear_due(
 
     Raises LedgerUnavailable for the listing alone.
     """
-    due: list[Ended] = []
+    due: list[EndedRow] = []
     for tenant in tenants:
         limit = min(MAX_CLEARED_A_TENANT, MAX_CLEARED - len(due))
         if limit:
@@ -46,7 +46,7 @@ async def clear_due(
         return [(ended.job_id, "clear") for ended in due]
     semaphore = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(ended: Ended) -> tuple[str, str]:
+    async def one(ended: EndedRow) -> tuple[str, str]:
         async with semaphore:
             try:
                 return ended.job_id, await clear(context, orchestrations, ended)
@@ -58,7 +58,7 @@ async def clear_due(
     return list(await asyncio.gather(*map(one, due)))
 
 
-async def clear(context: Context, orchestrations: Orchestrations, ended: Ended) -> str:
+async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRow) -> str:
     """One look at one job, and what was done, in words. Raises Conflict where somebody wrote to the job, and
     Transient; what is done already is not done again.
     """

@@ -17,7 +17,7 @@ from shared.core.routing import normalise
 from shared.core.states import JobStatus
 from shared.core.view import dead_letter_view, listed_view
 from shared.operations.context import Context
-from shared.ports import Listed
+from shared.ports import ListRow
 
 _READS_AT_ONCE = 16
 
@@ -27,7 +27,7 @@ MAX_LOOKED_AT = 1000
 _FIRST_LOOK = 100
 
 #: a row's line of the list; None where it does not fit the filter after all
-Show = Callable[[Listed], Awaitable[dict[str, Any] | None]]
+Show = Callable[[ListRow], Awaitable[dict[str, Any] | None]]
 
 _LIVING = frozenset(status for status in JobStatus if not status.terminal)
 
@@ -57,7 +57,7 @@ class Wanted:
         """A LIST row may not know yet in which of these states a living job is."""
         return self.statuses is not None and bool(self.statuses & _LIVING)
 
-    def may_take(self, listed: Listed) -> bool:
+    def may_take(self, listed: ListRow) -> bool:
         """As far as the LIST row can tell."""
         status = JobStatus(listed.status)
         return (
@@ -72,7 +72,7 @@ async def list_jobs(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """One page, and the position to go on from. Raises LedgerUnavailable."""
 
-    async def show(listed: Listed) -> dict[str, Any] | None:
+    async def show(listed: ListRow) -> dict[str, Any] | None:
         status, step_id, seq = JobStatus(listed.status), listed.current_step_id, listed.seq
         if wanted.asks_the_ledger and not status.terminal:
             if (stored := await context.ledger.read(listed.job_id)) is not None:
@@ -90,7 +90,7 @@ async def list_dead_letters(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Jobs that are FAILED_FINAL, with why, where and what became of them. Raises LedgerUnavailable."""
 
-    async def show(listed: Listed) -> dict[str, Any] | None:
+    async def show(listed: ListRow) -> dict[str, Any] | None:
         stored = await context.ledger.read(listed.job_id)
         return dead_letter_view(stored.record) if stored is not None else None
 
@@ -108,7 +108,7 @@ async def _walk(
     looked_at = 0
     batch = limit if wanted.every_row else max(limit, _FIRST_LOOK)
 
-    async def line(listed: Listed) -> dict[str, Any] | None:
+    async def line(listed: ListRow) -> dict[str, Any] | None:
         if not wanted.may_take(listed):
             return None
         async with semaphore:
@@ -133,12 +133,12 @@ async def _walk(
 
 async def _rows(
     context: Context, wanted: Wanted, tenants: list[str], after: str | None, limit: int, semaphore: asyncio.Semaphore
-) -> tuple[list[Listed], bool]:
+) -> tuple[list[ListRow], bool]:
     """At most `limit` rows of all these tenants, newest first, and whether there are more of them."""
     # one more than wanted tells that; the store gives at most so many in one answer
     ask = min(limit + 1, MAX_LOOKED_AT)
 
-    async def of_tenant(tenant: str) -> list[Listed]:
+    async def of_tenant(tenant: str) -> list[ListRow]:
         async with semaphore:
             return await context.index.list_jobs(tenant, after=after, limit=ask, since=wanted.since, until=wanted.until)
 

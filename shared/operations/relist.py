@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from shared.operations.context import Context
-from shared.ports import Active
+from shared.ports import ActiveRow
 
 #: jobs that one sweep compares; the next one goes on after the last
 MAX_RELISTED = 5000
@@ -38,7 +38,7 @@ async def relist(context: Context) -> int:
     return behind
 
 
-async def _compare(context: Context, active: Active, semaphore: asyncio.Semaphore) -> bool:
+async def _compare(context: Context, active: ActiveRow, semaphore: asyncio.Semaphore) -> bool:
     async with semaphore:
         stored = await context.ledger.read(active.job_id)
         if stored is None or stored.record.job.event_seq == active.listed_seq:

@@ -11,7 +11,7 @@ from shared.core.routing import normalise
 from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
-from shared.ports import Listed
+from shared.ports import ListRow
 
 #: jobs of one page: each is read whole, with its events
 MAX_JOBS = 100
@@ -32,7 +32,7 @@ async def sum_receipts(
     semaphore = asyncio.Semaphore(_READS_AT_ONCE)
     now = context.clock.now()
 
-    async def one(job: Listed) -> dict[str, Any] | None:
+    async def one(job: ListRow) -> dict[str, Any] | None:
         async with semaphore:
             try:
                 return receipt(*await read_history(context, job.job_id), now)

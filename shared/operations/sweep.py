@@ -29,7 +29,7 @@ from shared.operations.redrive_job import mark_redriven
 from shared.operations.relist import relist
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep_pass import told
-from shared.ports import Active, InstanceState, Orchestrations, Stored
+from shared.ports import ActiveRow, InstanceState, Orchestrations, Stored
 
 #: bounds of one sweep; the next one goes on, since every job looked at gets a later `check_at`
 MAX_JOBS_A_TENANT = 100
@@ -123,7 +123,7 @@ def in_turn(tenants: list[str], now: datetime) -> list[str]:
     return sorted(tenants)[start:] + sorted(tenants)[:start]
 
 
-async def _look(context: Context, orchestrations: Orchestrations, active: Active, swept: Swept) -> None:
+async def _look(context: Context, orchestrations: Orchestrations, active: ActiveRow, swept: Swept) -> None:
     now = context.clock.now()
     stored = await context.ledger.read(active.job_id)
     if stored is None:
@@ -167,7 +167,7 @@ async def _look(context: Context, orchestrations: Orchestrations, active: Active
         await context.index.check_later(active, next_check)
 
 
-async def _withdraw(context: Context, active: Active, swept: Swept, now: datetime) -> None:
+async def _withdraw(context: Context, active: ActiveRow, swept: Swept, now: datetime) -> None:
     """A creation that died after its claim. Race tombstone: it comes first, so that a late creator cannot go on."""
     if active.created_at + WITHDRAW_AFTER > now:
         if not swept.dry_run:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from shared.core.view import job_view, listed_view
-from shared.ports import Listed
+from shared.ports import ListRow
 from tests.jobs import START, planned
 from triggers.problems import problem as problem_answer
 
@@ -32,7 +32,7 @@ def accepted(job_id: str = "job_1") -> dict[str, Any]:
 def page(*job_ids: str, next_: str | None = None) -> dict[str, Any]:
     lines = [
         listed_view(
-            Listed(
+            ListRow(
                 job_id=job_id,
                 tenant_id="tenant_a",
                 request_type="OCR",
