@@ -9,15 +9,15 @@ import azure.functions as func
 from shared.core.access import Caller
 from shared.core.states import JobStatus
 from shared.errors import Refusal
-from shared.operations.list_jobs import Wanted
+from shared.operations.list_jobs import JobFilter
 
 #: instants that a key of a LIST row can be compared with
 _FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
-def wanted(req: func.HttpRequest, caller: Caller) -> Wanted:
+def parse_filter(req: func.HttpRequest, caller: Caller) -> JobFilter:
     """Raises Refusal (400) that names the parameter, and (403) for another tenant than the caller's."""
-    return Wanted(
+    return JobFilter(
         tenant_id=caller.tenant_of(req.params.get("tenant_id")),
         statuses=_statuses(req.params.get("status")),
         request_type=req.params.get("request_type"),

@@ -17,7 +17,7 @@ from shared.operations.explain_job import explain_job
 from shared.operations.list_jobs import list_jobs
 from shared.ports import Stored
 from shared.wiring import Wiring
-from triggers.filters import wanted
+from triggers.filters import parse_filter
 from triggers.history_http import MAX_SEQ_DIGITS, view_as_of
 from triggers.holding import WAIT, Holding, wait_of
 from triggers.paging import bad_cursor, cursor, page
@@ -134,7 +134,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     async def jobs_list(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         limit, position = page(req)
         listed, after = await list_jobs(
-            wiring.context_for(caller), wanted(req, caller), after=position or None, limit=limit
+            wiring.context_for(caller), parse_filter(req, caller), after=position or None, limit=limit
         )
         return answer(req, {"jobs": listed, "next": cursor(after)})
 

@@ -10,7 +10,7 @@ from shared.core.access import Caller, Scope
 from shared.errors import Refusal
 from shared.operations.sum_receipts import MAX_JOBS, sum_receipts
 from shared.wiring import Wiring
-from triggers.filters import wanted
+from triggers.filters import parse_filter
 from triggers.paging import cursor, page
 from triggers.parameters import FILTERS, PAGE, PAGE_REFUSALS, TENANT_ID
 from triggers.problems import answer
@@ -44,7 +44,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     async def receipts_sum(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         limit, position = page(req)
-        range_ = wanted(req, caller)
+        range_ = parse_filter(req, caller)
         if range_.tenant_id is None:
             raise Refusal(400, "TENANT_REQUIRED", "name a tenant: tenant_id=...")
         found, after = await sum_receipts(

@@ -27,13 +27,13 @@ MAX_LOOKED_AT = 1000
 _FIRST_LOOK = 100
 
 #: a row's line of the list; None where it does not fit the filter after all
-Show = Callable[[ListRow], Awaitable[dict[str, Any] | None]]
+Render = Callable[[ListRow], Awaitable[dict[str, Any] | None]]
 
 _LIVING = frozenset(status for status in JobStatus if not status.terminal)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class JobFilter:
     """The one filter of lists; what is None does not matter."""
 
     #: None: every tenant's jobs, merged
@@ -48,41 +48,41 @@ class Wanted:
     label: tuple[str, str] | None = None
 
     @property
-    def every_row(self) -> bool:
+    def matches_every_row(self) -> bool:
         """The keys alone tell what is wanted."""
         return self.statuses is None and self.request_type is None and self.label is None
 
     @property
-    def asks_the_ledger(self) -> bool:
+    def needs_ledger(self) -> bool:
         """A LIST row may not know yet in which of these states a living job is."""
         return self.statuses is not None and bool(self.statuses & _LIVING)
 
-    def may_take(self, listed: ListRow) -> bool:
+    def may_match(self, listed: ListRow) -> bool:
         """As far as the LIST row can tell."""
         status = JobStatus(listed.status)
         return (
-            (self.statuses is None or status in self.statuses or (self.asks_the_ledger and status in _LIVING))
+            (self.statuses is None or status in self.statuses or (self.needs_ledger and status in _LIVING))
             and (self.request_type is None or listed.request_type == self.request_type)
             and (self.label is None or listed.labels.get(self.label[0]) == self.label[1])
         )
 
 
 async def list_jobs(
-    context: Context, wanted: Wanted, *, after: str | None, limit: int
+    context: Context, job_filter: JobFilter, *, after: str | None, limit: int
 ) -> tuple[list[dict[str, Any]], str | None]:
     """One page, and the position to go on from. Raises LedgerUnavailable."""
 
-    async def show(listed: ListRow) -> dict[str, Any] | None:
+    async def render(listed: ListRow) -> dict[str, Any] | None:
         status, step_id, seq = JobStatus(listed.status), listed.current_step_id, listed.seq
-        if wanted.asks_the_ledger and not status.terminal:
+        if job_filter.needs_ledger and not status.terminal:
             if (stored := await context.ledger.read(listed.job_id)) is not None:
                 job = stored.record.job
                 status, step_id, seq = job.status, job.current_step_id, job.event_seq
-            if status not in (wanted.statuses or ()):
+            if status not in (job_filter.statuses or ()):
                 return None
         return listed_view(listed, status=status.value, current_step_id=None if status.terminal else step_id, seq=seq)
 
-    return await _walk(context, wanted, show, after=after, limit=limit)
+    return await _walk(context, job_filter, render, after=after, limit=limit)
 
 
 async def list_dead_letters(
@@ -90,33 +90,33 @@ async def list_dead_letters(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Jobs that are FAILED_FINAL, with why, where and what became of them. Raises LedgerUnavailable."""
 
-    async def show(listed: ListRow) -> dict[str, Any] | None:
+    async def render(listed: ListRow) -> dict[str, Any] | None:
         stored = await context.ledger.read(listed.job_id)
         return dead_letter_view(stored.record) if stored is not None else None
 
-    wanted = Wanted(tenant_id=tenant_id, statuses=frozenset({JobStatus.FAILED_FINAL}))
-    return await _walk(context, wanted, show, after=after, limit=limit)
+    job_filter = JobFilter(tenant_id=tenant_id, statuses=frozenset({JobStatus.FAILED_FINAL}))
+    return await _walk(context, job_filter, render, after=after, limit=limit)
 
 
 async def _walk(
-    context: Context, wanted: Wanted, show: Show, *, after: str | None, limit: int
+    context: Context, job_filter: JobFilter, render: Render, *, after: str | None, limit: int
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Looks at rows until the page is full, the list is at its end, or the bound is reached."""
-    tenants = [normalise(wanted.tenant_id)] if wanted.tenant_id else await context.index.tenants()
+    tenants = [normalise(job_filter.tenant_id)] if job_filter.tenant_id else await context.index.tenants()
     semaphore = asyncio.Semaphore(_READS_AT_ONCE)
     kept: list[dict[str, Any]] = []
     looked_at = 0
-    batch = limit if wanted.every_row else max(limit, _FIRST_LOOK)
+    batch = limit if job_filter.matches_every_row else max(limit, _FIRST_LOOK)
 
     async def line(listed: ListRow) -> dict[str, Any] | None:
-        if not wanted.may_take(listed):
+        if not job_filter.may_match(listed):
             return None
         async with semaphore:
-            return await show(listed)
+            return await render(listed)
 
     while True:
         batch = min(batch, MAX_LOOKED_AT - looked_at)
-        rows, more = await _rows(context, wanted, tenants, after, batch, semaphore)
+        rows, more = await _rows(context, job_filter, tenants, after, batch, semaphore)
         for listed, shown in zip(rows, await asyncio.gather(*map(line, rows)), strict=True):
             after = listed.cursor
             if shown is not None:
@@ -132,7 +132,12 @@ async def _walk(
 
 
 async def _rows(
-    context: Context, wanted: Wanted, tenants: list[str], after: str | None, limit: int, semaphore: asyncio.Semaphore
+    context: Context,
+    job_filter: JobFilter,
+    tenants: list[str],
+    after: str | None,
+    limit: int,
+    semaphore: asyncio.Semaphore,
 ) -> tuple[list[ListRow], bool]:
     """At most `limit` rows of all these tenants, newest first, and whether there are more of them."""
     # one more than wanted tells that; the store gives at most so many in one answer
@@ -140,7 +145,9 @@ async def _rows(
 
     async def of_tenant(tenant: str) -> list[ListRow]:
         async with semaphore:
-            return await context.index.list_jobs(tenant, after=after, limit=ask, since=wanted.since, until=wanted.until)
+            return await context.index.list_jobs(
+                tenant, after=after, limit=ask, since=job_filter.since, until=job_filter.until
+            )
 
     found = [listed for rows in await asyncio.gather(*map(of_tenant, tenants)) for listed in rows]
     found.sort(key=lambda listed: listed.cursor)

@@ -20,7 +20,7 @@ from shared.adapters.tables_list import list_columns
 from shared.core.keys import encode_key, list_row
 from shared.core.states import JobStatus
 from shared.operations.context import Context
-from shared.operations.list_jobs import MAX_LOOKED_AT, Wanted, list_jobs
+from shared.operations.list_jobs import MAX_LOOKED_AT, JobFilter, list_jobs
 from tests.azurite import running_azurite
 from tests.jobs import START, planned
 from tests.operations.conftest import World, world
@@ -55,7 +55,7 @@ class Listing:
     async def page(self, after: str | None = None, limit: int = 50, **wanted: Any) -> tuple[list[str], str | None]:
         """The ids of a page and the position after it; `counted` has the page's requests alone."""
         self.counted.entities.clear()
-        whose = Wanted(tenant_id=TENANT, **wanted)
+        whose = JobFilter(tenant_id=TENANT, **wanted)
         lines, position = await list_jobs(self.context, whose, after=after, limit=limit)
         return [line["jobId"] for line in lines], position
 

@@ -22,7 +22,7 @@ from shared.core.view import callback_view, event_view, job_view, rejected_view
 from shared.errors import LedgerUnavailable, Refusal
 from shared.operations.create_job import create_job
 from shared.operations.dry_run import dry_run
-from shared.operations.list_jobs import Wanted, list_dead_letters, list_jobs
+from shared.operations.list_jobs import JobFilter, list_dead_letters, list_jobs
 from shared.operations.read_history import read_history
 from shared.operations.rejected_messages import read_rejected, what_if
 from tests.api.strict import misfits
@@ -59,7 +59,7 @@ async def test_lines_of_lists_are_as_the_models_say(world: World) -> None:
     """Living and ended jobs, dead letters before and after their redrive."""
     failed, ended = await failed_at_embedding(world), await eventful(world)
     await redrive(world, failed)
-    listed, _ = await list_jobs(world.context, Wanted(tenant_id="tenant_a"), after=None, limit=10)
+    listed, _ = await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)
     assert {failed, ended} < {line["jobId"] for line in listed}
     letters, _ = await list_dead_letters(world.context, tenant_id="tenant_a", after=None, limit=10)
     assert [letter["jobId"] for letter in letters] == [failed]

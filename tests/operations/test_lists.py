@@ -7,7 +7,7 @@ from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations import list_jobs as lists
 from shared.operations import relist as relisting
-from shared.operations.list_jobs import Wanted, list_dead_letters, list_jobs
+from shared.operations.list_jobs import JobFilter, list_dead_letters, list_jobs
 from shared.operations.relist import relist
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep import sweep
@@ -31,7 +31,7 @@ async def failed(world: World, job_id: str) -> None:
     await service_says(world, job_id, "RESULT", 1, status="FAILED_FINAL", error=error, result_ref=None)
 
 
-async def pages(world: World, wanted: Wanted, limit: int) -> list[list[str]]:
+async def pages(world: World, wanted: JobFilter, limit: int) -> list[list[str]]:
     """Every page in turn, until there is no next."""
     after: str | None = None
     found = []
@@ -48,7 +48,7 @@ async def test_pages_are_full_whatever_the_filter(world: World) -> None:
     await several(world, 20, labels={"team": "blue"})
     red += await several(world, 4, labels={"team": "red"})
     red.reverse()
-    assert await pages(world, Wanted(tenant_id="tenant_a", label=("team", "red")), 4) == [red[:4], red[4:8], red[8:]]
+    assert await pages(world, JobFilter(tenant_id="tenant_a", label=("team", "red")), 4) == [red[:4], red[4:8], red[8:]]
 
 
 async def test_a_page_ends_at_the_bound_and_the_next_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ async def test_a_page_ends_at_the_bound_and_the_next_goes_on(world: World, monke
     monkeypatch.setattr(lists, "MAX_LOOKED_AT", 6)
     [old] = await several(world, 1, labels={"team": "red"})
     await several(world, 20)
-    found = await pages(world, Wanted(label=("team", "red")), 10)
+    found = await pages(world, JobFilter(label=("team", "red")), 10)
     assert [job_id for page in found for job_id in page] == [old]
     assert len(found) == 4
 
@@ -68,7 +68,7 @@ async def test_a_line_is_as_of_an_event_and_a_sweep_brings_it_forward(world: Wor
     await service_says(world, job_id, "ACK", 1)
 
     async def line() -> tuple[Any, ...]:
-        [[found], _] = await list_jobs(world.context, Wanted(tenant_id="tenant_a"), after=None, limit=10)
+        [[found], _] = await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)
         return found["status"], found["current_step_id"], found["seq"]
 
     job = (await world.job(job_id)).job
@@ -92,7 +92,7 @@ async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(
         with pytest.raises(LedgerUnavailable):
             await failed(world, job_id)
     await sweep(world.context, world.orchestrations)
-    [[found], _] = await list_jobs(world.context, Wanted(tenant_id="tenant_a"), after=None, limit=10)
+    [[found], _] = await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)
     assert found["status"] == "FAILED_FINAL"
 
 
@@ -113,7 +113,7 @@ async def test_states_are_those_of_now(world: World) -> None:
     await failed(world, dead)
 
     async def found(*statuses: JobStatus) -> list[str]:
-        [page] = await pages(world, Wanted(statuses=frozenset(statuses)), 10)
+        [page] = await pages(world, JobFilter(statuses=frozenset(statuses)), 10)
         return page
 
     assert await found(JobStatus.IN_PROGRESS) == [running]
@@ -126,9 +126,9 @@ async def test_time_and_type(world: World) -> None:
     """`since` is inclusive, `until` is not."""
     ids = await several(world, 4)
     [ocr] = await several(world, 1, request_type="OCR", payload={})
-    window = Wanted(since=START + timedelta(seconds=120), until=START + timedelta(seconds=240))
+    window = JobFilter(since=START + timedelta(seconds=120), until=START + timedelta(seconds=240))
     assert await pages(world, window, 10) == [[ids[2], ids[1]]]
-    assert await pages(world, Wanted(request_type="OCR"), 10) == [[ocr]]
+    assert await pages(world, JobFilter(request_type="OCR"), 10) == [[ocr]]
 
 
 async def test_all_tenants_are_merged_newest_first(world: World) -> None:
@@ -137,7 +137,7 @@ async def test_all_tenants_are_merged_newest_first(world: World) -> None:
     for number in range(6):
         ids += await several(world, 1, tenant_id=f"tenant_{number % 3}")
     ids.reverse()
-    assert await pages(world, Wanted(), 4) == [ids[:4], ids[4:]]
+    assert await pages(world, JobFilter(), 4) == [ids[:4], ids[4:]]
 
 
 async def test_dead_letters_say_where_and_why(world: World) -> None:
