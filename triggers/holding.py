@@ -16,7 +16,7 @@ MAX_WAIT_S = 20
 _FIRST_LOOK_S = 0.25
 _LOOK_S = 1.0
 #: of one process: half of what host.json lets it serve at once, so that waiters never keep others out
-MAX_HELD = 50
+MAX_WAITERS = 50
 
 WAIT = Parameter(
     name="wait",
@@ -34,20 +34,20 @@ def wait_of(req: func.HttpRequest) -> int:
     return int(given)
 
 
-class Holding:
+class LongPoll:
     """How many answers this process holds back."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    async def held(
+    async def wait(
         self, wait_s: int, read: Callable[[], Awaitable[tuple[func.HttpResponse, bool]]]
     ) -> func.HttpResponse:
         """What `read` answers once it is no 304, once it says that nothing more will change, or when the time is up.
 
         Where too many are held already, what it answers now.
         """
-        left_s, pause_s = (float(wait_s) if self.count < MAX_HELD else 0.0), _FIRST_LOOK_S
+        left_s, pause_s = (float(wait_s) if self.count < MAX_WAITERS else 0.0), _FIRST_LOOK_S
         self.count += 1
         try:
             while True:

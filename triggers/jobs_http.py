@@ -19,7 +19,7 @@ from shared.ports import Stored
 from shared.wiring import Wiring
 from triggers.filters import parse_filter
 from triggers.history_http import MAX_SEQ_DIGITS, view_as_of
-from triggers.holding import WAIT, Holding, wait_of
+from triggers.holding import WAIT, LongPoll, wait_of
 from triggers.paging import bad_cursor, cursor, page
 from triggers.parameters import FILTER_REFUSALS, FILTERS, JOB_ID, PAGE, PAGE_REFUSALS, job_id_of
 from triggers.problems import answer
@@ -95,7 +95,7 @@ ROUTES = (LIST, READ, STEPS, EVENTS, EXPLAIN)
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """`GET /v1/jobs`, `/v1/jobs/{jobId}`, `/steps`, `/events`."""
     bp = df.Blueprint()
-    holding = Holding()
+    long_poll = LongPoll()
 
     async def job_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         context, wait_s = wiring.context_for(caller), wait_of(req)
@@ -106,7 +106,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             record = (await _job(context, req)).record
             return answer(req, job_view(record)), record.job.status.terminal
 
-        return await holding.held(wait_s, read)
+        return await long_poll.wait(wait_s, read)
 
     async def job_steps(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         stored = await _job(wiring.context_for(caller), req)

@@ -7,7 +7,7 @@ import pytest
 
 from shared.errors import Refusal
 from triggers import holding
-from triggers.holding import MAX_HELD, Holding
+from triggers.holding import MAX_WAITERS, LongPoll
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return slept
 
 
-async def answered(wait_s: int, *looks: tuple[int, bool], by: Holding | None = None) -> tuple[int, int]:
+async def answered(wait_s: int, *looks: tuple[int, bool], by: LongPoll | None = None) -> tuple[int, int]:
     """The status of the answer, and how many looks were taken; the last look repeats."""
     taken = 0
 
@@ -31,7 +31,7 @@ async def answered(wait_s: int, *looks: tuple[int, bool], by: Holding | None = N
         taken += 1
         return func.HttpResponse(status_code=status), final
 
-    return (await (by or Holding()).held(wait_s, read)).status_code, taken
+    return (await (by or LongPoll()).wait(wait_s, read)).status_code, taken
 
 
 async def test_what_changed_is_answered_at_once(pauses: list[float]) -> None:
@@ -56,10 +56,10 @@ async def test_a_304_is_answered_when_the_time_is_up_or_nothing_will_change(paus
 
 async def test_waiters_keep_nobody_out(pauses: list[float]) -> None:
     """Past the bound a 304 is answered at once, and those who are done make room."""
-    full = Holding()
-    full.count = MAX_HELD
+    full = LongPoll()
+    full.count = MAX_WAITERS
     assert await answered(20, (304, False), by=full) == (304, 1)
-    assert full.count == MAX_HELD
+    assert full.count == MAX_WAITERS
     full.count -= 1
     assert await answered(20, (304, False), (200, False), by=full) == (200, 2)
 
