@@ -7,7 +7,7 @@ from typing import Any
 
 from docs.api_documents import openapi
 from shared.core.docs_start import commands
-from triggers.refusals import MEANINGS
+from triggers.refusals import PROBLEM_CODES
 from triggers.registered import ROUTES
 
 
@@ -38,7 +38,7 @@ def problems() -> str:
                     statuses[code].add(status)
     lines = ["| code | status | meaning |", "|---|---|---|"]
     lines += [
-        f"| `{code}` | {', '.join(sorted(found))} | {MEANINGS[code]} |" for code, found in sorted(statuses.items())
+        f"| `{code}` | {', '.join(sorted(found))} | {PROBLEM_CODES[code]} |" for code, found in sorted(statuses.items())
     ]
     return "\n".join(lines)
 

@@ -15,7 +15,7 @@ from shared.core.access import Caller
 from shared.core.view import callback_view
 from shared.operations.callbacks import Kind, take_callback
 from shared.wiring import Wiring
-from triggers.problems import answer, json_body
+from triggers.problems import json_body, respond
 from triggers.routes import Handler, Parameter, Route, add
 
 KINDS: tuple[Kind, ...] = ("ACK", "RESULT", "HEARTBEAT")
@@ -41,9 +41,9 @@ CALLBACKS = {
         parameters=(IDEMPOTENCY_KEY,),
         body_schema=callback(kind),
         body_required=kind == "RESULT",
-        answers={200: CallbackOutcome},
+        responses={200: CallbackOutcome},
         headers={200: ("Cache-Control",)},
-        refusals=(
+        problems=(
             (400, "NOT_JSON"),
             (400, "REPLY_INVALID"),
             (400, "LEDGER_REFUSED"),
@@ -83,7 +83,7 @@ def _callback(wiring: Wiring, kind: Kind) -> Handler:
             key=key if 0 < len(key) <= _MAX_KEY else None,
         )
         # never cached: a fresh token may stand in it
-        return answer(req, _told(called), headers={"Cache-Control": "no-store"})
+        return respond(req, _told(called), headers={"Cache-Control": "no-store"})
 
     return taken
 

@@ -19,11 +19,11 @@ from shared.core.view import job_view
 from shared.operations.control_job import control_job
 from shared.wiring import Wiring
 from triggers.parameters import JOB_ID, job_id_of
-from triggers.problems import answer, optional_body
+from triggers.problems import optional_body, respond
 from triggers.routes import Handler, Route, add
 
 #: of every POST about a job whose body is optional
-CONTROL_REFUSALS = (
+CONTROL_PROBLEMS = (
     (400, "NOT_JSON"),
     (400, "REASON_INVALID"),
     (404, "JOB_NOT_FOUND"),
@@ -42,8 +42,8 @@ CONTROLS = {
         description="Asked for again, it changes nothing and answers the same.",
         parameters=(JOB_ID,),
         body=ControlRequest,
-        answers={200: Job},
-        refusals=(*CONTROL_REFUSALS, (409, "JOB_TERMINAL"), (409, "CONTROL_NOT_POSSIBLE")),
+        responses={200: Job},
+        problems=(*CONTROL_PROBLEMS, (409, "JOB_TERMINAL"), (409, "CONTROL_NOT_POSSIBLE")),
     )
     for kind in ControlKind
 }
@@ -63,7 +63,7 @@ def _control(wiring: Wiring, kind: ControlKind) -> Handler:
         origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor=caller.actor, source="http", reason=reason_of(req))
         orchestrations = DurableOrchestrations(client, names.JOB)
         stored = await control_job(wiring.context_for(caller), orchestrations, job_id_of(req), kind, origin)
-        return answer(req, job_view(stored.record))
+        return respond(req, job_view(stored.record))
 
     return control
 

@@ -10,8 +10,8 @@ from shared.core.access import Caller, Scope
 from shared.operations.list_jobs import list_dead_letters
 from shared.wiring import Wiring
 from triggers.paging import cursor, page
-from triggers.parameters import PAGE, PAGE_REFUSALS, TENANT_ID
-from triggers.problems import answer
+from triggers.parameters import PAGE, PAGE_PROBLEMS, TENANT_ID
+from triggers.problems import respond
 from triggers.routes import Route, add
 
 LIST = Route(
@@ -23,8 +23,8 @@ LIST = Route(
     summary="List the jobs that failed for good",
     description="Take one up again with `POST /v1/jobs/{jobId}:redrive`.",
     parameters=(TENANT_ID, *PAGE),
-    answers={200: DeadLetterPage},
-    refusals=((400, "NOT_STORABLE"), (403, "TENANT_FORBIDDEN"), *PAGE_REFUSALS),
+    responses={200: DeadLetterPage},
+    problems=((400, "NOT_STORABLE"), (403, "TENANT_FORBIDDEN"), *PAGE_PROBLEMS),
 )
 ROUTES = (LIST,)
 
@@ -38,7 +38,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         tenant_id = caller.tenant_of(req.params.get("tenant_id"))
         context = wiring.context_for(caller)
         listed, after = await list_dead_letters(context, tenant_id=tenant_id, after=position or None, limit=limit)
-        return answer(req, {"deadletters": listed, "next": cursor(after)})
+        return respond(req, {"deadletters": listed, "next": cursor(after)})
 
     add(bp, LIST, dead_letters_list, wiring)
     return bp

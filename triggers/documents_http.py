@@ -22,7 +22,7 @@ from shared.errors import Refusal
 from shared.settings import Settings
 from shared.wiring import Wiring
 from triggers.openapi_document import document
-from triggers.problems import answer
+from triggers.problems import respond
 from triggers.routes import Parameter, Route, add
 
 OPENAPI = Route(
@@ -33,7 +33,7 @@ OPENAPI = Route(
     tag="documents",
     summary="This API as an OpenAPI 3.1 document",
     description="With the protocols that rule now: the payload of each `request_type` stands in it.",
-    answers={200: "application/json"},
+    responses={200: "application/json"},
 )
 ASYNCAPI = Route(
     function="documents_asyncapi",
@@ -42,7 +42,7 @@ ASYNCAPI = Route(
     scope=None,
     tag="documents",
     summary="The messages on the bus as an AsyncAPI 3 document",
-    answers={200: "application/json"},
+    responses={200: "application/json"},
 )
 SCHEMAS = Route(
     function="documents_schemas",
@@ -51,7 +51,7 @@ SCHEMAS = Route(
     scope=None,
     tag="documents",
     summary="List the JSON Schemas of messages, envelopes and payloads",
-    answers={200: SchemaPage},
+    responses={200: SchemaPage},
 )
 SCHEMA = Route(
     function="documents_schema",
@@ -63,8 +63,8 @@ SCHEMA = Route(
     parameters=(
         Parameter(name="name", where="path", required=True, schema={"type": "string"}, description="As the list says."),
     ),
-    answers={200: "application/schema+json"},
-    refusals=((404, "SCHEMA_NOT_FOUND"),),
+    responses={200: "application/schema+json"},
+    problems=((404, "SCHEMA_NOT_FOUND"),),
 )
 DOCS = Route(
     function="documents_page",
@@ -73,7 +73,7 @@ DOCS = Route(
     scope=None,
     tag="documents",
     summary="This API as a page to read",
-    answers={200: "text/html"},
+    responses={200: "text/html"},
 )
 ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, DOCS)
 
@@ -97,14 +97,14 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         return {**made[1], "servers": [{"url": server}]}
 
     async def openapi(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        return answer(req, await told(req))
+        return respond(req, await told(req))
 
     async def bus(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         settings = wiring.settings
         names = asyncapi.BusNames(
             lanes=settings.lanes, reply_prefix=settings.reply_prefix, reply_subscription=settings.reply_subscription
         )
-        return answer(req, asyncapi.document(names))
+        return respond(req, asyncapi.document(names))
 
     async def schemas(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         registry = (await wiring.fresh_context()).registry
@@ -113,7 +113,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             {"name": name, "title": each.get("title", name), "path": f"/v1/schemas/{name}"}
             for name, each in found.items()
         ]
-        return answer(req, {"schemas": listed, "next": None})
+        return respond(req, {"schemas": listed, "next": None})
 
     async def schema(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         name = req.route_params["name"]
@@ -121,7 +121,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         found = schema_documents(registry, _policy(wiring.settings)).get(name)
         if found is None:
             raise Refusal(404, "SCHEMA_NOT_FOUND", "there is no such schema; GET /v1/schemas lists them")
-        return answer(req, found, media_type="application/schema+json")
+        return respond(req, found, media_type="application/schema+json")
 
     async def page(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         text = await told(req)
@@ -132,7 +132,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             _on_a_laptop(settings.workspace_uri.removesuffix("/workspace")),
         )
         shown = docs_page.page(text, begin)
-        return answer(req, shown, media_type="text/html", headers={"Content-Security-Policy": docs_page.POLICY})
+        return respond(req, shown, media_type="text/html", headers={"Content-Security-Policy": docs_page.POLICY})
 
     for route, handler in ((OPENAPI, openapi), (ASYNCAPI, bus), (SCHEMAS, schemas), (SCHEMA, schema), (DOCS, page)):
         add(bp, route, handler, wiring)

@@ -17,7 +17,7 @@ from shared.errors import Refusal
 from shared.operations.readiness import Check, Dependency, Readiness, sweeper_late
 from shared.ports import SweepMark
 from shared.wiring import SystemClock, Wiring
-from triggers.problems import answer
+from triggers.problems import respond
 from triggers.routes import Route, add
 
 LIVE = Route(
@@ -27,7 +27,7 @@ LIVE = Route(
     scope=None,
     tag="health",
     summary="Whether this process answers",
-    answers={200: Live},
+    responses={200: Live},
 )
 READY = Route(
     function="health_ready",
@@ -37,8 +37,8 @@ READY = Route(
     tag="health",
     summary="Whether what it needs answers too",
     description="503 names what does not answer, and since when.",
-    answers={200: Ready},
-    refusals=((503, "NOT_READY"),),
+    responses={200: Ready},
+    problems=((503, "NOT_READY"),),
 )
 ROUTES = (LIVE, READY)
 
@@ -55,7 +55,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     mark: SweepMark | None = None
 
     async def health_live(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        return answer(req, {"status": "live", "build": build_view(wiring.settings.build_commit)})
+        return respond(req, {"status": "live", "build": build_view(wiring.settings.build_commit)})
 
     async def health_ready(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         context = await wiring.fresh_context()
@@ -78,7 +78,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             detail = "; ".join(f"{each.name} is down since {_instant(each.since)}: {each.fault}" for each in down)
             raise Refusal(503, "NOT_READY", detail, headers={"Retry-After": "5"}, dependencies=told)
         versions = {protocol.definition.request_type: protocol.definition.version for protocol in context.registry}
-        return answer(
+        return respond(
             req,
             {
                 "status": "ready",

@@ -19,7 +19,7 @@ from shared.operations.context import Context
 from shared.operations.read_history import read_history
 from shared.wiring import Wiring
 from triggers.parameters import JOB_ID, job_id_of
-from triggers.problems import answer
+from triggers.problems import respond
 from triggers.routes import Route, add
 
 AUDIT = Route(
@@ -31,8 +31,8 @@ AUDIT = Route(
     summary="Read everything that proves what happened to a job",
     description="Keep it byte for byte: `lucius audit verify` proves it offline.",
     parameters=(JOB_ID,),
-    answers={200: AuditBundle},
-    refusals=((404, "JOB_NOT_FOUND"),),
+    responses={200: AuditBundle},
+    problems=((404, "JOB_NOT_FOUND"),),
 )
 RECEIPT = Route(
     function="job_receipt",
@@ -42,8 +42,8 @@ RECEIPT = Route(
     tag="jobs",
     summary="Read what a job cost",
     parameters=(JOB_ID,),
-    answers={200: Receipt},
-    refusals=((404, "JOB_NOT_FOUND"),),
+    responses={200: Receipt},
+    problems=((404, "JOB_NOT_FOUND"),),
 )
 ROUTES = (AUDIT, RECEIPT)
 
@@ -59,12 +59,12 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     async def job_audit(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         context = wiring.context_for(caller)
         record, events = await read_history(context, job_id_of(req))
-        return answer(req, bundle(record, events, context.clock.now()))
+        return respond(req, bundle(record, events, context.clock.now()))
 
     async def job_receipt(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         context = wiring.context_for(caller)
         record, events = await read_history(context, job_id_of(req))
-        return answer(req, receipt(record, events, context.clock.now()))
+        return respond(req, receipt(record, events, context.clock.now()))
 
     add(bp, AUDIT, job_audit, wiring)
     add(bp, RECEIPT, job_receipt, wiring)

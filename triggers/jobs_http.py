@@ -21,8 +21,8 @@ from triggers.filters import parse_filter
 from triggers.history_http import MAX_SEQ_DIGITS, view_as_of
 from triggers.holding import WAIT, LongPoll, wait_of
 from triggers.paging import bad_cursor, cursor, page
-from triggers.parameters import FILTER_REFUSALS, FILTERS, JOB_ID, PAGE, PAGE_REFUSALS, job_id_of
-from triggers.problems import answer
+from triggers.parameters import FILTER_PROBLEMS, FILTERS, JOB_ID, PAGE, PAGE_PROBLEMS, job_id_of
+from triggers.problems import respond
 from triggers.routes import Parameter, Route, add
 
 AS_OF = Parameter(
@@ -42,8 +42,8 @@ LIST = Route(
     description="A call looks at 1,000 rows at most, so that a page may be short, or empty, and have a `next`. "
     "A line is as of event `seq`; that of a living job may be one sweep (a minute) behind the job itself.",
     parameters=(*FILTERS, *PAGE),
-    answers={200: JobPage},
-    refusals=(*FILTER_REFUSALS, *PAGE_REFUSALS),
+    responses={200: JobPage},
+    problems=(*FILTER_PROBLEMS, *PAGE_PROBLEMS),
 )
 READ = Route(
     function="job_read",
@@ -53,8 +53,8 @@ READ = Route(
     tag="jobs",
     summary="Read a job, as it is or as an event left it",
     parameters=(JOB_ID, AS_OF, WAIT),
-    answers={200: Job},
-    refusals=((400, "AS_OF_INVALID"), (400, "WAIT_INVALID"), (404, "JOB_NOT_FOUND"), (404, "EVENT_NOT_FOUND")),
+    responses={200: Job},
+    problems=((400, "AS_OF_INVALID"), (400, "WAIT_INVALID"), (404, "JOB_NOT_FOUND"), (404, "EVENT_NOT_FOUND")),
 )
 STEPS = Route(
     function="job_steps",
@@ -64,8 +64,8 @@ STEPS = Route(
     tag="jobs",
     summary="Read the steps of a job",
     parameters=(JOB_ID,),
-    answers={200: StepPage},
-    refusals=((404, "JOB_NOT_FOUND"),),
+    responses={200: StepPage},
+    problems=((404, "JOB_NOT_FOUND"),),
 )
 EVENTS = Route(
     function="job_events",
@@ -75,8 +75,8 @@ EVENTS = Route(
     tag="jobs",
     summary="Read what happened to a job, in order",
     parameters=(JOB_ID, *PAGE),
-    answers={200: EventPage},
-    refusals=((404, "JOB_NOT_FOUND"), *PAGE_REFUSALS),
+    responses={200: EventPage},
+    problems=((404, "JOB_NOT_FOUND"), *PAGE_PROBLEMS),
 )
 EXPLAIN = Route(
     function="job_explain",
@@ -86,8 +86,8 @@ EXPLAIN = Route(
     tag="jobs",
     summary="Say why a job is where it is, and what comes next",
     parameters=(JOB_ID,),
-    answers={200: Explanation},
-    refusals=((404, "JOB_NOT_FOUND"),),
+    responses={200: Explanation},
+    problems=((404, "JOB_NOT_FOUND"),),
 )
 ROUTES = (LIST, READ, STEPS, EVENTS, EXPLAIN)
 
@@ -100,17 +100,17 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     async def job_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         context, wait_s = wiring.context_for(caller), wait_of(req)
         if (seq := req.params.get("asOf")) is not None:
-            return answer(req, await view_as_of(context, job_id_of(req), seq))
+            return respond(req, await view_as_of(context, job_id_of(req), seq))
 
         async def read() -> tuple[func.HttpResponse, bool]:
             record = (await _job(context, req)).record
-            return answer(req, job_view(record)), record.job.status.terminal
+            return respond(req, job_view(record)), record.job.status.terminal
 
         return await long_poll.wait(wait_s, read)
 
     async def job_steps(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         stored = await _job(wiring.context_for(caller), req)
-        return answer(req, {"steps": [step_view(step) for step in stored.record.steps], "next": None})
+        return respond(req, {"steps": [step_view(step) for step in stored.record.steps], "next": None})
 
     async def job_events(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         context = wiring.context_for(caller)
@@ -121,7 +121,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         after = int(position or 0)
         events = await context.ledger.events(stored.record.job.job_id, after_seq=after, limit=limit)
         full = len(events) == limit and events[-1].seq < stored.record.job.event_seq
-        return answer(
+        return respond(
             req,
             {"events": [event_view(event) for event in events], "next": cursor(str(events[-1].seq)) if full else None},
         )
@@ -129,14 +129,14 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     async def job_explain(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         context = wiring.context_for(caller)
         stored = await _job(context, req)
-        return answer(req, await explain_job(context, stored.record))
+        return respond(req, await explain_job(context, stored.record))
 
     async def jobs_list(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         limit, position = page(req)
         listed, after = await list_jobs(
             wiring.context_for(caller), parse_filter(req, caller), after=position or None, limit=limit
         )
-        return answer(req, {"jobs": listed, "next": cursor(after)})
+        return respond(req, {"jobs": listed, "next": cursor(after)})
 
     add(bp, LIST, jobs_list, wiring)
     add(bp, READ, job_read, wiring)

@@ -114,7 +114,7 @@ def _schemas(routes: Iterable[Route], registry: Registry, policy: ReferencePolic
     for route in routes:
         if route.body not in (None, Envelope):
             wanted[route.body] = "write"
-        wanted |= {model: "read" for answer in route.answers.values() for model in models_of(answer)}
+        wanted |= {model: "read" for answer in route.responses.values() for model in models_of(answer)}
     found = schemas(list(wanted.items())) | envelope_rules.components(registry, policy)
     for route in routes:
         if route.body_schema is not None:

@@ -15,7 +15,7 @@ from shared.contracts.envelope import Envelope
 from shared.core import envelope_rules
 from shared.core.api_examples import ENVELOPE, PROBLEM, REQUESTS
 from triggers import openapi_headers as headers
-from triggers.refusals import MEANINGS
+from triggers.refusals import PROBLEM_CODES
 from triggers.routes import Parameter, Route
 
 Json = dict[str, Any]
@@ -63,7 +63,7 @@ def _parameters(route: Route) -> list[Json]:
     named = {each.name for each in route.parameters}
     for name in re.findall(r"{(\w+)}", route.path):
         assert name in named, f"{route.function} does not declare its parameter {name}"
-    common = ["CorrelationId", *(["IfNoneMatch"] if route.method == "GET" and 304 not in route.answers else [])]
+    common = ["CorrelationId", *(["IfNoneMatch"] if route.method == "GET" and 304 not in route.responses else [])]
     return told + [{"$ref": f"#/components/parameters/{name}"} for name in common]
 
 
@@ -125,17 +125,17 @@ def _links(routes: Iterable[Route]) -> Json:
 
 def _responses(route: Route, routes: Iterable[Route], examples: Json) -> Json:
     told: Json = {}
-    for status, answer in route.answers.items():
+    for status, answer in route.responses.items():
         told[str(status)] = _answer(route, status, answer, examples)
         if answer is Accepted:
             told[str(status)]["links"] = _links(routes)
-    if route.method == "GET" and 200 in route.answers:
+    if route.method == "GET" and 200 in route.responses:
         told["304"] = {
             "description": "It is still what `If-None-Match` names.",
             "headers": headers.of(route, 304),
         }
     refused: dict[int, list[str]] = {}
-    for status, code in (*route.refusals, *(_WITH_TOKEN if route.scope is not None else ()), *_ALWAYS):
+    for status, code in (*route.problems, *(_WITH_TOKEN if route.scope is not None else ()), *_ALWAYS):
         refused.setdefault(status, []).append(code)
     for status, codes in sorted(refused.items()):
         told[str(status)] = _refusal(route, status, list(dict.fromkeys(codes)))
@@ -158,8 +158,8 @@ def _answer(route: Route, status: int, answer: Any, examples: Json) -> Json:
 
 
 def _says(route: Route, status: int, models: tuple[type[BaseModel], ...]) -> str:
-    if status in route.says:
-        return route.says[status]
+    if status in route.descriptions:
+        return route.descriptions[status]
     return " Or: ".join((model.__doc__ or "").split("\n\n")[0].strip() for model in models) or "As asked."
 
 
@@ -174,7 +174,7 @@ def _refusal(route: Route, status: int, codes: list[str]) -> Json:
     if PROBLEM["code"] in codes and PROBLEM["status"] == status:
         content["examples"] = {PROBLEM["code"]: {"value": PROBLEM}}
     return {
-        "description": "\n\n".join(f"`{code}`: {MEANINGS[code]}" for code in codes),
+        "description": "\n\n".join(f"`{code}`: {PROBLEM_CODES[code]}" for code in codes),
         "headers": headers.of(route, status),
         "content": {"application/problem+json": content},
     }

@@ -12,7 +12,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.errors import Refusal
-from triggers.problems import answers_problems, correlation_id
+from triggers.problems import correlation_id, responds_with_problems
 from triggers.routes import Route
 
 FUNCTION = "options"
@@ -25,7 +25,7 @@ def blueprint(routes: Iterable[Route]) -> df.Blueprint:
 
     @bp.function_name(FUNCTION)
     @bp.route(route="v1/{*path}", methods=["OPTIONS"], auth_level=func.AuthLevel.ANONYMOUS)
-    @answers_problems
+    @responds_with_problems
     async def options(req: func.HttpRequest) -> func.HttpResponse:
         path = f"v1/{req.route_params.get('path', '')}"
         methods = {method for pattern, method in known if pattern.fullmatch(path)}

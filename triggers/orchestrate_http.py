@@ -23,7 +23,7 @@ from shared.operations.dry_run import dry_run
 from shared.wiring import Wiring
 from triggers.batch import MEDIA_TYPE, is_batch, lines_of, outcomes
 from triggers.parameters import DRY_RUN, dry_run_of
-from triggers.problems import answer, correlation_id, json_body
+from triggers.problems import correlation_id, json_body, respond
 from triggers.routes import Route, add
 
 ORCHESTRATE = Route(
@@ -41,9 +41,9 @@ ORCHESTRATE = Route(
     body=Envelope,
     body_required=True,
     media_types=("application/json", MEDIA_TYPE),
-    answers={202: Accepted, 200: DryRun | BatchOutcome},
+    responses={202: Accepted, 200: DryRun | BatchOutcome},
     headers={202: ("Location", "Idempotency-Replayed")},
-    refusals=(
+    problems=(
         (400, "REQUEST_INVALID"),
         (400, "ENVELOPE_INVALID"),
         (400, "PROTOCOL_UNKNOWN"),
@@ -74,7 +74,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         envelope = _envelope(json_body(req), caller)
         if dry_run_of(req):
             context = await wiring.fresh_context_for(caller)
-            return answer(req, await dry_run(context, envelope, correlation_id=correlation_id(req)))
+            return respond(req, await dry_run(context, envelope, correlation_id=correlation_id(req)))
         created = await create_job(
             await wiring.fresh_context_for(caller),
             DurableOrchestrations(client, names.JOB),
@@ -85,7 +85,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         headers = {"Location": f"/v1/jobs/{body['jobId']}"}
         if created.replayed:
             headers["Idempotency-Replayed"] = "true"
-        return answer(req, body, status=202, headers=headers)
+        return respond(req, body, status=202, headers=headers)
 
     async def batch(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         context, req_id, dry = await wiring.fresh_context_for(caller), correlation_id(req), dry_run_of(req)
@@ -100,7 +100,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             return {"status": 202, "jobId": body["jobId"], "links": body["links"], "replayed": created.replayed}
 
         told = await outcomes(lines_of(req.get_body()), submit, req_id)
-        return answer(req, told, headers={"X-Correlation-Id": req_id})
+        return respond(req, told, headers={"X-Correlation-Id": req_id})
 
     for route in ROUTES:
         add(bp, route, orchestrate, wiring, client=True)

@@ -50,7 +50,7 @@ CURSOR = Parameter(
 )
 PAGE = (LIMIT, CURSOR)
 #: what `triggers.paging.page` refuses
-PAGE_REFUSALS = ((400, "LIMIT_INVALID"), (400, "CURSOR_INVALID"))
+PAGE_PROBLEMS = ((400, "LIMIT_INVALID"), (400, "CURSOR_INVALID"))
 
 DRY_RUN = Parameter(
     name="dryRun",
@@ -97,7 +97,7 @@ FILTERS = (
         description="`key:value`: jobs whose label of that name has exactly that value.",
     ),
 )
-FILTER_REFUSALS = (
+FILTER_PROBLEMS = (
     (400, "STATUS_INVALID"),
     (400, "SINCE_INVALID"),
     (400, "UNTIL_INVALID"),

@@ -24,7 +24,7 @@ Handler = Callable[..., Awaitable[func.HttpResponse]]
 _Body = TypeVar("_Body", bound=BaseModel)
 
 
-def answer(
+def respond(
     req: func.HttpRequest,
     body: Any,
     *,
@@ -84,7 +84,7 @@ def problem(
     )
 
 
-def answers_problems(handler: Handler) -> Handler:
+def responds_with_problems(handler: Handler) -> Handler:
     """Turns every error of a handler into a problem; a caller never sees a stack trace."""
 
     @wraps(handler)

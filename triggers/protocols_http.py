@@ -13,7 +13,7 @@ from shared.core.access import Caller, Scope
 from shared.core.registry import Protocol
 from shared.errors import Refusal
 from shared.wiring import Wiring
-from triggers.problems import answer
+from triggers.problems import respond
 from triggers.routes import Parameter, Route, add
 
 LIST = Route(
@@ -23,7 +23,7 @@ LIST = Route(
     scope=Scope.READ,
     tag="protocols",
     summary="List what can be asked for",
-    answers={200: ProtocolPage},
+    responses={200: ProtocolPage},
 )
 READ = Route(
     function="protocols_read",
@@ -37,8 +37,8 @@ READ = Route(
             name="protocolId", where="path", required=True, schema={"type": "string"}, description="Or a request type."
         ),
     ),
-    answers={200: ProtocolView},
-    refusals=((404, "PROTOCOL_NOT_FOUND"),),
+    responses={200: ProtocolView},
+    problems=((404, "PROTOCOL_NOT_FOUND"),),
 )
 ROUTES = (LIST, READ)
 
@@ -49,14 +49,14 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     async def protocols_list(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         registry = (await wiring.fresh_context()).registry
-        return answer(req, {"protocols": [protocol_view(protocol) for protocol in registry], "next": None})
+        return respond(req, {"protocols": [protocol_view(protocol) for protocol in registry], "next": None})
 
     async def protocols_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         name = req.route_params["protocolId"]
         registry = (await wiring.fresh_context()).registry
         for protocol in registry:
             if name in (protocol.definition.protocol_id, protocol.definition.request_type):
-                return answer(req, protocol_view(protocol))
+                return respond(req, protocol_view(protocol))
         raise Refusal(404, "PROTOCOL_NOT_FOUND", f"known: {', '.join(registry.request_types)}")
 
     add(bp, LIST, protocols_list, wiring)

@@ -12,8 +12,8 @@ from shared.operations.sum_receipts import MAX_JOBS, sum_receipts
 from shared.wiring import Wiring
 from triggers.filters import parse_filter
 from triggers.paging import cursor, page
-from triggers.parameters import FILTERS, PAGE, PAGE_REFUSALS, TENANT_ID
-from triggers.problems import answer
+from triggers.parameters import FILTERS, PAGE, PAGE_PROBLEMS, TENANT_ID
+from triggers.problems import respond
 from triggers.routes import Route, add
 
 SUMS = Route(
@@ -25,14 +25,14 @@ SUMS = Route(
     summary="Sum up what a tenant's jobs spent and cost",
     description=f"Over jobs created in the range, newest first, at most {MAX_JOBS} a page: add the pages up.",
     parameters=(TENANT_ID, *(each for each in FILTERS if each.name in ("since", "until")), *PAGE),
-    answers={200: ReceiptSums},
-    refusals=(
+    responses={200: ReceiptSums},
+    problems=(
         (400, "TENANT_REQUIRED"),
         (400, "SINCE_INVALID"),
         (400, "UNTIL_INVALID"),
         (400, "NOT_STORABLE"),
         (403, "TENANT_FORBIDDEN"),
-        *PAGE_REFUSALS,
+        *PAGE_PROBLEMS,
     ),
 )
 ROUTES = (SUMS,)
@@ -56,7 +56,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             limit=limit,
         )
         since, until = (each.isoformat() if each else None for each in (range_.since, range_.until))
-        return answer(req, {"since": since, "until": until, **found, "next": cursor(after)})
+        return respond(req, {"since": since, "until": until, **found, "next": cursor(after)})
 
     add(bp, SUMS, receipts_sum, wiring)
     return bp

@@ -17,7 +17,7 @@ from shared.operations.sweep import sweep
 from shared.ports import Ledger
 from shared.wiring import Wiring
 from triggers.parameters import DRY_RUN, dry_run_of
-from triggers.problems import answer, optional_body
+from triggers.problems import optional_body, respond
 from triggers.routes import Route, add
 
 RECONCILE = Route(
@@ -30,8 +30,8 @@ RECONCILE = Route(
     description="What the sweeper does every minute: finish what was left half done. Safe at any time.",
     parameters=(DRY_RUN,),
     body=ReconcileRequest,
-    answers={200: Reconciled},
-    refusals=((400, "NOT_JSON"), (400, "DRY_RUN_INVALID"), (413, "BODY_TOO_LARGE"), (415, "NOT_JSON")),
+    responses={200: Reconciled},
+    problems=((400, "NOT_JSON"), (400, "DRY_RUN_INVALID"), (413, "BODY_TOO_LARGE"), (415, "NOT_JSON")),
 )
 OUTBOX_RETRY = replace(
     RECONCILE, function="admin_outbox_retry", path="v1/admin/outbox/retry", successor="/v1/admin/reconcile"
@@ -46,7 +46,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     async def reconcile(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         orchestrations = DurableOrchestrations(client, names.JOB)
         swept = await sweep(wiring.context(), orchestrations, dry_run=_dry_run(req))
-        return answer(
+        return respond(
             req,
             {
                 "dryRun": swept.dry_run,

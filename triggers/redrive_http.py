@@ -17,9 +17,9 @@ from shared.core.history import Origin
 from shared.core.view import job_view
 from shared.operations.redrive_job import redrive_job
 from shared.wiring import Wiring
-from triggers.controls_http import CONTROL_REFUSALS, reason_of
+from triggers.controls_http import CONTROL_PROBLEMS, reason_of
 from triggers.parameters import JOB_ID, job_id_of
-from triggers.problems import answer
+from triggers.problems import respond
 from triggers.routes import Route, add
 
 REDRIVE = Route(
@@ -32,11 +32,11 @@ REDRIVE = Route(
     description="Steps that SUCCEEDED are not run again. Asked for again, it answers the same new job.",
     parameters=(JOB_ID,),
     body=ControlRequest,
-    answers={200: Job},
-    says={200: "The new job."},
+    responses={200: Job},
+    descriptions={200: "The new job."},
     headers={200: ("Location", "Idempotency-Replayed")},
-    refusals=(
-        *CONTROL_REFUSALS,
+    problems=(
+        *CONTROL_PROBLEMS,
         (409, "JOB_LIVE"),
         (409, "JOB_SUCCEEDED"),
         (409, "WITHDRAWN"),
@@ -58,7 +58,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         headers = {"Location": f"/v1/jobs/{record.job.job_id}"}
         if redriven.replayed:
             headers["Idempotency-Replayed"] = "true"
-        return answer(req, job_view(record), headers=headers)
+        return respond(req, job_view(record), headers=headers)
 
     add(bp, REDRIVE, job_redrive, wiring, client=True)
     return bp

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 #: by code; a code is stable, whatever the words beside it become
-MEANINGS: dict[str, str] = {
+PROBLEM_CODES: dict[str, str] = {
     "AS_OF_INVALID": "`asOf` is not the number of an event, from 1.",
     "BATCH_EMPTY": "The NDJSON body has no line.",
     "BODY_TOO_LARGE": "The body has more bytes than are taken.",

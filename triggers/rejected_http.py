@@ -18,8 +18,8 @@ from shared.errors import Refusal
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.wiring import Wiring
 from triggers.paging import bad_cursor, cursor, page
-from triggers.parameters import PAGE, PAGE_REFUSALS
-from triggers.problems import answer
+from triggers.parameters import PAGE, PAGE_PROBLEMS
+from triggers.problems import respond
 from triggers.routes import Parameter, Route, add
 
 REJECTED_ID = Parameter(
@@ -44,8 +44,8 @@ LIST = Route(
     summary="List messages that no job could take",
     description="Of the last 90 days, newest first.",
     parameters=(DATE, *PAGE),
-    answers={200: RejectedPage},
-    refusals=((400, "DATE_INVALID"), *PAGE_REFUSALS),
+    responses={200: RejectedPage},
+    problems=((400, "DATE_INVALID"), *PAGE_PROBLEMS),
 )
 READ = Route(
     function="rejected_read",
@@ -55,8 +55,8 @@ READ = Route(
     tag="rejected messages",
     summary="Read one whole, with what a redrive would do",
     parameters=(REJECTED_ID,),
-    answers={200: RejectedMessage},
-    refusals=((404, "REJECTED_NOT_FOUND"),),
+    responses={200: RejectedMessage},
+    problems=((404, "REJECTED_NOT_FOUND"),),
 )
 REDRIVE = Route(
     function="rejected_redrive",
@@ -67,8 +67,8 @@ REDRIVE = Route(
     summary="Hand a message in again",
     description="Once a job took it, asking again changes nothing.",
     parameters=(REJECTED_ID,),
-    answers={200: RejectedMessage},
-    refusals=((404, "REJECTED_NOT_FOUND"), (409, "STILL_NOT_APPLICABLE")),
+    responses={200: RejectedMessage},
+    problems=((404, "REJECTED_NOT_FOUND"), (409, "STILL_NOT_APPLICABLE")),
 )
 ROUTES = (LIST, READ, REDRIVE)
 
@@ -88,18 +88,18 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             wiring.context_for(caller), day=_date(req), after=position or None, limit=limit
         )
         shown = [rejected_view(message, body=False) for message in found]
-        return answer(req, {"rejected": shown, "next": cursor(last)})
+        return respond(req, {"rejected": shown, "next": cursor(last)})
 
     async def rejected_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         context = wiring.context_for(caller)
         message = await read_rejected(context, req.route_params["rejectedId"])
         kind, why = await what_if(context, message)
-        return answer(req, {**_whole(message), "what_if": {"outcome": kind, "why": why}})
+        return respond(req, {**_whole(message), "what_if": {"outcome": kind, "why": why}})
 
     async def rejected_redrive(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         orchestrations = DurableOrchestrations(client, names.JOB)
         context = wiring.context_for(caller)
-        return answer(req, _whole(await redrive_rejected(context, orchestrations, req.route_params["rejectedId"])))
+        return respond(req, _whole(await redrive_rejected(context, orchestrations, req.route_params["rejectedId"])))
 
     add(bp, LIST, rejected_list, wiring)
     add(bp, READ, rejected_read, wiring)

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from shared.core.access import ANYONE, Scope
 from shared.telemetry.requests import request_span
 from shared.wiring import Wiring
-from triggers.problems import answers_problems
+from triggers.problems import responds_with_problems
 
 #: `handler(req, caller)`, or `handler(req, caller, client)` with the durable client
 Handler = Callable[..., Awaitable[func.HttpResponse]]
@@ -61,13 +61,13 @@ class Route:
     body_required: bool = False
     media_types: tuple[str, ...] = ("application/json",)
     #: status to the model of its body, or to the media type of one that has none
-    answers: Mapping[int, type[BaseModel] | UnionType | str]
+    responses: Mapping[int, type[BaseModel] | UnionType | str]
     #: status to what it means here, where the model's own words do not say it
-    says: Mapping[int, str] = field(default_factory=dict)
+    descriptions: Mapping[int, str] = field(default_factory=dict)
     #: status to headers beyond those that every such answer has (`triggers.openapi_headers`)
     headers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     #: (status, code) of the problems beyond those that every route has
-    refusals: tuple[tuple[int, str], ...] = ()
+    problems: tuple[tuple[int, str], ...] = ()
     #: guarded by the token of a directive
     callback: bool = False
     #: the path to use instead; such a route is an older name
@@ -90,7 +90,7 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring, *, cli
             answered(response.status_code)
             return response
 
-    @answers_problems
+    @responds_with_problems
     async def guarded(req: func.HttpRequest, *bound: Any) -> func.HttpResponse:
         caller = ANYONE
         if route.scope is not None:

@@ -17,7 +17,7 @@ from shared.core.registry import Registry
 from tests.jobs import ROOT, envelope, registry
 from triggers.openapi_document import document
 from triggers.options_http import FUNCTION as OPTIONS
-from triggers.refusals import MEANINGS
+from triggers.refusals import PROBLEM_CODES
 from triggers.registered import ROUTES
 
 DOCUMENT = api_documents.openapi()
@@ -112,8 +112,8 @@ def test_every_code_that_the_app_raises_is_explained_and_declared() -> None:
     }
     # OPTIONS is no operation; a path that no route has is otherwise the host's to refuse
     assert raised - declared == {"ROUTE_NOT_FOUND"}
-    assert declared <= MEANINGS.keys()
-    assert MEANINGS.keys() - raised - declared == set()
+    assert declared <= PROBLEM_CODES.keys()
+    assert PROBLEM_CODES.keys() - raised - declared == set()
 
 
 def _codes(path: Path) -> list[str]:

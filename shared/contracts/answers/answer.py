@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 
-class Answer(BaseModel):
+class Response(BaseModel):
     """A body of ours. Members may be added to it within a major version, so readers ignore those they do not know."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from shared.contracts.answers.answer import Answer, Instant
+from shared.contracts.answers.answer import Instant, Response
 
 
-class AuditBundle(Answer):
+class AuditBundle(Response):
     """The rows of a job and all its events, with a digest over them; to be checked offline, byte for byte as it came.
 
     Rows have the ledger's own columns, which may grow.

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shared.contracts.answers.answer import Answer, JobId
+from shared.contracts.answers.answer import JobId, Response
 from shared.contracts.answers.dry_run import DryRun
 from shared.contracts.answers.job import JobLinks
 from shared.contracts.answers.problem import Problem
 
 
-class LineOutcome(Answer):
+class LineOutcome(Response):
     """What came of one line: a job, a dry run or a problem."""
 
     line: Annotated[int, Field(ge=1)]
@@ -27,7 +27,7 @@ class LineOutcome(Answer):
     problem: Problem | None = None
 
 
-class BatchCounts(Answer):
+class BatchCounts(Response):
     """Sums; all but `lines` add up to `lines`."""
 
     lines: int
@@ -41,7 +41,7 @@ class BatchCounts(Answer):
     """5xx: may go through when sent again."""
 
 
-class BatchOutcome(Answer):
+class BatchOutcome(Response):
     """The outcomes in the order of the lines."""
 
     results: list[LineOutcome]

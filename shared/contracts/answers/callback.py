@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shared.contracts.answers.answer import Answer, Instant
+from shared.contracts.answers.answer import Instant, Response
 from shared.contracts.answers.job import JobStatusName
 
 
-class CallbackOutcome(Answer):
+class CallbackOutcome(Response):
     """What came of a reply by HTTP, and whether its job goes on."""
 
     outcome: Literal["APPLIED", "IGNORED"]

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shared.contracts.answers.answer import Answer, Cursor
+from shared.contracts.answers.answer import Cursor, Response
 
 
-class SchemaLine(Answer):
+class SchemaLine(Response):
     """A JSON Schema in the list of them."""
 
     name: Annotated[str, Field(examples=["result"])]
@@ -17,7 +17,7 @@ class SchemaLine(Answer):
     path: Annotated[str, Field(examples=["/v1/schemas/result"])]
 
 
-class SchemaPage(Answer):
+class SchemaPage(Response):
     """Every JSON Schema there is."""
 
     schemas: list[SchemaLine]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from shared.contracts.answers.answer import Answer
+from shared.contracts.answers.answer import Response
 
 
-class DryRoute(Answer):
+class DryRoute(Response):
     """Where its directives would go."""
 
     lane: int
@@ -17,7 +17,7 @@ class DryRoute(Answer):
     decision_source: str
 
 
-class DryIdempotency(Answer):
+class DryIdempotency(Response):
     """Whether the request is a job already."""
 
     claim: str
@@ -26,7 +26,7 @@ class DryIdempotency(Answer):
     """The job that it is, or that has its key."""
 
 
-class DryQuota(Answer):
+class DryQuota(Response):
     """Whether a limit would refuse the job now."""
 
     verdict: Literal["ADMITTED", "REFUSED"]
@@ -39,7 +39,7 @@ class DryQuota(Answer):
     """How many it has, where there is a limit."""
 
 
-class DryRun(Answer):
+class DryRun(Response):
     """All that a POST would decide; nothing was written."""
 
     dryRun: Literal[True]

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from shared.contracts.answers.answer import Answer, Cursor, Instant, JobId
+from shared.contracts.answers.answer import Cursor, Instant, JobId, Response
 
 
-class Event(Answer):
+class Event(Response):
     """One event of a job's history: gapless, in order, each chained to the one before by its hash."""
 
     eventId: str
@@ -41,7 +41,7 @@ class Event(Answer):
     """SHA-256 over the canonical JSON of all other fields."""
 
 
-class EventPage(Answer):
+class EventPage(Response):
     """A job's events, in order."""
 
     events: list[Event]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shared.contracts.answers.answer import Answer, Instant, JobId
+from shared.contracts.answers.answer import Instant, JobId, Response
 from shared.contracts.answers.job import JobStatusName
 
 
-class TableRow(Answer):
+class TableRow(Response):
     """A row of a transition table: in `state`, `event` leads to `to`."""
 
     machine: Literal["job", "step"]
@@ -19,7 +19,7 @@ class TableRow(Answer):
     """The rule that the row comes from."""
 
 
-class Move(Answer):
+class Move(Response):
     """The last move of a job, by its EVENT row."""
 
     seq: int
@@ -33,7 +33,7 @@ class Move(Answer):
     """What decided it; empty for the creation."""
 
 
-class Explanation(Answer):
+class Explanation(Response):
     """What a job waits for, until when, and what each possible next occurrence would do."""
 
     jobId: JobId

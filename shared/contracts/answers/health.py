@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shared.contracts.answers.answer import Answer, Instant
+from shared.contracts.answers.answer import Instant, Response
 
 
-class Build(Answer):
+class Build(Response):
     """Which build serves."""
 
     version: str
@@ -17,14 +17,14 @@ class Build(Answer):
     """Versions of the envelope that it takes."""
 
 
-class Live(Answer):
+class Live(Response):
     """This process answers."""
 
     status: Literal["live"]
     build: Build
 
 
-class ProtocolSource(Answer):
+class ProtocolSource(Response):
     """Where the protocols come from."""
 
     source: Literal["files", "app-configuration"]
@@ -36,7 +36,7 @@ class ProtocolSource(Answer):
     """The version that a new job gets, by request type."""
 
 
-class DependencyState(Answer):
+class DependencyState(Response):
     """One thing that the app needs, as this process sees it."""
 
     status: Literal["ok", "down"]
@@ -46,7 +46,7 @@ class DependencyState(Answer):
     """Why it is down."""
 
 
-class SweeperState(Answer):
+class SweeperState(Response):
     """The last pass of the sweeper, wherever it ran."""
 
     last_pass_at: Instant | None
@@ -59,7 +59,7 @@ class SweeperState(Answer):
     """The last pass was over five minutes ago; jobs go on, but what is lost is not found."""
 
 
-class Ready(Answer):
+class Ready(Response):
     """What the app needs answers."""
 
     status: Literal["ready"]

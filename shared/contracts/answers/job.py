@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from shared.contracts.answers.answer import Answer, Cursor, Instant, JobId
+from shared.contracts.answers.answer import Cursor, Instant, JobId, Response
 from shared.contracts.answers.event import Event
 from shared.contracts.answers.step import Step
 from shared.contracts.reference import Reference
@@ -18,7 +18,7 @@ JobStatusName = Literal[
 ModeName = Literal["DEFAULT", "BURST", ""]
 
 
-class JobLinks(Answer):
+class JobLinks(Response):
     """Paths of this API about the job."""
 
     self: Annotated[str, Field(examples=["/v1/jobs/job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
@@ -28,7 +28,7 @@ class JobLinks(Answer):
     """For POST."""
 
 
-class Accepted(Answer):
+class Accepted(Response):
     """A job that is there now, or was there already."""
 
     jobId: JobId
@@ -37,7 +37,7 @@ class Accepted(Answer):
     created_at: Instant
 
 
-class Job(Answer):
+class Job(Response):
     """A job and its steps, as the ledger says."""
 
     jobId: JobId
@@ -98,7 +98,7 @@ class Job(Answer):
     """Only with `asOf`: the event after which the job was like this."""
 
 
-class JobLine(Answer):
+class JobLine(Response):
     """A job in a list."""
 
     jobId: JobId
@@ -114,7 +114,7 @@ class JobLine(Answer):
     links: JobLinks
 
 
-class JobPage(Answer):
+class JobPage(Response):
     """Jobs, newest first. A page may be short, or empty, and still have a `next`."""
 
     jobs: list[JobLine]
@@ -128,7 +128,7 @@ class DeadLetterLinks(JobLinks):
     """For POST."""
 
 
-class DeadLetter(Answer):
+class DeadLetter(Response):
     """A job that failed for good: where, why, and what became of it."""
 
     jobId: JobId
@@ -149,7 +149,7 @@ class DeadLetter(Answer):
     links: DeadLetterLinks
 
 
-class DeadLetterPage(Answer):
+class DeadLetterPage(Response):
     """Jobs that are FAILED_FINAL, newest first."""
 
     deadletters: list[DeadLetter]

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from shared.contracts.answers.answer import Answer, JobId
+from shared.contracts.answers.answer import JobId, Response
 
 
-class FieldError(Answer):
+class FieldError(Response):
     """One thing that is wrong with a request."""
 
     path: Annotated[str, Field(examples=["payload.sis.prompt_set"])]
@@ -17,7 +17,7 @@ class FieldError(Answer):
     message: str
 
 
-class Problem(Answer):
+class Problem(Response):
     """`application/problem+json`: why a request was not served. Programs go by `code`, people read `detail`."""
 
     model_config = ConfigDict(extra="allow")

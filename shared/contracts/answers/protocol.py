@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.contracts.answers.answer import Answer, Cursor
+from shared.contracts.answers.answer import Cursor, Response
 
 
-class Backoffs(Answer):
+class Backoffs(Response):
     """Seconds before the next try, per cause; the last entry repeats."""
 
     dispatch: list[float] | None = None
@@ -15,7 +15,7 @@ class Backoffs(Answer):
     execution: list[float] | None = None
 
 
-class ProtocolStep(Answer):
+class ProtocolStep(Response):
     """A step of a protocol; a timing that is absent is the app's default."""
 
     step_id: str
@@ -31,7 +31,7 @@ class ProtocolStep(Answer):
     backoffs: Backoffs | None = None
 
 
-class Protocol(Answer):
+class Protocol(Response):
     """The ordered steps of a request type."""
 
     protocol_id: str
@@ -47,7 +47,7 @@ class Protocol(Answer):
     """SHA-256 of the definition and its schemas."""
 
 
-class ProtocolPage(Answer):
+class ProtocolPage(Response):
     """Every protocol there is."""
 
     protocols: list[Protocol]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from shared.contracts.answers.answer import Answer, Cursor, Instant, JobId
+from shared.contracts.answers.answer import Cursor, Instant, JobId, Response
 from shared.contracts.answers.job import JobStatusName
 
 
-class Spent(Answer):
+class Spent(Response):
     """Seconds, by what they were spent on."""
 
     queue_s: float
@@ -23,7 +23,7 @@ class Spent(Answer):
     """A gate: a lease was over while replies or directives still waited on the lane."""
 
 
-class Operation(Answer):
+class Operation(Response):
     """How often, as far as the rows tell."""
 
     count: int
@@ -31,7 +31,7 @@ class Operation(Answer):
     """Of jobs of as many steps without faults, limits or heartbeats."""
 
 
-class Operations(Answer):
+class Operations(Response):
     """What the work cost."""
 
     directives: Operation
@@ -52,7 +52,7 @@ class StepReceipt(Spent):
     carried: bool
 
 
-class Receipt(Answer):
+class Receipt(Response):
     """Where a job's time went, step by step; steps of a parallel group spend the same hours each."""
 
     jobId: JobId
@@ -69,7 +69,7 @@ class Receipt(Answer):
     steps: list[StepReceipt]
 
 
-class ReceiptSums(Answer):
+class ReceiptSums(Response):
     """What a tenant's jobs spent and cost, over one page of them."""
 
     tenant_id: str

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from shared.contracts.answers.answer import Answer, JobId
+from shared.contracts.answers.answer import JobId, Response
 
 
-class SweepAction(Answer):
+class SweepAction(Response):
     """One repair."""
 
     jobId: JobId
     action: str
 
 
-class Reconciled(Answer):
+class Reconciled(Response):
     """What the sweeper did, or with `dryRun` would do."""
 
     dryRun: bool

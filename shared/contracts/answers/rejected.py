@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shared.contracts.answers.answer import Answer, Cursor, Instant
+from shared.contracts.answers.answer import Cursor, Instant, Response
 
 
-class RejectedLine(Answer):
+class RejectedLine(Response):
     """A rejected message in a list, without its body."""
 
     id: Annotated[str, Field(examples=["rej_1769508120000_0123456789abcdef01234567"])]
@@ -27,14 +27,14 @@ class RejectedLine(Answer):
     """What came of that: APPLIED, or IGNORED and why."""
 
 
-class RejectedPage(Answer):
+class RejectedPage(Response):
     """Rejected messages, newest first."""
 
     rejected: list[RejectedLine]
     next: Cursor
 
 
-class WhatIf(Answer):
+class WhatIf(Response):
     """What a redrive would do now."""
 
     outcome: str

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from shared.contracts.answers.answer import Answer, Cursor, Instant
+from shared.contracts.answers.answer import Cursor, Instant, Response
 from shared.contracts.reference import Reference
 
 StepStatusName = Literal["PENDING", "INITIATED", "PROCESSING", "FAILED_RETRY", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"]
 RetryCause = Literal["ACK_TIMEOUT", "LEASE_EXPIRED", "RESULT"]
 
 
-class Step(Answer):
+class Step(Response):
     """One step of a job, as its row in the ledger says."""
 
     stepId: Annotated[str, Field(examples=["ocr"])]
@@ -67,7 +67,7 @@ class Step(Answer):
     completed_at: Instant | None
 
 
-class StepPage(Answer):
+class StepPage(Response):
     """The steps of a job, in the order of its protocol."""
 
     steps: list[Step]
