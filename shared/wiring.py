@@ -31,9 +31,9 @@ from shared.adapters.tables_rejected import TablesRejected
 from shared.adapters.tenant_ledger import TenantLedger
 from shared.adapters.tenant_rejected import TenantRejected
 from shared.core.access import Caller
-from shared.core.configured import Configured
+from shared.core.configured import CatalogState
 from shared.operations.admission import Admission
-from shared.operations.catalogue import Catalogue
+from shared.operations.catalogue import Catalog
 from shared.operations.context import Context
 from shared.ports import Archive, Callers, Index, Ledger, RejectedMessages, SweepMarks
 from shared.settings import Settings
@@ -52,9 +52,9 @@ class Wiring:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         #: loaded at once, so that a wrong protocol file stops the start and not the first job
-        self._packaged = Configured(load_registry(settings.protocols_path, settings.topology_path))
+        self._packaged = CatalogState(load_registry(settings.protocols_path, settings.topology_path))
         self._context: Context | None = None
-        self._catalogue: Catalogue | None = None
+        self._catalog: Catalog | None = None
         self._blob_probe: BlobProbe | None = None
         self._callers = _callers(settings)
 
@@ -65,11 +65,11 @@ class Wiring:
             self._context = self._build()
         return self._context
 
-    def catalogue(self) -> Catalogue:
+    def catalog(self) -> Catalog:
         """The protocols and modes of this process. Must be called on the loop that the functions run on."""
-        if self._catalogue is None:
+        if self._catalog is None:
             settings = self.settings
-            self._catalogue = Catalogue(
+            self._catalog = Catalog(
                 _configuration_store(settings),
                 self._packaged,
                 schemas=load_schemas(settings.protocols_path),
@@ -77,11 +77,11 @@ class Wiring:
                 clock=SystemClock(),
                 refresh_s=settings.appconfig_refresh_s,
             )
-        return self._catalogue
+        return self._catalog
 
     async def fresh_context(self) -> Context:
         """The context with the protocols and modes that rule now, for whoever creates or shows them."""
-        configured = await self.catalogue().refresh()
+        configured = await self.catalog().refresh()
         return replace(
             self.context(), registry=configured.registry, modes=configured.modes, ref_hosts=configured.ref_hosts
         )

@@ -83,7 +83,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             {
                 "status": "ready",
                 "ledger": wiring.settings.storage_backend,
-                "protocols": {**wiring.catalogue().state(), "versions": versions},
+                "protocols": {**wiring.catalog().state(), "versions": versions},
                 "build": build_view(wiring.settings.build_commit),
                 "dependencies": told,
                 "sweeper": _sweeper(mark, context.clock.now()),

@@ -28,7 +28,7 @@ _MODES = ("DEFAULT", "BURST")
 
 
 @dataclass(frozen=True)
-class Configured:
+class CatalogState:
     """What requests are checked against, until the next refresh."""
 
     registry: Registry
@@ -39,9 +39,9 @@ class Configured:
     ref_hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
-def configure(
-    values: Mapping[str, str], before: Configured, schemas: Mapping[str, Any], services: Mapping[str, str]
-) -> Configured:
+def apply_overrides(
+    values: Mapping[str, str], before: CatalogState, schemas: Mapping[str, Any], services: Mapping[str, str]
+) -> CatalogState:
     """`before` with what `values` say. `schemas` are the packaged ones, which a store may use and replace."""
     problems: list[str] = []
     known = dict(schemas)
@@ -51,7 +51,7 @@ def configure(
         except ValueError as wrong:
             problems.append(f"{_SCHEMAS}{path}: not JSON: {wrong}")
     registry = _registry(_part(values, _PROTOCOLS), before.registry, known, services, problems)
-    return Configured(registry, _modes(values, before.modes, problems), tuple(problems), _ref_hosts(values))
+    return CatalogState(registry, _modes(values, before.modes, problems), tuple(problems), _ref_hosts(values))
 
 
 def _registry(

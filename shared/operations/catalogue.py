@@ -8,18 +8,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shared import telemetry
-from shared.core.configured import Configured, configure
+from shared.core.configured import CatalogState, apply_overrides
 from shared.errors import Transient
 from shared.ports import Clock, ConfigurationStore
 
 
-class Catalogue:
+class Catalog:
     """The last known good; `refresh` looks whether the store has something newer, at most once an interval."""
 
     def __init__(
         self,
         store: ConfigurationStore | None,
-        packaged: Configured,
+        packaged: CatalogState,
         *,
         schemas: Mapping[str, Any],
         services: Mapping[str, str],
@@ -36,19 +36,19 @@ class Catalogue:
         self._services = services
         self._clock = clock
         self._every = timedelta(seconds=refresh_s)
-        self._looked_at: datetime | None = None
+        self._checked_at: datetime | None = None
         self._version: str | None = None
-        self._looking = asyncio.Lock()
+        self._checking = asyncio.Lock()
 
-    async def refresh(self) -> Configured:
+    async def refresh(self) -> CatalogState:
         """Never raises: a store that is away or says nonsense leaves what was good before."""
         if self._store is None or not self._due():
             return self.current
-        if self._looking.locked() and self._looked_at is not None:
+        if self._checking.locked() and self._checked_at is not None:
             return self.current  # Race catalogue: somebody looks already, and nobody else waits
-        async with self._looking:
+        async with self._checking:
             if self._due():
-                await self._look(self._store)
+                await self._check(self._store)
         return self.current
 
     def state(self) -> dict[str, Any]:
@@ -60,14 +60,17 @@ class Catalogue:
         return {"source": "app-configuration", "read_at": read_at, "problems": problems}
 
     def _due(self) -> bool:
-        return self._looked_at is None or self._clock.now() - self._looked_at >= self._every
+        return self._checked_at is None or self._clock.now() - self._checked_at >= self._every
 
-    async def _look(self, store: ConfigurationStore) -> None:
+    async def _check(self, store: ConfigurationStore) -> None:
         try:
             version = await store.version()
             if self.read_at is None or version is None or version != self._version:
                 values = await store.read()
-                before, self.current = self.current, configure(values, self.current, self._schemas, self._services)
+                before, self.current = (
+                    self.current,
+                    apply_overrides(values, self.current, self._schemas, self._services),
+                )
                 self._version, self.read_at = version, self._clock.now()
                 if self.current.problems != before.problems:
                     telemetry.warn("CONFIGURATION_READ", problems=self.current.problems)
@@ -76,4 +79,4 @@ class Catalogue:
             if self.fault is None:
                 telemetry.warn("CONFIGURATION_UNAVAILABLE", reason=str(away))
             self.fault = str(away)
-        self._looked_at = self._clock.now()
+        self._checked_at = self._clock.now()

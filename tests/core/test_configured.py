@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from shared.adapters.protocol_files import load_schemas, load_services
-from shared.core.configured import Configured, configure
+from shared.core.configured import CatalogState, apply_overrides
 from shared.core.routing import Modes, decide_lane
 from tests.jobs import ROOT, envelope, registry
 
@@ -22,11 +22,11 @@ def ocr(version: int = 2, **changes: Any) -> dict[str, str]:
     return {"lucius:protocols:ocr": json.dumps(definition | changes)}
 
 
-def configured(values: dict[str, str], before: Configured | None = None) -> Configured:
-    return configure(values, before or Configured(registry()), SCHEMAS, SERVICES)
+def configured(values: dict[str, str], before: CatalogState | None = None) -> CatalogState:
+    return apply_overrides(values, before or CatalogState(registry()), SCHEMAS, SERVICES)
 
 
-def version_of(known: Configured, request_type: str = "OCR") -> int | None:
+def version_of(known: CatalogState, request_type: str = "OCR") -> int | None:
     found = known.registry.find(request_type)
     return found.definition.version if found is not None else None
 

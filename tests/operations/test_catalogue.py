@@ -2,9 +2,9 @@ import asyncio
 from dataclasses import dataclass, field
 
 from shared.adapters.protocol_files import load_schemas, load_services
-from shared.core.configured import Configured
+from shared.core.configured import CatalogState
 from shared.errors import ConfigurationUnavailable
-from shared.operations.catalogue import Catalogue
+from shared.operations.catalogue import Catalog
 from tests.core.test_configured import ocr, version_of
 from tests.jobs import ROOT, registry
 from tests.operations.conftest import StillClock
@@ -30,10 +30,10 @@ class Store:
         return self.values
 
 
-def catalogue(store: Store | None, clock: StillClock) -> Catalogue:
-    return Catalogue(
+def catalog(store: Store | None, clock: StillClock) -> Catalog:
+    return Catalog(
         store,
-        Configured(registry()),
+        CatalogState(registry()),
         schemas=load_schemas(ROOT / "protocols"),
         services=load_services(ROOT / "infra" / "bicep" / "topology.json"),
         clock=clock,
@@ -44,7 +44,7 @@ def catalogue(store: Store | None, clock: StillClock) -> Catalogue:
 async def test_it_looks_once_an_interval() -> None:
     """Tens at once make one read; the next comes when the interval is over."""
     store, clock = Store(), StillClock()
-    known = catalogue(store, clock)
+    known = catalog(store, clock)
     assert {version_of(one) for one in await asyncio.gather(*(known.refresh() for _ in range(30)))} == {2}
     assert store.reads == 1
     store.values = ocr(version=3)
@@ -57,7 +57,7 @@ async def test_it_looks_once_an_interval() -> None:
 async def test_a_sentinel_that_stands_spares_the_reading() -> None:
     """With the sentinel key, the others are read again only when it changes."""
     store, clock = Store(sentinel="1"), StillClock()
-    known = catalogue(store, clock)
+    known = catalog(store, clock)
     await known.refresh()
     store.values = ocr(version=3)
     clock.advance(EVERY_S)
@@ -70,7 +70,7 @@ async def test_a_sentinel_that_stands_spares_the_reading() -> None:
 async def test_an_outage_leaves_what_was_good() -> None:
     """Away at the start: the packaged files; away later: what was read; health says so, and not when it is over."""
     store, clock = Store(away=True), StillClock()
-    known = catalogue(store, clock)
+    known = catalog(store, clock)
     assert (await known.refresh()).registry.request_types == registry().request_types
     assert known.state() == {"source": "app-configuration", "read_at": None, "problems": ["the store is away"]}
     store.away = False
@@ -85,6 +85,6 @@ async def test_an_outage_leaves_what_was_good() -> None:
 
 async def test_without_a_store_the_files_rule() -> None:
     """Nothing is looked for where nothing is configured."""
-    known = catalogue(None, StillClock())
+    known = catalog(None, StillClock())
     assert (await known.refresh()).registry.request_types == registry().request_types
     assert known.state() == {"source": "files"}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from shared.core.configured import Configured
+from shared.core.configured import CatalogState
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
 from shared.core.verdict import VerdictKind
 from shared.errors import InstanceEnded
-from shared.operations.catalogue import Catalogue
+from shared.operations.catalogue import Catalog
 from shared.operations.explain_job import explain_job
 from shared.operations.read_history import read_history
 from shared.operations.rejected_messages import redrive_rejected
@@ -156,7 +156,7 @@ def test_a_history_that_grows_while_it_is_read() -> None:
 
 async def test_one_look_at_the_store_of_protocols() -> None:
     """Race catalogue: tens of requests at once are one look, and nobody but the first waits for it."""
-    store, looks = Configured(registry()), 0
+    store, looks = CatalogState(registry()), 0
     release = asyncio.Event()
 
     class Store:
@@ -169,7 +169,7 @@ async def test_one_look_at_the_store_of_protocols() -> None:
         async def read(self) -> dict[str, str]:
             return {}
 
-    catalogue = Catalogue(Store(), store, schemas={}, services={}, clock=StillClock(), refresh_s=30)
+    catalogue = Catalog(Store(), store, schemas={}, services={}, clock=StillClock(), refresh_s=30)
     first = asyncio.create_task(catalogue.refresh())
     await asyncio.sleep(0)
     others = [asyncio.create_task(catalogue.refresh()) for _ in range(30)]
