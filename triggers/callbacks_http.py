@@ -13,7 +13,7 @@ from shared.contracts.answers.callback import CallbackOutcome
 from shared.contracts.message_schemas import callback
 from shared.core.access import Caller
 from shared.core.view import callback_view
-from shared.operations.callbacks import Kind, take_callback
+from shared.operations.callbacks import Kind, receive_callback
 from shared.wiring import Wiring
 from triggers.problems import json_body, respond
 from triggers.routes import Handler, Parameter, Route, add
@@ -74,7 +74,7 @@ def _callback(wiring: Wiring, kind: Kind) -> Handler:
     async def taken(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         body = json_body(req) if req.get_body().strip() else b""
         key = req.headers.get("Idempotency-Key", "").strip()
-        called = await take_callback(
+        called = await receive_callback(
             wiring.context(),
             DurableOrchestrations(client, names.JOB),
             kind,
@@ -89,7 +89,7 @@ def _callback(wiring: Wiring, kind: Kind) -> Handler:
 
 
 def _told(called: Any) -> dict[str, Any]:
-    told = callback_view(called.handed_in.record, applied=called.handed_in.applied, why=called.handed_in.reason_code)
+    told = callback_view(called.result.record, applied=called.result.applied, why=called.result.reason_code)
     if called.grant is not None:
         told |= {"token": called.token, "token_expires_at": called.grant.expires_at.isoformat().replace("+00:00", "Z")}
     return told

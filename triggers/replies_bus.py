@@ -18,7 +18,7 @@ from shared import telemetry
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.errors import Transient
 from shared.operations.context import Context
-from shared.operations.take_reply import Arrived, take_reply
+from shared.operations.take_reply import ReplyMessage, receive_reply
 from shared.settings import SERVICEBUS_SETTING, Settings
 from shared.wiring import Wiring
 
@@ -46,14 +46,14 @@ def _register(bp: df.Blueprint, wiring: Wiring, settings: Settings, lane: int) -
     )
     @bp.durable_client_input(client_name="client")
     async def reply(message: func.ServiceBusMessage, client) -> None:
-        await _take(wiring.context(), DurableOrchestrations(client, names.JOB), _arrived(wiring, message, lane))
+        await _receive(wiring.context(), DurableOrchestrations(client, names.JOB), _message(wiring, message, lane))
 
 
-async def _take(context: Context, orchestrations: DurableOrchestrations, message: Arrived) -> None:
+async def _receive(context: Context, orchestrations: DurableOrchestrations, message: ReplyMessage) -> None:
     started, wait_s = time.monotonic(), _FIRST_WAIT_S
     while True:
         try:
-            return await take_reply(context, orchestrations, message)
+            return await receive_reply(context, orchestrations, message)
         except Transient as fault:
             if time.monotonic() - started + wait_s > MAX_RETRYING_S:
                 raise
@@ -64,11 +64,11 @@ async def _take(context: Context, orchestrations: DurableOrchestrations, message
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
 
-def _arrived(wiring: Wiring, message: func.ServiceBusMessage, lane: int) -> Arrived:
+def _message(wiring: Wiring, message: func.ServiceBusMessage, lane: int) -> ReplyMessage:
     enqueued_at = message.enqueued_time_utc
     if enqueued_at is None:
         enqueued_at = wiring.context().clock.now()
-    return Arrived(
+    return ReplyMessage(
         body=message.get_body(),
         lane=lane,
         message_id=message.message_id or "",

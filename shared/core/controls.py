@@ -16,7 +16,7 @@ from shared.core.transitions import JobTrigger
 JOB_TERMINAL = "JOB_TERMINAL"
 
 
-def apply_control(record: Record, kind: ControlKind, provenance: Provenance) -> Outcome:
+def decide_control(record: Record, kind: ControlKind, provenance: Provenance) -> Outcome:
     """Moves the job, or is accepted without effect (IGNORED), or is not possible (REFUSED)."""
     job = record.job
     if job.status.terminal:

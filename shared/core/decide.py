@@ -30,7 +30,7 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
     """What `occurrence` does to the job, decided from its rows alone."""
     match occurrence:
         case ReplyArrived(reply):
-            return replies.apply_reply(record, reply, provenance)
+            return replies.decide_reply(record, reply, provenance)
         case RecordAttempt(step_id):
             return attempts.start(record, step_id, provenance)
         case RenewLease(step_id, attempt_no):
@@ -46,6 +46,6 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
         case Repaired():
             return recovery.repaired(record, occurrence, provenance)
         case Control(kind):
-            return controls.apply_control(record, kind, provenance)
+            return controls.decide_control(record, kind, provenance)
         case Redriven(job_id):
             return redrive.redriven(record, job_id, provenance)

@@ -37,7 +37,7 @@ HEARTBEAT_SHARE_OF_CADENCE = 0.5
 _TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
 
 
-def apply_reply(record: Record, reply: Reply, provenance: Provenance) -> Outcome:
+def decide_reply(record: Record, reply: Reply, provenance: Provenance) -> Outcome:
     """ACK, HEARTBEAT or RESULT, for whatever attempt, in whatever order."""
     step = record.step(reply.stepId)
     reason_code = _not_taken(record, step, reply)

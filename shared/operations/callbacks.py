@@ -14,7 +14,7 @@ from shared.core.routing import normalise
 from shared.core.strict_json import parse
 from shared.errors import Refusal, ReplyUnfit
 from shared.operations.context import Context
-from shared.operations.hand_in_reply import HandedIn, as_reply, hand_in_reply
+from shared.operations.hand_in_reply import ReplyResult, apply_reply, validate_reply
 from shared.ports import Orchestrations
 from shared.settings import Settings
 
@@ -25,10 +25,10 @@ MAX_CALLBACK_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
-class Called:
+class CallbackResult:
     """What came of a callback; `grant` goes on as long as the attempt does."""
 
-    handed_in: HandedIn
+    result: ReplyResult
     grant: Grant | None
     token: str | None
 
@@ -42,9 +42,9 @@ def callback_urls(settings: Settings, record: Record, step: Step) -> Callbacks |
     return Callbacks(ack=f"{base}/ack", result=f"{base}/result", heartbeat=f"{base}/heartbeat", token=token)
 
 
-async def take_callback(
+async def receive_callback(
     context: Context, orchestrations: Orchestrations, kind: Kind, *, token: str | None, body: bytes, key: str | None
-) -> Called:
+) -> CallbackResult:
     """The same path as a reply from the bus; `key` is the caller's name for this callback.
 
     What the body leaves out of the attempt's identity, the token says. Raises Refusal (400, 401, 403, 404, 413)
@@ -61,10 +61,10 @@ async def take_callback(
     attempt = f"{grant.job_id}:{grant.step_id}:{grant.attempt_no}"
     named = f"key:{key}" if key is not None else f"body:{digest(body.decode('utf-8', errors='backslashreplace'))}"
     try:
-        handed_in = await hand_in_reply(
+        result = await apply_reply(
             context,
             orchestrations,
-            as_reply(_reply(kind, grant, body)),
+            validate_reply(_reply(kind, grant, body)),
             cause_id=f"callback:{attempt}:{kind}:{digest(named)[:32]}",
             source="callback",
             # without a key two heartbeats may well have the same body
@@ -73,11 +73,11 @@ async def take_callback(
     except ReplyUnfit as unfit:
         status = 404 if unfit.reason == "UNKNOWN_JOB" else 400
         raise Refusal(status, unfit.reason, unfit.detail) from None
-    step = handed_in.record.step(grant.step_id)
+    step = result.record.step(grant.step_id)
     if step is None or not step.status.in_flight or step.lease_id != grant.lease_id:
-        return Called(handed_in, None, None)
-    fresh = grant_of(handed_in.record, step)
-    return Called(handed_in, fresh, sign(fresh, keys))
+        return CallbackResult(result, None, None)
+    fresh = grant_of(result.record, step)
+    return CallbackResult(result, fresh, sign(fresh, keys))
 
 
 def _reply(kind: Kind, grant: Grant, body: bytes) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from shared import telemetry
 from shared.errors import Transient
 from shared.operations.context import Context
-from shared.operations.take_reply import Arrived, quarantine, take_reply
+from shared.operations.take_reply import ReplyMessage, quarantine, receive_reply
 from shared.ports import DeadReply, Orchestrations
 
 #: each lane is a connection of its own, opened for the look and closed again
@@ -55,7 +55,7 @@ async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry
 
 
 async def _take(context: Context, orchestrations: Orchestrations, lane: int, reply: DeadReply) -> None:
-    message = Arrived(
+    message = ReplyMessage(
         body=reply.body,
         lane=lane,
         message_id=reply.message_id,
@@ -65,7 +65,7 @@ async def _take(context: Context, orchestrations: Orchestrations, lane: int, rep
         dead_letter=reply.reason,
     )
     try:
-        await take_reply(context, orchestrations, message)
+        await receive_reply(context, orchestrations, message)
     except Transient:
         raise
     except Exception as bug:

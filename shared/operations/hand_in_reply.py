@@ -28,7 +28,7 @@ from shared.telemetry.job_spans import reply_span
 
 
 @dataclass(frozen=True)
-class HandedIn:
+class ReplyResult:
     """What came of a reply that names a job we know."""
 
     record: Record
@@ -43,16 +43,16 @@ class HandedIn:
         return "APPLIED" if self.applied else f"IGNORED:{self.reason_code}"
 
 
-def read_reply(body: bytes) -> Reply:
+def parse_reply(body: bytes) -> Reply:
     """Raises ReplyUnfit."""
     try:
         value = parse(body)
     except ValueError as wrong:
         raise ReplyUnfit("NOT_JSON", str(wrong)) from None
-    return as_reply(value)
+    return validate_reply(value)
 
 
-def as_reply(value: Any) -> Reply:
+def validate_reply(value: Any) -> Reply:
     """The reply in parsed JSON. Raises ReplyUnfit."""
     try:
         return Reply.model_validate(dict(value) if isinstance(value, Mapping) else value)
@@ -62,7 +62,7 @@ def as_reply(value: Any) -> Reply:
         raise ReplyUnfit("REPLY_INVALID", f"{place}: {first['msg']}") from None
 
 
-async def hand_in_reply(
+async def apply_reply(
     context: Context,
     orchestrations: Orchestrations,
     reply: Reply,
@@ -71,7 +71,7 @@ async def hand_in_reply(
     source: str,
     maybe_repeated: bool = False,
     topic: str | None = None,
-) -> HandedIn:
+) -> ReplyResult:
     """Applied or recorded as late; `cause_id` is the same whenever this reply comes again, and
     `again` says that it does. `topic` is where it came from, if it came by the bus.
 
@@ -82,14 +82,14 @@ async def hand_in_reply(
     if stored is None:
         raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
     with reply_span(stored.record, reply, source, topic, began_ns) as span:
-        handed_in = await _hand_in(
+        result = await _apply(
             context, orchestrations, stored, reply, cause_id=cause_id, source=source, maybe_repeated=maybe_repeated
         )
-        span.set_attribute("lucius.outcome", handed_in.outcome)
-        return handed_in
+        span.set_attribute("lucius.outcome", result.outcome)
+        return result
 
 
-async def _hand_in(
+async def _apply(
     context: Context,
     orchestrations: Orchestrations,
     stored: Stored,
@@ -98,7 +98,7 @@ async def _hand_in(
     cause_id: str,
     source: str,
     maybe_repeated: bool,
-) -> HandedIn:
+) -> ReplyResult:
     step = stored.record.step(reply.stepId)
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step else "service", source=source)
     try:
@@ -109,15 +109,15 @@ async def _hand_in(
         # a row that the tables refuse is refused again at every delivery
         raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
     if transitioned.event is not None and (transitioned.outcome.transitioned or transitioned.repeated):
-        await _tell(orchestrations, transitioned.stored.record, reply, transitioned.event)
+        await _raise_event(orchestrations, transitioned.stored.record, reply, transitioned.event)
     if transitioned.repeated and transitioned.event is not None:
         # what came of it the first time
         ignored = transitioned.event.type == "REPLY_IGNORED"
-        return HandedIn(transitioned.stored.record, not ignored, transitioned.event.reason if ignored else None)
-    return HandedIn(transitioned.stored.record, transitioned.outcome.transitioned, transitioned.outcome.reason_code)
+        return ReplyResult(transitioned.stored.record, not ignored, transitioned.event.reason if ignored else None)
+    return ReplyResult(transitioned.stored.record, transitioned.outcome.transitioned, transitioned.outcome.reason_code)
 
 
-async def _tell(orchestrations: Orchestrations, record: Record, reply: Reply, event: Event) -> None:
+async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Reply, event: Event) -> None:
     """Wakes the orchestration, unless the ledger shows that it is past this attempt already (DESIGN truth 5)."""
     step = record.step(reply.stepId)
     if step is None or step.attempt_no != reply.attempt_no or event.type == "REPLY_IGNORED":

@@ -11,7 +11,7 @@ from shared.core.occurrences import ReplyArrived
 from shared.core.rejections import day_of
 from shared.errors import Refusal, ReplyUnfit
 from shared.operations.context import Context
-from shared.operations.hand_in_reply import hand_in_reply, read_reply
+from shared.operations.hand_in_reply import apply_reply, parse_reply
 from shared.operations.take_reply import message_cause
 from shared.ports import Orchestrations, RejectedMessage
 
@@ -59,7 +59,7 @@ async def read_rejected(context: Context, id_: str) -> RejectedMessage:
 async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str | None]:
     """What a redrive would do now, by a dry `apply`: the outcome's kind and its reason. Raises LedgerUnavailable."""
     try:
-        reply = read_reply(_body(message))
+        reply = parse_reply(_body(message))
     except ReplyUnfit as unfit:
         return "REJECTED", f"{unfit.reason}: {unfit.detail}"
     stored = await context.ledger.read(reply.jobId)
@@ -81,10 +81,10 @@ async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_
         return message
     cause_id = message_cause(message.lane, message.message_id, message.sequence_number)
     try:
-        handed_in = await hand_in_reply(
+        result = await apply_reply(
             context,
             orchestrations,
-            read_reply(_body(message)),
+            parse_reply(_body(message)),
             cause_id=cause_id,
             source="redrive",
             maybe_repeated=True,
@@ -93,8 +93,8 @@ async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_
         raise Refusal(
             409, "STILL_NOT_APPLICABLE", f"no job can take this message: {unfit.detail}", reason=unfit.reason
         ) from None
-    telemetry.info("REJECTED_REDRIVEN", id=id_, jobId=handed_in.record.job.job_id, outcome=handed_in.outcome)
-    await context.rejected.mark(id_, redriven_at=context.clock.now(), outcome=handed_in.outcome)
+    telemetry.info("REJECTED_REDRIVEN", id=id_, jobId=result.record.job.job_id, outcome=result.outcome)
+    await context.rejected.mark(id_, redriven_at=context.clock.now(), outcome=result.outcome)
     return await read_rejected(context, id_)
 
 

@@ -9,7 +9,7 @@ from shared import telemetry
 from shared.core.rejections import rejection_id
 from shared.errors import ReplyUnfit
 from shared.operations.context import Context
-from shared.operations.hand_in_reply import hand_in_reply, read_reply
+from shared.operations.hand_in_reply import apply_reply, parse_reply
 from shared.ports import Orchestrations, RejectedMessage
 
 #: a service's clock that is further from the bus's than this is told of; replies are sent as soon as they are made
@@ -17,7 +17,7 @@ CLOCK_SKEW = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrived:
+class ReplyMessage:
     """A message as the bus delivered it."""
 
     body: bytes
@@ -37,13 +37,13 @@ class Arrived:
         return self.tried_before or self.delivery_count > 1 or self.dead_letter is not None
 
 
-async def take_reply(context: Context, orchestrations: Orchestrations, message: Arrived) -> None:
+async def receive_reply(context: Context, orchestrations: Orchestrations, message: ReplyMessage) -> None:
     """Returns when the message is dealt with: applied, recorded as late, or parked. Raises Transient only."""
     cause_id = message_cause(message.lane, message.message_id, message.sequence_number)
     source = "bus" if message.dead_letter is None else "dead-letter"
     try:
-        reply = read_reply(message.body)
-        handed_in = await hand_in_reply(
+        reply = parse_reply(message.body)
+        result = await apply_reply(
             context,
             orchestrations,
             reply,
@@ -57,7 +57,7 @@ async def take_reply(context: Context, orchestrations: Orchestrations, message: 
         return
     if message.dead_letter is None:
         telemetry.observe("reply_lag_seconds", (context.clock.now() - message.enqueued_at).total_seconds())
-    step = handed_in.record.step(reply.stepId)
+    step = result.record.step(reply.stepId)
     if step is not None and reply.timestamp is not None and abs(reply.timestamp - message.enqueued_at) > CLOCK_SKEW:
         telemetry.increment("clock_skew_total", stepType=step.step_type)
 
@@ -67,7 +67,7 @@ def message_cause(lane: int, message_id: str, sequence_number: int) -> str:
     return f"message:{lane}:{message_id}:{sequence_number}"
 
 
-async def quarantine(context: Context, message: Arrived, reason: str, detail: str) -> None:
+async def quarantine(context: Context, message: ReplyMessage, reason: str, detail: str) -> None:
     """Out of the lane, with the reason, for people to look at (CONTRACT "Service Bus"). Raises LedgerUnavailable."""
     if message.dead_letter is not None:
         detail = f"{detail} (dead-lettered: {message.dead_letter})"

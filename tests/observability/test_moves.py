@@ -14,10 +14,10 @@ from shared.contracts.messages import Directive
 from shared.errors import Refusal
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
-from shared.operations.hand_in_reply import as_reply, hand_in_reply
+from shared.operations.hand_in_reply import apply_reply, validate_reply
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep import sweep
-from shared.operations.take_reply import Arrived, take_reply
+from shared.operations.take_reply import ReplyMessage, receive_reply
 from shared.telemetry import tracing
 from shared.telemetry.requests import request_span
 from tests.jobs import envelope
@@ -46,10 +46,10 @@ async def replied(world: World, directive: Directive, type_: str, **fields: Any)
     }
     if type_ == "RESULT":
         body.setdefault("status", "SUCCEEDED")
-    await take_reply(
+    await receive_reply(
         world.context,
         world.orchestrations,
-        Arrived(
+        ReplyMessage(
             body=json.dumps(body).encode(),
             lane=directive.lane,
             message_id=f"{type_}-{directive.attempt_no}",
@@ -206,10 +206,10 @@ async def test_nothing_told_holds_what_callers_and_services_wrote(
     error = {"code": f"no code {MARKER}", "message": MARKER}
     await replied(world, directive, "RESULT", status="FAILED_FINAL", error=error, metrics={MARKER: MARKER})
     await replied(world, directive, "RESULT", result_ref=uri)
-    await take_reply(
+    await receive_reply(
         world.context,
         world.orchestrations,
-        Arrived(
+        ReplyMessage(
             body=json.dumps({"type": MARKER, "payload": MARKER}).encode(),
             lane=0,
             message_id="m",
@@ -241,8 +241,8 @@ async def test_a_callback_joins_its_attempt_and_names_its_request(world: World, 
     directive = await dispatched(world, job_id, "ocr")
     body = directive.model_dump(include={"jobId", "stepId", "tenant_id", "attempt_no", "lease_id"})
     with request_span("POST", "v1/callbacks/ack", {}) as answered:
-        reply = as_reply({**body, "type": "ACK"})
-        await hand_in_reply(world.context, world.orchestrations, reply, cause_id="callback:1", source="callback")
+        reply = validate_reply({**body, "type": "ACK"})
+        await apply_reply(world.context, world.orchestrations, reply, cause_id="callback:1", source="callback")
         answered(200)
     taken, request = told.span("process callback"), told.span("POST /v1/callbacks/ack")
     attempt = tracing.parse_traceparent(directive.traceparent)

@@ -9,7 +9,7 @@ from shared.contracts.messages import Callbacks
 from shared.core.directive import encode
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import Refusal
-from shared.operations.callbacks import MAX_CALLBACK_BYTES, Called, Kind, take_callback
+from shared.operations.callbacks import MAX_CALLBACK_BYTES, CallbackResult, Kind, receive_callback
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, settle, submitted
 
@@ -32,9 +32,9 @@ async def granted(world: World, **changes: Any) -> tuple[str, Callbacks]:
     return job_id, callbacks
 
 
-async def call(world: World, kind: Kind, token: str | None, body: Any = None, key: str | None = None) -> Called:
+async def call(world: World, kind: Kind, token: str | None, body: Any = None, key: str | None = None) -> CallbackResult:
     raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-    return await take_callback(world.context, world.orchestrations, kind, token=token, body=raw, key=key)
+    return await receive_callback(world.context, world.orchestrations, kind, token=token, body=raw, key=key)
 
 
 async def refused(world: World, *args: Any) -> tuple[int, str]:
@@ -50,11 +50,11 @@ async def test_a_job_runs_by_callbacks_alone(calling: World) -> None:
     """ACK, heartbeat and RESULT with nothing but the token: the same moves and the same events to the orchestration."""
     job_id, callbacks = await granted(calling)
     assert callbacks.result == "https://lucius.example/api/v1/callbacks/result"
-    assert (await call(calling, "ACK", callbacks.token)).handed_in.outcome == "APPLIED"
+    assert (await call(calling, "ACK", callbacks.token)).result.outcome == "APPLIED"
     calling.clock.advance(400)
-    assert (await call(calling, "HEARTBEAT", callbacks.token, {"progress": {"page": 1}})).handed_in.applied
+    assert (await call(calling, "HEARTBEAT", callbacks.token, {"progress": {"page": 1}})).result.applied
     done = await call(calling, "RESULT", callbacks.token, RESULT)
-    assert (done.handed_in.record.job.status, done.token) == (JobStatus.SUCCEEDED, None)
+    assert (done.result.record.job.status, done.token) == (JobStatus.SUCCEEDED, None)
     assert [name for name, _ in calling.orchestrations.raised] == ["ack:ocr:1", "result:ocr:1"]
     events = await calling.ledger.events(job_id)
     assert {(event.source, event.actor) for event in events[2:]} == {("callback", "service:ocr")}
@@ -79,7 +79,7 @@ async def test_a_token_goes_on_as_long_as_the_attempt(calling: World) -> None:
         calling.clock.advance(800)
         token = (await call(calling, "HEARTBEAT", token)).token
     assert await refused(calling, "HEARTBEAT", callbacks.token) == (401, "TOKEN_INVALID")
-    assert (await call(calling, "RESULT", token, RESULT)).handed_in.applied
+    assert (await call(calling, "RESULT", token, RESULT)).result.applied
 
 
 @pytest.mark.parametrize("token", [None, "", "x", "lc1.k1.e30.AAAA"])
@@ -107,7 +107,7 @@ async def test_a_token_speaks_for_its_attempt_only(calling: World, said: dict[st
     job_id, callbacks = await granted(calling)
     assert await refused(calling, "ACK", callbacks.token, said) == (403, "NOT_YOUR_ATTEMPT")
     own = {"type": "ACK", "jobId": job_id, "stepId": "ocr", "tenant_id": " TENANT_A", "attempt_no": 1}
-    assert (await call(calling, "ACK", callbacks.token, own)).handed_in.applied
+    assert (await call(calling, "ACK", callbacks.token, own)).result.applied
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ async def test_the_same_callback_again_changes_nothing(calling: World) -> None:
         before = await calling.job(job_id)
         told = len(calling.orchestrations.raised)
         again = await call(calling, "RESULT", callbacks.token, RESULT, key)
-        assert again.handed_in.outcome == "APPLIED"
+        assert again.result.outcome == "APPLIED"
         assert (await calling.job(job_id), len(calling.orchestrations.raised)) == (before, told + 1)
 
 
@@ -146,7 +146,7 @@ async def test_another_result_for_the_same_attempt_is_recorded_only(calling: Wor
     job_id, callbacks = await granted(calling)
     await call(calling, "RESULT", callbacks.token, RESULT)
     failed = {"status": "FAILED_FINAL", "error": {"code": "X", "message": "y"}}
-    assert (await call(calling, "RESULT", callbacks.token, failed)).handed_in.outcome == "IGNORED:JOB_TERMINAL"
+    assert (await call(calling, "RESULT", callbacks.token, failed)).result.outcome == "IGNORED:JOB_TERMINAL"
     assert (await calling.job(job_id)).job.status is JobStatus.SUCCEEDED
 
 
@@ -170,7 +170,7 @@ async def test_a_late_callback_is_recorded(calling: World) -> None:
     calling.clock.advance(70)
     await dispatch(calling, job_id)
     late = await call(calling, "ACK", callbacks.token)
-    assert (late.handed_in.outcome, late.token) == ("IGNORED:STALE_ATTEMPT", None)
+    assert (late.result.outcome, late.token) == ("IGNORED:STALE_ATTEMPT", None)
     assert (await calling.job(job_id)).steps[0].status is StepStatus.INITIATED
 
 

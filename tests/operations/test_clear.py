@@ -10,7 +10,7 @@ from shared.core.keys import FIRST_CLEARING
 from shared.core.occurrences import OrchestrationEnded
 from shared.core.recovery import instances
 from shared.errors import LedgerUnavailable, ReplyUnfit
-from shared.operations.hand_in_reply import hand_in_reply
+from shared.operations.hand_in_reply import apply_reply
 from shared.operations.sweep import sweep
 from shared.ports import InstanceState
 from shared.settings import SettingsError, load
@@ -137,7 +137,7 @@ async def test_a_job_past_its_retention_goes_into_the_archive(world: World) -> N
     assert (await world.ledger.read(job_id), await world.ledger.events(job_id)) == (None, [])
     assert await world.index.list_jobs("tenant_a", after=None, limit=10) == []
     with pytest.raises(ReplyUnfit, match="UNKNOWN_JOB"):
-        await hand_in_reply(world.context, world.orchestrations, reply(record, "ACK"), cause_id="late", source="bus")
+        await apply_reply(world.context, world.orchestrations, reply(record, "ACK"), cause_id="late", source="bus")
     assert await swept(world, DAY) == []
 
 

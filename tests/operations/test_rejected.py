@@ -8,7 +8,7 @@ import pytest
 from shared.core.states import StepStatus
 from shared.errors import Refusal
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
-from shared.operations.take_reply import Arrived, take_reply
+from shared.operations.take_reply import ReplyMessage, receive_reply
 from tests.jobs import START, reply
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, submitted
@@ -17,7 +17,7 @@ from tests.operations.test_running import dispatch, submitted
 async def parked(world: World, body: bytes, number: int = 1, days: int = 0) -> str:
     """The id of the message after it was delivered and parked."""
     before = set(world.rejected.quarantined)
-    message = Arrived(
+    message = ReplyMessage(
         body=body,
         lane=15,
         message_id=f"m{number}",
@@ -25,7 +25,7 @@ async def parked(world: World, body: bytes, number: int = 1, days: int = 0) -> s
         delivery_count=1,
         enqueued_at=START + timedelta(days=days),
     )
-    await take_reply(world.context, world.orchestrations, message)
+    await receive_reply(world.context, world.orchestrations, message)
     [new] = set(world.rejected.quarantined) - before
     return new
 

@@ -9,7 +9,7 @@ from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.settle_step import settle_step
-from shared.operations.take_reply import Arrived, take_reply
+from shared.operations.take_reply import ReplyMessage, receive_reply
 from tests.jobs import START, envelope, reply
 from tests.operations.conftest import World
 
@@ -28,7 +28,7 @@ async def settle(world: World, job_id: str, attempt_no: int = 1) -> Any:
 
 
 async def arrives(world: World, body: bytes, sequence_number: int = 1, *, delivery_count: int = 1) -> None:
-    message = Arrived(
+    message = ReplyMessage(
         body=body,
         lane=15,
         message_id=f"m{sequence_number}",
@@ -36,7 +36,7 @@ async def arrives(world: World, body: bytes, sequence_number: int = 1, *, delive
         delivery_count=delivery_count,
         enqueued_at=START,
     )
-    await take_reply(world.context, world.orchestrations, message)
+    await receive_reply(world.context, world.orchestrations, message)
 
 
 async def service_says(world: World, job_id: str, type_: str, number: int, **fields: Any) -> None:

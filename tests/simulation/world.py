@@ -24,7 +24,7 @@ from shared.operations.context import Context
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep import sweep
-from shared.operations.take_reply import Arrived, take_reply
+from shared.operations.take_reply import ReplyMessage, receive_reply
 from shared.settings import Settings, load
 from tests.jobs import START
 from tests.simulation import protocols
@@ -235,7 +235,7 @@ class World:
 
     async def _take(self, sent: SentReply) -> None:
         """triggers/replies_bus.py: a transient fault is retried in here, and only then raised."""
-        message = Arrived(
+        message = ReplyMessage(
             body=sent.body,
             lane=sent.lane,
             message_id=sent.message_id,
@@ -246,7 +246,7 @@ class World:
         began, wait_s = self.scheduler.now, _FIRST_WAIT_S
         while True:
             try:
-                return await take_reply(self.context, self.orchestrations, message)
+                return await receive_reply(self.context, self.orchestrations, message)
             except Transient:
                 if (self.scheduler.now - began).total_seconds() + wait_s > _MAX_RETRYING_S:
                     raise
