@@ -71,7 +71,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         }
         if (probe := wiring.blob_probe()) is not None:
             checks["blob"] = probe.check
-        found = await readiness.look(checks)
+        found = await readiness.check_all(checks)
         told = {each.name: _told(each) for each in found}
         down = [each for each in found if each.fault is not None]
         if down:

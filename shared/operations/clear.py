@@ -27,7 +27,7 @@ MAX_CLEARED_A_TENANT = 100
 MAX_CLEARED = 500
 _AT_ONCE = 8
 #: an orchestration that has not heard of its job's end is looked at again after this; its own timers will end it
-ALIVE_AGAIN = timedelta(hours=1)
+RETRY_PURGE_AFTER = timedelta(hours=1)
 
 
 async def clear_due(
@@ -71,7 +71,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     now, ended_at = context.clock.now(), job.completed_at or job.updated_at
     purged = [await orchestrations.purge(instance_id) for instance_id in instances(record)]
     if not all(purged):
-        await context.index.clear_later(ended, now + ALIVE_AGAIN)
+        await context.index.clear_later(ended, now + RETRY_PURGE_AFTER)
         return "purge later: an orchestration has not ended"
     expires_at = await _claim_ends(context, job, now)
     if expires_at is not None:
@@ -108,7 +108,7 @@ async def _claim_ends(context: Context, job: Job, now: datetime) -> datetime | N
     if claim is None or claim.job_id != job.job_id:
         return None
     if claim.expires_at is None or claim.expires_at > now:
-        return claim.expires_at or now + ALIVE_AGAIN
+        return claim.expires_at or now + RETRY_PURGE_AFTER
     # Race expired-claim: a request may replace it at this moment, under the same ETag
     await context.index.drop_claim(job.tenant, job.idempotency_hash, claim)
     return None

@@ -9,7 +9,7 @@ from shared.core.outcome import OutcomeKind
 from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.move import transition
-from shared.operations.wake import wake_parked
+from shared.operations.wake import resume_parked
 from shared.ports import Orchestrations, Stored
 
 
@@ -25,5 +25,5 @@ async def control_job(
     if transitioned.outcome.kind is OutcomeKind.REFUSED:
         code = "JOB_TERMINAL" if transitioned.outcome.reason_code == JOB_TERMINAL else "CONTROL_NOT_POSSIBLE"
         raise Refusal(409, code, f"job {job_id} is {job.status}: it cannot be asked to {kind.lower()}")
-    await wake_parked(orchestrations, transitioned.stored.record)
+    await resume_parked(orchestrations, transitioned.stored.record)
     return transitioned.stored

@@ -13,7 +13,7 @@ from shared.core.occurrences import Occurrence
 from shared.core.outcome import Outcome, OutcomeKind, ignored
 from shared.errors import Conflict, LedgerUnavailable
 from shared.operations.context import Context
-from shared.operations.wake import wake_parked
+from shared.operations.wake import resume_parked
 from shared.ports import Orchestrations, Stored
 
 #: DESIGN truth 3: at most so many tries, with jitter; past it the caller's own retry takes over
@@ -86,7 +86,7 @@ async def _repeated(
 
 async def _end(context: Context, stored: Stored, orchestrations: Orchestrations | None) -> None:
     if orchestrations is not None:
-        await wake_parked(orchestrations, stored.record)
+        await resume_parked(orchestrations, stored.record)
     await close(context, stored)
 
 

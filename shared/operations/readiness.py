@@ -16,7 +16,7 @@ Check = Callable[[], Awaitable[object]]
 #: of one check; a probe of the platform waits longer, and a lane's first link takes half a second
 CHECK_TIMEOUT_S = 3.0
 #: between two looks; whoever asks in between gets the last answer
-LOOK_AGAIN = timedelta(seconds=2)
+RECHECK_AFTER = timedelta(seconds=2)
 #: the sweeper comes every minute
 SWEEPER_LATE_AFTER = timedelta(minutes=5)
 
@@ -39,11 +39,11 @@ class Readiness:
         self._looked_at: datetime | None = None
         self._looking = asyncio.Lock()
 
-    async def look(self, checks: Mapping[str, Check]) -> list[Dependency]:
+    async def check_all(self, checks: Mapping[str, Check]) -> list[Dependency]:
         """In the order of `checks`. Never raises: what a check raises is what is told of it."""
         async with self._looking:
             now = self._clock.now()
-            if self._looked_at is None or now - self._looked_at >= LOOK_AGAIN:
+            if self._looked_at is None or now - self._looked_at >= RECHECK_AFTER:
                 found = await asyncio.gather(*(_fault(check) for check in checks.values()))
                 self._looked_at = self._clock.now()
                 for name, fault in zip(checks, found, strict=True):

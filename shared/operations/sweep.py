@@ -28,7 +28,7 @@ from shared.operations.move import transition
 from shared.operations.redrive_job import mark_redriven
 from shared.operations.relist import relist
 from shared.operations.settle_step import settle_step
-from shared.operations.sweep_pass import told
+from shared.operations.sweep_pass import observed_sweep
 from shared.ports import ActiveRow, InstanceState, Orchestrations, Stored
 
 #: bounds of one sweep; the next one goes on, since every job looked at gets a later `check_at`
@@ -40,13 +40,13 @@ WITHDRAW_AFTER = timedelta(minutes=5)
 #: beyond a deadline, before the orchestration's own timer counts as lost
 GRACE = timedelta(seconds=60)
 #: between two looks at a job that is in order, at the least
-LOOK_AGAIN = timedelta(minutes=1)
+RECHECK_AFTER = timedelta(minutes=1)
 #: between two repairs of the same job
-REPAIR_AGAIN = timedelta(minutes=5)
+REPAIR_INTERVAL = timedelta(minutes=5)
 
 
 @dataclass
-class Swept:
+class SweepReport:
     """What a sweep did; with `dry_run`, what it would do."""
 
     dry_run: bool
@@ -59,53 +59,53 @@ class Swept:
     #: a bound was reached: there may be more to do
     more: bool = False
 
-    def did(self, job_id: str, action: str) -> None:
+    def add_action(self, job_id: str, action: str) -> None:
         self.actions.append({"jobId": job_id, "action": action})
 
 
-async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> Swept:
+async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> SweepReport:
     """One pass. A job whose repair fails is left for the next one. Raises LedgerUnavailable for the listing alone."""
     if dry_run:
         return await _sweep(context, orchestrations, dry_run)
-    return await told(context, lambda: _sweep(context, orchestrations, dry_run))
+    return await observed_sweep(context, lambda: _sweep(context, orchestrations, dry_run))
 
 
-async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool) -> Swept:
-    swept = Swept(dry_run)
+async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool) -> SweepReport:
+    report = SweepReport(dry_run)
     drained = await drain_replies(context, orchestrations, dry_run=dry_run)
-    swept.dead_replies, swept.undrained = drained.replies, drained.unfinished
+    report.dead_replies, report.undrained = drained.replies, drained.unfinished
     if not dry_run:
         await count(context.index, context.settings, context.clock.now())
         await _relist(context)
     # after the relisting, which makes an ended job due at once
     now = context.clock.now()
-    tenants = in_turn(await context.index.tenants(), now)
+    tenants = rotated(await context.index.tenants(), now)
     for tenant in tenants:
         due = await context.index.due(tenant, now=now, limit=MAX_JOBS_A_TENANT)
-        swept.more = swept.more or len(due) == MAX_JOBS_A_TENANT
+        report.more = report.more or len(due) == MAX_JOBS_A_TENANT
         for active in due:
-            if swept.looked_at >= MAX_JOBS:
-                swept.more = True
+            if report.looked_at >= MAX_JOBS:
+                report.more = True
                 break
-            swept.looked_at += 1
+            report.looked_at += 1
             try:
-                await _look(context, orchestrations, active, swept)
+                await _inspect(context, orchestrations, active, report)
             except LuciusError as fault:
                 telemetry.record_fault(fault)
                 telemetry.warn("SWEEP_FAILED", jobId=active.job_id, tenant_id=active.tenant, reason=str(fault))
-                swept.did(active.job_id, "failed, the next sweep tries again")
+                report.add_action(active.job_id, "failed, the next sweep tries again")
     cleared = await clear_due(context, orchestrations, tenants, dry_run=dry_run)
     for job_id, done in cleared:
-        swept.did(job_id, done)
-    swept.more = swept.more or len(cleared) == MAX_CLEARED
+        report.add_action(job_id, done)
+    report.more = report.more or len(cleared) == MAX_CLEARED
     telemetry.info(
         "SWEPT",
-        looked_at=swept.looked_at,
-        actions=len(swept.actions),
-        dead_replies=swept.dead_replies,
+        looked_at=report.looked_at,
+        actions=len(report.actions),
+        dead_replies=report.dead_replies,
         dry_run=dry_run or None,
     )
-    return swept
+    return report
 
 
 async def _relist(context: Context) -> None:
@@ -117,26 +117,26 @@ async def _relist(context: Context) -> None:
         telemetry.warn("RELIST_FAILED", reason=str(fault))
 
 
-def in_turn(tenants: list[str], now: datetime) -> list[str]:
+def rotated(tenants: list[str], now: datetime) -> list[str]:
     """Another tenant comes first every minute, so that the bounds of a sweep starve nobody."""
     start = int(now.timestamp() // 60) % max(len(tenants), 1)
     return sorted(tenants)[start:] + sorted(tenants)[:start]
 
 
-async def _look(context: Context, orchestrations: Orchestrations, active: ActiveRow, swept: Swept) -> None:
+async def _inspect(context: Context, orchestrations: Orchestrations, active: ActiveRow, report: SweepReport) -> None:
     now = context.clock.now()
     stored = await context.ledger.read(active.job_id)
     if stored is None:
-        await _withdraw(context, active, swept, now)
+        await _withdraw(context, active, report, now)
         return
     job = stored.record.job
     if job.error_code == WITHDRAWN:
         # the sweep that wrote the tombstone died before it freed the claim
-        await _withdraw(context, active, swept, now)
+        await _withdraw(context, active, report, now)
         return
     if job.status.terminal:
-        swept.did(job.job_id, "close")
-        if not swept.dry_run:
+        report.add_action(job.job_id, "close")
+        if not report.dry_run:
             told = Repaired("close", before="its ACTIVE row was there", after="its index rows say how it ended")
             # one EVENT, however often this dies before the index follows
             await transition(
@@ -144,37 +144,37 @@ async def _look(context: Context, orchestrations: Orchestrations, active: Active
             )
         return
     state = await orchestrations.state(job.instance_id)
-    next_check = now + REPAIR_AGAIN
+    next_check = now + REPAIR_INTERVAL
     if state is InstanceState.NOT_FOUND:
-        swept.did(job.job_id, "start")
-        if not swept.dry_run:
+        report.add_action(job.job_id, "start")
+        if not report.dry_run:
             await mark_redriven(context, stored.record)
             told = Repaired("start", before="no orchestration", after=f"orchestration {job.instance_id}")
             await transition(context, stored, told, _origin(f"start:{job.instance_id}"), maybe_repeated=True)
             await orchestrations.start(job.instance_id, orchestration_input(stored.record))
     elif state is InstanceState.ENDED:
-        swept.did(job.job_id, "restart")
-        if not swept.dry_run:
+        report.add_action(job.job_id, "restart")
+        if not report.dry_run:
             await _restart(context, orchestrations, stored)
     elif job.status is not JobStatus.PAUSED:
         deadlines = [(step, _deadline(stored.record, step)) for step in stored.record.open_steps]
         for step, deadline in deadlines:
             if deadline + GRACE <= now:
-                await _tell_again(context, orchestrations, stored, step, swept)
+                await _nudge(context, orchestrations, stored, step, report)
         if deadlines and min(deadline for _, deadline in deadlines) + GRACE > now:
-            next_check = max(min(deadline for _, deadline in deadlines) + GRACE, now + LOOK_AGAIN)
-    if not swept.dry_run:
+            next_check = max(min(deadline for _, deadline in deadlines) + GRACE, now + RECHECK_AFTER)
+    if not report.dry_run:
         await context.index.check_later(active, next_check)
 
 
-async def _withdraw(context: Context, active: ActiveRow, swept: Swept, now: datetime) -> None:
+async def _withdraw(context: Context, active: ActiveRow, report: SweepReport, now: datetime) -> None:
     """A creation that died after its claim. Race tombstone: it comes first, so that a late creator cannot go on."""
     if active.created_at + WITHDRAW_AFTER > now:
-        if not swept.dry_run:
+        if not report.dry_run:
             await context.index.check_later(active, active.created_at + WITHDRAW_AFTER)
         return
-    swept.did(active.job_id, "withdraw")
-    if swept.dry_run:
+    report.add_action(active.job_id, "withdraw")
+    if report.dry_run:
         return
     record, event = tombstone(
         active.job_id, tenant=active.tenant, claim=active.claim, created_at=active.created_at, now=now
@@ -199,26 +199,26 @@ async def _restart(context: Context, orchestrations: Orchestrations, stored: Sto
         await orchestrations.start(after.job.instance_id, orchestration_input(after))
 
 
-async def _tell_again(
-    context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, swept: Swept
+async def _nudge(
+    context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, report: SweepReport
 ) -> None:
     """The orchestration lives and is behind: settle what is over, then say again what it has not heard."""
     job = stored.record.job
     cap = stored.record.cap_of(step)
     if cap is not None and cap <= context.clock.now() and not step.status.in_flight:
         # instead of a new attempt this is the job's end, whether its orchestration hears or not
-        swept.did(job.job_id, "end, its time is over")
-        if not swept.dry_run:
+        report.add_action(job.job_id, "end, its time is over")
+        if not report.dry_run:
             origin = _origin(f"cap:{step.step_id}:{step.attempt_no}")
             await transition(context, stored, RecordAttempt(step.step_id), origin, orchestrations=orchestrations)
         return
-    events = _unheard(stored.record, step)
+    events = _missed_events(stored.record, step)
     for name, _ in events:
-        swept.did(job.job_id, f"raise {name}")
-    if swept.dry_run or not events:
+        report.add_action(job.job_id, f"raise {name}")
+    if report.dry_run or not events:
         return
     if step.status.in_flight:
-        if step.lane in swept.undrained:
+        if step.lane in report.undrained:
             raise BusUnavailable("its RESULT may lie among the dead letters of its lane")
         await settle_step(
             context,
@@ -252,7 +252,7 @@ def _deadline(record: Record, step: Step) -> datetime:
     return until or step.updated_at
 
 
-def _unheard(record: Record, step: Step) -> list[tuple[str, dict[str, str]]]:
+def _missed_events(record: Record, step: Step) -> list[tuple[str, dict[str, str]]]:
     """The events that would bring an orchestration that missed one to where the ledger stands."""
     events: list[tuple[str, dict[str, str]]] = []
     if not step.status.in_flight and record.job.park_no:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from shared import telemetry
 from shared.errors import LuciusError
 from shared.operations.context import Context
-from shared.operations.take_stock import show, take_stock
+from shared.operations.take_stock import count_work, set_gauges
 from shared.ports import SweepMark
 from shared.telemetry import SpanName, tracing
 
 if TYPE_CHECKING:
-    from shared.operations.sweep import Swept
+    from shared.operations.sweep import SweepReport
 
 
-async def told(context: Context, sweep: Callable[[], Awaitable[Swept]]) -> Swept:
+async def observed_sweep(context: Context, sweep: Callable[[], Awaitable[SweepReport]]) -> SweepReport:
     """Runs a pass that repairs. Raises what it raises."""
     began = context.clock.now()
     with tracing.span(SpanName.SWEEP, parent=tracing.context_of(None)) as span:
@@ -38,7 +38,7 @@ async def told(context: Context, sweep: Callable[[], Awaitable[Swept]]) -> Swept
             if context.sweep_marks is not None:
                 await context.sweep_marks.write(mark)
             if tracing.enabled():
-                show(await take_stock(context))
+                set_gauges(await count_work(context))
         except LuciusError as fault:
             # the pass itself is done
             telemetry.record_fault(fault)

@@ -19,7 +19,7 @@ _MAX_LISTED = 1000
 
 
 @dataclass
-class Stock:
+class WorkCounts:
     """What was found; with more than `MAX_READ` active jobs, estimated."""
 
     active: Counter[str] = field(default_factory=Counter)
@@ -43,36 +43,36 @@ class Stock:
                 self.oldest_s = max(self.oldest_s, (now - step.initiated_at).total_seconds())
 
 
-async def take_stock(context: Context) -> Stock:
+async def count_work(context: Context) -> WorkCounts:
     """Raises LedgerUnavailable."""
     tenants = await context.index.tenants()
     listed = [await context.index.list_active(tenant, after=None, limit=_MAX_LISTED) for tenant in tenants]
     total = sum(len(found) for found in listed)
-    now, stock = context.clock.now(), Stock()
+    now, counts = context.clock.now(), WorkCounts()
     for found in listed:
         every = math.ceil(total / MAX_READ) if total > MAX_READ else 1
         read = found[::every]
         for place, active in enumerate(read):
             stored = await context.ledger.read(active.job_id)
             if stored is not None:
-                stock.add(stored.record, min(every, len(found) - place * every), now)
-    return stock
+                counts.add(stored.record, min(every, len(found) - place * every), now)
+    return counts
 
 
-def show(stock: Stock) -> None:
+def set_gauges(counts: WorkCounts) -> None:
     """Sets the gauges; a state or a queue that is empty now is 0, not what it was."""
     for status in JobStatus:
         if not status.terminal:
-            telemetry.set_gauge("job_active", stock.active[status.value], status=status.value)
-    for (job_type, tenant), depth in stock.queued.most_common():
+            telemetry.set_gauge("job_active", counts.active[status.value], status=status.value)
+    for (job_type, tenant), depth in counts.queued.most_common():
         telemetry.set_gauge("job_queue_depth", depth, jobType=job_type, tenant=tenant)
-    for job_type, tenant in _shown - set(stock.queued):
+    for job_type, tenant in _shown_queues - set(counts.queued):
         telemetry.set_gauge("job_queue_depth", 0, jobType=job_type, tenant=tenant)
-    _shown.clear()
-    _shown.update(stock.queued)
-    telemetry.set_gauge("outbox_backlog", stock.backlog)
-    telemetry.set_gauge("outbox_oldest_seconds", stock.oldest_s)
+    _shown_queues.clear()
+    _shown_queues.update(counts.queued)
+    telemetry.set_gauge("outbox_backlog", counts.backlog)
+    telemetry.set_gauge("outbox_oldest_seconds", counts.oldest_s)
 
 
 #: queues that the last pass of this process showed
-_shown: set[tuple[str, str]] = set()
+_shown_queues: set[tuple[str, str]] = set()

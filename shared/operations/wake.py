@@ -10,7 +10,7 @@ from shared.errors import InstanceEnded, InstanceNotFound
 from shared.ports import Orchestrations
 
 
-async def wake_parked(orchestrations: Orchestrations, record: Record) -> None:
+async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
     """Raises the resume of every parking, also for a job that ended; early and repeated ones are harmless.
 
     Race resume: of every one, since an orchestration may still wait at an older one whose resume was lost.

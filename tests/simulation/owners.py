@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from shared.core.job import Record
 from shared.core.retry import JITTER
 from shared.core.states import JobStatus
-from shared.operations.sweep import GRACE, REPAIR_AGAIN, WITHDRAW_AFTER, Swept, _deadline
+from shared.operations.sweep import GRACE, REPAIR_INTERVAL, WITHDRAW_AFTER, SweepReport, _deadline
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -46,10 +46,10 @@ class Owners:
         self._waits: dict[str, timedelta] = {}
 
     @contextmanager
-    def sweeping(self) -> Iterator[Callable[[Swept], None]]:
+    def sweeping(self) -> Iterator[Callable[[SweepReport], None]]:
         self._sweeps += 1
         began = self._world.scheduler.now
-        finished: list[Swept] = []
+        finished: list[SweepReport] = []
         try:
             yield finished.append
         finally:
@@ -125,5 +125,7 @@ def _longest_wait(record: Record) -> timedelta:
     spans = [max(one.running_lease_s, one.ack_timeout_s) for one in timings]
     spans += [max(one.dispatch_backoffs + one.ack_backoffs + one.execution_backoffs) for one in timings]
     return (
-        timedelta(seconds=max(spans) * (1 + JITTER) + max(one.ack_timeout_s for one in timings)) + GRACE + REPAIR_AGAIN
+        timedelta(seconds=max(spans) * (1 + JITTER) + max(one.ack_timeout_s for one in timings))
+        + GRACE
+        + REPAIR_INTERVAL
     )

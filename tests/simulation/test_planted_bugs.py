@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shared.operations.sweep import Swept
+from shared.operations.sweep import SweepReport
 from tests.simulation.test_crashes import LIVES
 from tests.simulation.test_seeds import HOSTILE, plan_of
 from tests.simulation.world import simulate
@@ -50,8 +50,8 @@ def test_the_parked_not_woken(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nobody_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """What callers and services leave half done, nobody finishes."""
 
-    async def idle(*args: Any, **kwargs: Any) -> Swept:
-        return Swept(dry_run=False)
+    async def idle(*args: Any, **kwargs: Any) -> SweepReport:
+        return SweepReport(dry_run=False)
 
     monkeypatch.setattr("tests.simulation.world.sweep", idle)
     assert any(simulate(seed, HOSTILE).violations for seed in range(60))
