@@ -18,7 +18,7 @@ from shared.adapters.blob_texts import ARCHIVE, CONTAINER, BlobTexts
 from shared.adapters.jwt_callers import JwtCallers
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
-from shared.adapters.open_to_anyone import OpenToAnyone
+from shared.adapters.open_to_anyone import AnonymousCallers
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
 from shared.adapters.servicebus_dead_replies import ServiceBusDeadReplies
 from shared.adapters.servicebus_lanes import ServiceBusLanes
@@ -146,7 +146,7 @@ class Wiring:
 
 def _callers(settings: Settings) -> Callers:
     if settings.auth_mode == "none":
-        return OpenToAnyone()
+        return AnonymousCallers()
     return JwtCallers(
         JwtKeys(settings.auth_jwks_url, time.monotonic),
         issuer=settings.auth_issuer,

@@ -35,7 +35,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     async def dead_letters_list(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
         limit, position = page(req)
-        tenant_id = caller.tenant_of(req.params.get("tenant_id"))
+        tenant_id = caller.tenant_for(req.params.get("tenant_id"))
         context = wiring.context_for(caller)
         listed, after = await list_dead_letters(context, tenant_id=tenant_id, after=position or None, limit=limit)
         return respond(req, {"deadletters": listed, "next": cursor(after)})

@@ -18,7 +18,7 @@ _FIRST, _LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UT
 def parse_filter(req: func.HttpRequest, caller: Caller) -> JobFilter:
     """Raises Refusal (400) that names the parameter, and (403) for another tenant than the caller's."""
     return JobFilter(
-        tenant_id=caller.tenant_of(req.params.get("tenant_id")),
+        tenant_id=caller.tenant_for(req.params.get("tenant_id")),
         statuses=_statuses(req.params.get("status")),
         request_type=req.params.get("request_type"),
         since=_instant(req, "since"),

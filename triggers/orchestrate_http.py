@@ -120,7 +120,7 @@ def _envelope(body: bytes, caller: Caller) -> Envelope:
     With tokens, who asked is the token's subject, whatever the body says.
     """
     envelope = Envelope.model_validate(_object(body))
-    caller.tenant_of(envelope.tenant_id)
+    caller.tenant_for(envelope.tenant_id)
     return envelope if caller is ANYONE else envelope.model_copy(update={"requested_by": caller.actor})
 
 

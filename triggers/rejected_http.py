@@ -12,7 +12,7 @@ from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.answers.rejected import RejectedMessage, RejectedPage
 from shared.core.access import Caller, Scope
-from shared.core.rejections import day_of
+from shared.core.rejections import day_partition
 from shared.core.view import rejected_view
 from shared.errors import Refusal
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
@@ -81,7 +81,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         limit, position = page(req)
         if position:
             try:
-                day_of(position)
+                day_partition(position)
             except ValueError:
                 raise bad_cursor() from None
         found, last = await list_rejected(

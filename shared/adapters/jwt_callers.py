@@ -22,7 +22,7 @@ from jwt.exceptions import (
 
 from shared import telemetry
 from shared.adapters.jwt_keys import ALGORITHM, JwtKeys
-from shared.core.access import Caller, caller_of
+from shared.core.access import Caller, caller_from_claims
 from shared.errors import Refusal
 
 #: clocks of issuers and of ours differ by this at most
@@ -89,7 +89,7 @@ class JwtCallers:
             )
         except (PyJWTError, ValueError, RecursionError) as wrong:
             raise _invalid(next((why for kind, why in _WHY if isinstance(wrong, kind)), "the token is wrong")) from None
-        return caller_of(claims, tenant_claim=self._tenant_claim, all_tenants_role=self._all_tenants_role)
+        return caller_from_claims(claims, tenant_claim=self._tenant_claim, all_tenants_role=self._all_tenants_role)
 
 
 def _invalid(why: str) -> Refusal:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from shared.core.job import Event, Job, Record
 from shared.core.keys import FIRST_CHECK, FIRST_CLEARING, ended_row, list_row
-from shared.core.rejections import day_of, row_of
+from shared.core.rejections import day_partition, row_key
 from shared.errors import AlreadyExists, Conflict, LimitReached
 from shared.ports import ActiveRow, Claim, DeadReply, EndedRow, Guard, ListRow, RejectedMessage, Stored
 
@@ -248,10 +248,10 @@ class MemoryRejected:
 
     async def list_day(self, day: str, *, after: str | None, limit: int) -> list[RejectedMessage]:
         rows = sorted(
-            ((row_of(id_), message) for id_, message in self.quarantined.items() if day_of(id_) == day),
+            ((row_key(id_), message) for id_, message in self.quarantined.items() if day_partition(id_) == day),
             key=lambda row: row[0],
         )
-        start = row_of(after) if after is not None else ""
+        start = row_key(after) if after is not None else ""
         return [message for row, message in rows if row > start][:limit]
 
     async def mark(self, id_: str, *, redriven_at: datetime, outcome: str) -> None:

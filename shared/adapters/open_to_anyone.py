@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.core.access import ANYONE, Caller
 
 
-class OpenToAnyone:
+class AnonymousCallers:
     """See `shared.ports.Callers`."""
 
     async def caller(self, authorization: str | None) -> Caller:

@@ -11,7 +11,7 @@ from azure.data.tables import UpdateMode
 
 from shared.adapters.claim_check import TextStore, offload, restore
 from shared.adapters.tables_account import TablesAccount, read_row, translate_errors
-from shared.core.rejections import day_of, row_of
+from shared.core.rejections import day_partition, row_key
 from shared.errors import Conflict
 from shared.ports import RejectedMessage
 
@@ -26,8 +26,8 @@ class TablesRejected:
 
     async def quarantine(self, message: RejectedMessage) -> None:
         entity: dict[str, Any] = {
-            "PartitionKey": day_of(message.id),
-            "RowKey": row_of(message.id),
+            "PartitionKey": day_partition(message.id),
+            "RowKey": row_key(message.id),
             "id": message.id,
             "received_at": message.received_at,
             "reason": message.reason,
@@ -45,13 +45,13 @@ class TablesRejected:
             await table.upsert_entity(small, mode=UpdateMode.MERGE)
 
     async def read(self, id_: str) -> RejectedMessage | None:
-        entity = await read_row(await self._account.table(self._table), day_of(id_), row_of(id_))
+        entity = await read_row(await self._account.table(self._table), day_partition(id_), row_key(id_))
         return _message(await restore(dict(entity), self._texts)) if entity is not None else None
 
     async def list_day(self, day: str, *, after: str | None, limit: int) -> list[RejectedMessage]:
         table = await self._account.table(self._table)
         query = "PartitionKey eq @day and RowKey gt @after"
-        parameters = {"day": day, "after": row_of(after) if after is not None else ""}
+        parameters = {"day": day, "after": row_key(after) if after is not None else ""}
         found: list[RejectedMessage] = []
         async with translate_errors():
             async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
@@ -62,8 +62,8 @@ class TablesRejected:
 
     async def mark(self, id_: str, *, redriven_at: datetime, outcome: str) -> None:
         row = {
-            "PartitionKey": day_of(id_),
-            "RowKey": row_of(id_),
+            "PartitionKey": day_partition(id_),
+            "RowKey": row_key(id_),
             "redriven_at": redriven_at,
             "redriven_outcome": outcome,
         }

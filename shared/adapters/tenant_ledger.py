@@ -19,13 +19,13 @@ class TenantLedger:
 
     async def read(self, job_id: str) -> Stored | None:
         stored = await self._ledger.read(job_id)
-        if stored is None or not self._caller.sees(stored.record.job.tenant_id):
+        if stored is None or not self._caller.may_see(stored.record.job.tenant_id):
             return None
         self._seen.add(job_id)
         return stored
 
     async def create(self, record: Record, event: Event) -> Stored:
-        self._check(self._caller.sees(record.job.tenant_id))
+        self._check(self._caller.may_see(record.job.tenant_id))
         self._seen.add(record.job.job_id)
         return await self._ledger.create(record, event)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared.core.access import Caller
-from shared.core.rejections import tenant_of
+from shared.core.rejections import tenant_named_in
 from shared.ports import RejectedMessage, RejectedMessages
 
 _PAGE = 200
@@ -38,5 +38,5 @@ class TenantRejected:
         await self._rejected.mark(id_, redriven_at=redriven_at, outcome=outcome)
 
     def _sees(self, message: RejectedMessage) -> bool:
-        tenant_id = tenant_of(message.body)
-        return tenant_id is not None and self._caller.sees(tenant_id)
+        tenant_id = tenant_named_in(message.body)
+        return tenant_id is not None and self._caller.may_see(tenant_id)

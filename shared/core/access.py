@@ -52,15 +52,15 @@ class Caller:
                 headers={"WWW-Authenticate": f'Bearer realm="lucius", error="insufficient_scope", scope="{scope}"'},
             )
 
-    def sees(self, tenant_id: str) -> bool:
+    def may_see(self, tenant_id: str) -> bool:
         """Whether that tenant's jobs exist for this caller; tenants are compared normalised."""
         return self.tenant is None or self.tenant == normalise(tenant_id)
 
-    def tenant_of(self, named: str | None) -> str | None:
+    def tenant_for(self, named: str | None) -> str | None:
         """Whose jobs are meant where the request names `named`; None: every tenant's. Raises Refusal (403)."""
         if not named:
             return self.tenant
-        if not self.sees(named):
+        if not self.may_see(named):
             raise Refusal(403, "TENANT_FORBIDDEN", "the token is for another tenant than the request names")
         return named
 
@@ -69,7 +69,7 @@ class Caller:
 ANYONE = Caller(actor="caller", scopes=frozenset(Scope), tenant=None)
 
 
-def caller_of(claims: Mapping[str, Any], *, tenant_claim: str, all_tenants_role: str) -> Caller:
+def caller_from_claims(claims: Mapping[str, Any], *, tenant_claim: str, all_tenants_role: str) -> Caller:
     """The caller of a token whose signature and times are right.
 
     Scopes stand in `scp` (text, spaces between) or `roles` (a list); the role that sees every tenant in `roles`

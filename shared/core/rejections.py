@@ -23,12 +23,12 @@ def rejection_id(received_at: datetime, *, lane: int, message_id: str, sequence_
     return f"rej_{millis:013d}_{digest(f'{lane}:{message_id}:{sequence_number}')[:24]}"
 
 
-def day_of(id_: str) -> str:
+def day_partition(id_: str) -> str:
     """The partition, `YYYYMMDD` in UTC. Raises ValueError if this is no such id."""
     return f"{_instant(id_):%Y%m%d}"
 
 
-def row_of(id_: str) -> str:
+def row_key(id_: str) -> str:
     """The RowKey; sorts newest first. Raises ValueError if this is no such id."""
     millis, mark = _parts(id_)
     return f"{_FAR_FUTURE_MS - millis:013d}:{mark}"
@@ -47,7 +47,7 @@ def _parts(id_: str) -> tuple[int, str]:
     return int(match[1]), match[2]
 
 
-def tenant_of(body: str) -> str | None:
+def tenant_named_in(body: str) -> str | None:
     """The tenant that a rejected message names; None if it is not told."""
     try:
         value = parse(body.encode("utf-8"))

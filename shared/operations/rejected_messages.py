@@ -8,7 +8,7 @@ from shared import telemetry
 from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.occurrences import ReplyArrived
-from shared.core.rejections import day_of
+from shared.core.rejections import day_partition
 from shared.errors import Refusal, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.hand_in_reply import apply_reply, parse_reply
@@ -29,7 +29,7 @@ async def list_rejected(
     today = context.clock.now().date()
     # from tomorrow on: the bus has a clock of its own
     days = [day] if day is not None else [today - timedelta(days=back) for back in range(-1, MAX_DAYS)]
-    start = day_of(after) if after is not None else None
+    start = day_partition(after) if after is not None else None
     found: list[RejectedMessage] = []
     for each in days:
         partition = f"{each:%Y%m%d}"
@@ -46,7 +46,7 @@ async def list_rejected(
 async def read_rejected(context: Context, id_: str) -> RejectedMessage:
     """Raises Refusal (404) and LedgerUnavailable."""
     try:
-        day_of(id_)
+        day_partition(id_)
     except ValueError:
         found = None
     else:

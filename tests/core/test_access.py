@@ -2,14 +2,14 @@ from typing import Any
 
 import pytest
 
-from shared.core.access import ANYONE, Caller, Scope, caller_of
+from shared.core.access import ANYONE, Caller, Scope, caller_from_claims
 from shared.errors import Refusal
 
 OPERATOR = "orch:all-tenants"
 
 
 def caller(**claims: Any) -> Caller:
-    return caller_of({"sub": "alice", **claims}, tenant_claim="tenant_id", all_tenants_role=OPERATOR)
+    return caller_from_claims({"sub": "alice", **claims}, tenant_claim="tenant_id", all_tenants_role=OPERATOR)
 
 
 def test_scopes_of_users_and_roles_of_apps_are_the_same() -> None:
@@ -39,16 +39,16 @@ def test_tenants_are_compared_normalised() -> None:
     """Trimmed and in lower case, in the token as in the request."""
     one = caller(tenant_id=" Tenant_A ")
     assert one.tenant == "tenant_a"
-    assert one.sees("TENANT_a ")
-    assert one.tenant_of(" tenant_A") == " tenant_A"
-    assert one.tenant_of(None) == "tenant_a"
-    assert not one.sees("tenant_b")
+    assert one.may_see("TENANT_a ")
+    assert one.tenant_for(" tenant_A") == " tenant_A"
+    assert one.tenant_for(None) == "tenant_a"
+    assert not one.may_see("tenant_b")
 
 
 def test_another_tenant_is_forbidden_to_name() -> None:
     """403, and the refusal tells nothing of either."""
     with pytest.raises(Refusal) as refused:
-        caller(tenant_id="tenant_a").tenant_of("tenant_b")
+        caller(tenant_id="tenant_a").tenant_for("tenant_b")
     assert (refused.value.status, refused.value.code) == (403, "TENANT_FORBIDDEN")
     assert "tenant_" not in refused.value.detail
 
@@ -57,8 +57,8 @@ def test_an_operator_sees_every_tenant_by_role_only() -> None:
     """The role counts in `roles`, not in `scp`, and stands in the audit trail; the tenant claim is not needed."""
     operator = caller(roles=[OPERATOR, "orch:operate"])
     assert operator.tenant is None
-    assert operator.sees("anybody")
-    assert operator.tenant_of(None) is None
+    assert operator.may_see("anybody")
+    assert operator.tenant_for(None) is None
     assert operator.actor == "alice (orch:all-tenants)"
     assert caller(tenant_id="a", scp=OPERATOR).tenant == "a"
 
@@ -94,7 +94,7 @@ def test_a_token_without_a_plain_tenant_reaches_nothing(claimed: object) -> None
 
 def test_other_scripts_are_tenants_of_their_own() -> None:
     """What looks alike to people is not alike here: a Cyrillic a is no Latin a."""
-    assert not caller(tenant_id="tenant_а").sees("tenant_a")  # noqa: RUF001
+    assert not caller(tenant_id="tenant_а").may_see("tenant_a")  # noqa: RUF001
     assert caller(tenant_id="Größe").tenant == "größe"
 
 
@@ -108,5 +108,5 @@ def test_without_authentication_everything_is_allowed() -> None:
     """A laptop's way: any tenant may be named, and without a name it is all."""
     for scope in Scope:
         ANYONE.require(scope)
-    assert ANYONE.tenant_of("x") == "x"
-    assert ANYONE.tenant_of("") is None
+    assert ANYONE.tenant_for("x") == "x"
+    assert ANYONE.tenant_for("") is None
