@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from shared import build
-from shared.core.plan import Defaults
+from shared.core.plan import TimingDefaults
 from shared.errors import SettingsError
 from shared.settings_table import SETTINGS
 
@@ -53,7 +53,7 @@ class Settings:
     #: every attempt gets a folder below this URI
     workspace_uri: str
 
-    defaults: Defaults
+    defaults: TimingDefaults
     idempotency_ttl_days: float
     #: None: ended jobs are kept for ever
     retention_days: float | None
@@ -132,7 +132,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         tenants_table=read.name("LUCIUS_TENANTS_TABLE"),
         rejected_table=read.name("LUCIUS_REJECTED_TABLE"),
         workspace_uri=read.text("LUCIUS_WORKSPACE_URI") or f"{_blob_uri(blob, blob_endpoint)}/workspace",
-        defaults=Defaults(
+        defaults=TimingDefaults(
             ack_timeout_s=read.number("LUCIUS_ACK_TIMEOUT_SECONDS"),
             lease_s=read.number("LUCIUS_STEP_RESULT_TIMEOUT_SECONDS"),
             max_attempts=read.whole("LUCIUS_MAX_ATTEMPTS", least=1),

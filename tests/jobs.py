@@ -15,7 +15,7 @@ from shared.core.history import Provenance
 from shared.core.job import Record
 from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.outcome import Outcome
-from shared.core.plan import Defaults, plan_job
+from shared.core.plan import TimingDefaults, plan_job
 from shared.core.registry import Registry
 from shared.core.routing import decide_lane
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 START = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
 
 #: the product's own defaults (CONTRACT "Settings")
-DEFAULTS = Defaults(
+DEFAULTS = TimingDefaults(
     ack_timeout_s=30,
     lease_s=900,
     max_attempts=3,
@@ -50,7 +50,7 @@ def envelope(**changes: Any) -> Envelope:
     return Envelope.model_validate(body | changes)
 
 
-def planned(job_id: str = "job_1", defaults: Defaults = DEFAULTS, **changes: Any) -> Record:
+def planned(job_id: str = "job_1", defaults: TimingDefaults = DEFAULTS, **changes: Any) -> Record:
     wanted = envelope(**changes)
     protocol = registry().find(wanted.request_type)
     assert protocol is not None

@@ -15,7 +15,7 @@ from shared.contracts.answers.dry_run import DryRun
 from shared.contracts.answers.job import Accepted, JobLinks
 from shared.contracts.envelope import Envelope
 from shared.core.access import ANYONE, Caller, Scope
-from shared.core.strict_json import parse
+from shared.core.strict_json import parse_json
 from shared.core.view import links
 from shared.errors import Refusal
 from shared.operations.create_job import Created, create_job
@@ -126,7 +126,7 @@ def _envelope(body: bytes, caller: Caller) -> Envelope:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        value = parse(body)
+        value = parse_json(body)
     except ValueError as wrong:
         raise Refusal(400, "NOT_JSON", str(wrong)) from None
     if not isinstance(value, dict):

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from shared import telemetry
 from shared.core.canonical import digest
-from shared.core.strict_json import parse
+from shared.core.strict_json import parse_json
 from shared.errors import LedgerRefused, Refusal, Transient
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -144,7 +144,7 @@ def optional_body(req: func.HttpRequest, model: type[_Body], code: str) -> _Body
     if not req.get_body().strip():
         return model()
     try:
-        return model.model_validate(parse(json_body(req)), strict=True)
+        return model.model_validate(parse_json(json_body(req)), strict=True)
     except ValidationError as wrong:
         detail = "the request body is not what this route takes; see errors"
         raise Refusal(400, code, detail, errors=_errors(wrong)) from None

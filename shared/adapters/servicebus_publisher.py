@@ -13,7 +13,7 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
 from shared.contracts.messages import Directive
-from shared.core.directive import encode, message_id
+from shared.core.directive import encode_directive, message_id
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.errors import PublishUnavailable
 
@@ -54,7 +54,7 @@ class ServiceBusPublisher:
 
     async def publish(self, directive: Directive, *, time_to_live_s: float) -> None:
         message = ServiceBusMessage(
-            encode(directive),
+            encode_directive(directive),
             message_id=message_id(directive.jobId, directive.stepId, directive.attempt_no),
             correlation_id=directive.correlation_id,
             content_type="application/json",

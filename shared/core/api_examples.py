@@ -15,9 +15,9 @@ from shared.core.explain import explain
 from shared.core.history import Provenance
 from shared.core.job import Event, Record
 from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
-from shared.core.plan import Defaults, plan_job
+from shared.core.plan import TimingDefaults, plan_job
 from shared.core.receipt import receipt
-from shared.core.registry import build
+from shared.core.registry import build_protocol
 from shared.core.routing import decide_lane
 from shared.core.view import callback_view, dead_letter_view, event_view, job_view, links, step_view
 
@@ -171,7 +171,7 @@ def by_model() -> Json:
 
 
 def _planned() -> _Story:
-    protocol = build(
+    protocol = build_protocol(
         "example",
         {
             "protocol_id": "ocr",
@@ -187,7 +187,7 @@ def _planned() -> _Story:
         wanted,
         protocol,
         decide_lane(wanted, default_mode="DEFAULT", lanes=16),
-        Defaults(
+        TimingDefaults(
             ack_timeout_s=30,
             lease_s=900,
             max_attempts=3,

@@ -55,7 +55,7 @@ def start(record: Record, step_id: str, provenance: Provenance) -> Outcome:
             provenance,
             attempt_no=attempt_no,
             lease_id=lease_id(job.job_id, step_id, attempt_no),
-            lease_expires_at=capped(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s)),
+            lease_expires_at=cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s)),
             initiated_at=provenance.at,
             backlog_since=None,
             due_at=None,
@@ -74,8 +74,8 @@ def start(record: Record, step_id: str, provenance: Provenance) -> Outcome:
             current_step_index=first.step_index,
             attempts_total=job.attempts_total + 1,
         )
-        if _over(record, step, provenance.at):
-            return _time_exceeded(record, step, provenance, "TIME_EXCEEDED")
+        if _is_over(record, step, provenance.at):
+            return _fail_by_time(record, step, provenance, "TIME_EXCEEDED")
     except NoSuchTransition as no:
         return refused(record, f"{no.event}_IN_{no.state}")
     return transitioned(record, after, "ATTEMPT_RECORDED", provenance, step=initiated)
@@ -84,9 +84,9 @@ def start(record: Record, step_id: str, provenance: Provenance) -> Outcome:
 def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
     """The same attempt, about to be published again, gets its ACK timeout anew."""
     step = _step(record, step_id)
-    if (reason_code := _not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
+    if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignored(record, reason_code)
-    deadline = capped(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
+    deadline = cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
     try:
         renewed = move_step(
             step, StepTrigger.RENEW, provenance, lease_expires_at=deadline, due_at=None, backlog_since=None
@@ -99,7 +99,7 @@ def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance)
 def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance) -> Outcome:
     """The dispatch backoff, with the same attempt; used up, the step fails for good."""
     step = _step(record, step_id)
-    if (reason_code := _not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
+    if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignored(record, reason_code)
     failures = step.publish_failures + 1
     if failures > len(step.timings.dispatch_backoffs):
@@ -117,8 +117,8 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
         step.timings.dispatch_backoffs, failures, job_id=record.job.job_id, step_id=step_id, attempt_no=attempt_no
     )
     due_at = provenance.at + timedelta(seconds=wait_s)
-    if _over(record, step, due_at):
-        return _time_exceeded(record, step, provenance, "PUBLISH_FAILED")
+    if _is_over(record, step, due_at):
+        return _fail_by_time(record, step, provenance, "PUBLISH_FAILED")
     # the lease outlives the wait, or a sweep would take the attempt for lost before it was sent
     waiting = move_step(
         step,
@@ -136,7 +136,7 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
 def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
     """A timer fired. Moves only if the lease is over by the ledger; else IGNORED and the verdict tells the rest."""
     step = _step(record, step_id)
-    if (why := _lease_not_over(record, step, attempt_no, provenance)) is not None:
+    if (why := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignored(record, why)
     if step.status is StepStatus.INITIATED:
         why, message = FailureCause.ACK_TIMEOUT, f"no ACK within {step.timings.ack_timeout_s:g} s"
@@ -146,8 +146,8 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
         why, message = FailureCause.LEASE_EXPIRED, f"no RESULT or heartbeat for {step.timings.running_lease_s:g} s"
         columns = {"execution_failures": step.execution_failures + 1}
         backoffs, failures = step.timings.execution_backoffs, step.execution_failures + 1
-    if _over(record, step, provenance.at):
-        return _time_exceeded(record, step, provenance, why.value, **columns)
+    if _is_over(record, step, provenance.at):
+        return _fail_by_time(record, step, provenance, why.value, **columns)
     if attempt_no >= step.timings.max_attempts:
         return fail_final(
             record,
@@ -181,12 +181,12 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, prove
     Up to the result timeout in all; then IGNORED, and the time-out counts.
     """
     step = _step(record, step_id)
-    if (reason_code := _lease_not_over(record, step, attempt_no, provenance)) is not None:
+    if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignored(record, reason_code)
     since = step.backlog_since or provenance.at
-    if provenance.at >= since + timedelta(seconds=step.timings.lease_s) or _over(record, step, provenance.at):
+    if provenance.at >= since + timedelta(seconds=step.timings.lease_s) or _is_over(record, step, provenance.at):
         return ignored(record, "BACKLOG_TOO_LONG")
-    deadline = capped(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
+    deadline = cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
     waiting = move_step(step, StepTrigger.LANE_BACKLOG, provenance, lease_expires_at=deadline, backlog_since=since)
     return transitioned(record, record.with_step(waiting), "LANE_BACKLOG", provenance, step=waiting, reason=what)
 
@@ -210,8 +210,8 @@ def fail_retry(
     """
     # while the job is PAUSED its own clock stands still, and resume moves what is set here on
     due_at = (record.job.paused_at or provenance.at) + timedelta(seconds=wait_s)
-    if _over(record, step, due_at):
-        return _time_exceeded(record, step, provenance, type_, before=before, step_code=code, **columns)
+    if _is_over(record, step, due_at):
+        return _fail_by_time(record, step, provenance, type_, before=before, step_code=code, **columns)
     told = columns.pop("data", {})
     failed = move_step(
         step,
@@ -265,21 +265,21 @@ def fail_final(
 
 def lease_until(record: Record, step: Step, now: datetime) -> datetime:
     """The lease of an attempt that a service has taken up, from now on."""
-    return capped(record, step, now + timedelta(seconds=step.timings.running_lease_s))
+    return cap_lease(record, step, now + timedelta(seconds=step.timings.running_lease_s))
 
 
-def capped(record: Record, step: Step, until: datetime) -> datetime:
+def cap_lease(record: Record, step: Step, until: datetime) -> datetime:
     """No lease outlives the total time of its step or job."""
     cap = record.cap_of(step)
     return until if cap is None else min(until, cap)
 
 
-def _over(record: Record, step: Step, at: datetime) -> bool:
+def _is_over(record: Record, step: Step, at: datetime) -> bool:
     cap = record.cap_of(step)
     return cap is not None and at >= cap
 
 
-def _time_exceeded(
+def _fail_by_time(
     record: Record,
     step: Step,
     provenance: Provenance,
@@ -304,16 +304,16 @@ def _time_exceeded(
     )
 
 
-def _not_waiting(record: Record, step: Step, attempt_no: int, *statuses: StepStatus) -> str | None:
+def _why_not_waiting(record: Record, step: Step, attempt_no: int, *statuses: StepStatus) -> str | None:
     """Why the attempt cannot be meant any more; None if it still waits in one of the states."""
     if record.job.status.terminal:
         return "JOB_TERMINAL"
     return None if step.status in statuses and step.attempt_no == attempt_no else "ATTEMPT_MOVED_ON"
 
 
-def _lease_not_over(record: Record, step: Step, attempt_no: int, provenance: Provenance) -> str | None:
+def _why_not_expired(record: Record, step: Step, attempt_no: int, provenance: Provenance) -> str | None:
     """Why a deadline means nothing; None if the attempt is in flight and its lease is over."""
-    reason_code = _not_waiting(record, step, attempt_no, StepStatus.INITIATED, StepStatus.PROCESSING)
+    reason_code = _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED, StepStatus.PROCESSING)
     if reason_code is None and (step.lease_expires_at is None or step.lease_expires_at > provenance.at):
         return "LEASE_STILL_RUNS"
     return reason_code

@@ -50,7 +50,7 @@ def grant_of(record: Record, step: Step) -> Grant:
     )
 
 
-def sign(grant: Grant, keys: Keys) -> str:
+def sign_token(grant: Grant, keys: Keys) -> str:
     """The token; the same grant gives the same."""
     kid, secret = keys[0]
     claims = {
@@ -66,7 +66,7 @@ def sign(grant: Grant, keys: Keys) -> str:
     return f"{head}.{_encode(_mac(secret, head))}"
 
 
-def read(token: str, keys: Keys, now: datetime) -> Grant:
+def verify_token(token: str, keys: Keys, now: datetime) -> Grant:
     """What the token grants. Raises ValueError: why it is worth nothing, which tells nothing of the keys."""
     parts = token.split(".") if len(token) <= _MAX_LENGTH and token.isascii() else []
     if len(parts) != 4 or parts[0] != _VERSION:

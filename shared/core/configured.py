@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.core.registry import Protocol, Registry, build
+from shared.core.registry import Protocol, Registry, build_protocol
 from shared.core.routing import Modes, normalise
-from shared.core.strict_json import parse
+from shared.core.strict_json import parse_json
 from shared.errors import ProtocolError
 
 #: of every key of ours
@@ -47,7 +47,7 @@ def apply_overrides(
     known = dict(schemas)
     for path, text in _part(values, _SCHEMAS).items():
         try:
-            known[path] = parse(text.encode())
+            known[path] = parse_json(text.encode())
         except ValueError as wrong:
             problems.append(f"{_SCHEMAS}{path}: not JSON: {wrong}")
     registry = _registry(_part(values, _PROTOCOLS), before.registry, known, services, problems)
@@ -83,10 +83,10 @@ def _registry(
 def _protocol(protocol_id: str, text: str, schemas: Mapping[str, Any], services: Mapping[str, str]) -> Protocol:
     source = f"{_PROTOCOLS}{protocol_id}"
     try:
-        definition = parse(text.encode())
+        definition = parse_json(text.encode())
     except ValueError as wrong:
         raise ProtocolError(f"{source}: not JSON: {wrong}") from None
-    protocol = build(source, definition, schemas, services)
+    protocol = build_protocol(source, definition, schemas, services)
     if protocol.definition.protocol_id != protocol_id:
         raise ProtocolError(f"{source}: protocol_id is {protocol.definition.protocol_id!r}, which is not its key's")
     return protocol

@@ -32,7 +32,7 @@ def decide_control(record: Record, kind: ControlKind, provenance: Provenance) ->
     if after.job.status is job.status:
         return ignored(record, "ALREADY")
     if kind is ControlKind.RESUME:
-        after = _clocks_go_on(after, provenance.at)
+        after = _shift_clocks(after, provenance.at)
     cancelled = [
         new.step_id for old, new in zip(record.steps, after.steps, strict=True) if old.status is not new.status
     ]
@@ -50,7 +50,7 @@ def _event(record: Record, kind: ControlKind) -> JobTrigger:
             return JobTrigger.RESUME_ACKED if record.job.first_ack_at else JobTrigger.RESUME_UNACKED
 
 
-def _clocks_go_on(record: Record, now: datetime) -> Record:
+def _shift_clocks(record: Record, now: datetime) -> Record:
     """The job's own clocks stood still while it was PAUSED: what was left of a backoff is left still."""
     paused_at = record.job.paused_at
     if paused_at is None:

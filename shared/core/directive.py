@@ -44,7 +44,7 @@ def message_id(job_id: str, step_id: str, attempt_no: int) -> str:
     return f"{job_id}:{step_id}:{attempt_no}"
 
 
-def encode(directive: Directive) -> bytes:
+def encode_directive(directive: Directive) -> bytes:
     off = {"callback_urls"} if directive.callback_urls is None else None
     return directive.model_dump_json(exclude=off).encode("utf-8")
 

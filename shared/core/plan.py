@@ -25,7 +25,7 @@ SYSTEM = "lucius"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Defaults:
+class TimingDefaults:
     """Timings of a step whose protocol names none; seconds."""
 
     ack_timeout_s: float
@@ -68,7 +68,7 @@ def plan_job(
     envelope: Envelope,
     protocol: Protocol,
     lane_decision: LaneDecision,
-    defaults: Defaults,
+    defaults: TimingDefaults,
     *,
     job_id: str,
     created_at: datetime,
@@ -147,7 +147,7 @@ def _after(instant: datetime, seconds: float | None) -> datetime | None:
     return instant + timedelta(seconds=seconds) if seconds is not None else None
 
 
-def _timings(step: StepDefinition, defaults: Defaults) -> Timings:
+def _timings(step: StepDefinition, defaults: TimingDefaults) -> Timings:
     return Timings(
         ack_timeout_s=step.ack_timeout_s or defaults.ack_timeout_s,
         lease_s=step.lease_s or defaults.lease_s,

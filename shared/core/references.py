@@ -21,7 +21,7 @@ class ReferencePolicy:
         """Without their containers."""
         return frozenset(host.partition("/")[0] for host in self.hosts)
 
-    def refuse(self, uri: str) -> str | None:
+    def violation(self, uri: str) -> str | None:
         """Why `uri` is not allowed; None if it is."""
         if "\\" in uri or any(ord(char) <= 0x20 or ord(char) == 0x7F for char in uri):
             return "must not contain spaces, control characters or backslashes"

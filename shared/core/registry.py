@@ -74,7 +74,7 @@ class Registry:
         return (self._protocols[name] for name in self.request_types)
 
 
-def build(source: str, definition: Any, schemas: Mapping[str, Any], services: Mapping[str, str]) -> Protocol:
+def build_protocol(source: str, definition: Any, schemas: Mapping[str, Any], services: Mapping[str, str]) -> Protocol:
     """A protocol from its parsed JSON.
 
     `source` names the file in errors, `schemas` are the parsed step schemas by path, `services` the step type of

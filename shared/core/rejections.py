@@ -10,7 +10,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from shared.core.canonical import digest
-from shared.core.strict_json import parse
+from shared.core.strict_json import parse_json
 
 _ID = re.compile(r"rej_(\d{13})_([0-9a-f]{24})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,7 +50,7 @@ def _parts(id_: str) -> tuple[int, str]:
 def tenant_named_in(body: str) -> str | None:
     """The tenant that a rejected message names; None if it is not told."""
     try:
-        value = parse(body.encode("utf-8"))
+        value = parse_json(body.encode("utf-8"))
     except ValueError:
         return None
     tenant_id = value.get("tenant_id") if isinstance(value, dict) else None

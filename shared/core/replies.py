@@ -40,23 +40,23 @@ _TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
 def decide_reply(record: Record, reply: Reply, provenance: Provenance) -> Outcome:
     """ACK, HEARTBEAT or RESULT, for whatever attempt, in whatever order."""
     step = record.step(reply.stepId)
-    reason_code = _not_taken(record, step, reply)
+    reason_code = _rejection(record, step, reply)
     if reason_code is not None or step is None:
-        return _record_ignored(record, reply, reason_code or "UNKNOWN_STEP", provenance)
-    step = _unfail(step)
+        return _ignore(record, reply, reason_code or "UNKNOWN_STEP", provenance)
+    step = _revive(step)
     try:
         match reply.type:
             case "ACK":
-                return _picked_up(record, step, reply, StepTrigger.ACK, provenance)
+                return _accept(record, step, reply, StepTrigger.ACK, provenance)
             case "HEARTBEAT":
                 return _heartbeat(record, step, reply, provenance)
             case "RESULT":
                 return _result(record, step, reply, provenance)
     except NoSuchTransition:
-        return _record_ignored(record, reply, _late_or_repeated(step, reply), provenance)
+        return _ignore(record, reply, _late_or_repeated(step, reply), provenance)
 
 
-def _not_taken(record: Record, step: Step | None, reply: Reply) -> str | None:
+def _rejection(record: Record, step: Step | None, reply: Reply) -> str | None:
     """The stable code for why a reply changes nothing; None where the tables decide."""
     job = record.job
     if normalise(reply.tenant_id) != job.tenant:
@@ -75,7 +75,7 @@ def _not_taken(record: Record, step: Step | None, reply: Reply) -> str | None:
     return None
 
 
-def _unfail(step: Step) -> Step:
+def _revive(step: Step) -> Step:
     """A revived attempt had not failed after all: its time-out no longer counts towards the backoff."""
     if step.retry_cause is FailureCause.ACK_TIMEOUT:
         return replace(step, ack_failures=step.ack_failures - 1)
@@ -89,7 +89,7 @@ def _late_or_repeated(step: Step, reply: Reply) -> str:
     return "DUPLICATE" if repeated or (reply.type == "RESULT" and step.status.terminal) else "LATE"
 
 
-def _picked_up(record: Record, step: Step, reply: Reply, event: StepTrigger, provenance: Provenance) -> Outcome:
+def _accept(record: Record, step: Step, reply: Reply, event: StepTrigger, provenance: Provenance) -> Outcome:
     columns: dict[str, Any] = {
         "due_at": None,
         "retry_cause": None,
@@ -100,21 +100,23 @@ def _picked_up(record: Record, step: Step, reply: Reply, event: StepTrigger, pro
         columns["progress"] = reply.progress
     taken = move_step(step, event, provenance, **columns)
     after = _acked(record.with_step(taken), provenance)
-    return transitioned(record, after, reply.type, provenance, step=taken, data=_told(reply))
+    return transitioned(record, after, reply.type, provenance, step=taken, data=_event_data(reply))
 
 
 def _heartbeat(record: Record, step: Step, reply: Reply, provenance: Provenance) -> Outcome:
     if step.status is not StepStatus.PROCESSING:
-        return _picked_up(record, step, reply, StepTrigger.HEARTBEAT, provenance)
+        return _accept(record, step, reply, StepTrigger.HEARTBEAT, provenance)
     if record.job.status is JobStatus.CANCELLING:
-        return _record_ignored(record, reply, "CANCELLING", provenance)
+        return _ignore(record, reply, "CANCELLING", provenance)
     if not _heartbeat_due(step, provenance) or lease_until(record, step, provenance.at) == step.lease_expires_at:
         return ignored(record, "HEARTBEAT_NOT_DUE")
     columns: dict[str, Any] = {"lease_expires_at": lease_until(record, step, provenance.at), "backlog_since": None}
     if reply.progress is not None:
         columns["progress"] = reply.progress
     beating = move_step(step, StepTrigger.HEARTBEAT, provenance, **columns)
-    return transitioned(record, record.with_step(beating), "HEARTBEAT", provenance, step=beating, data=_told(reply))
+    return transitioned(
+        record, record.with_step(beating), "HEARTBEAT", provenance, step=beating, data=_event_data(reply)
+    )
 
 
 def _heartbeat_due(step: Step, provenance: Provenance) -> bool:
@@ -131,7 +133,7 @@ def _heartbeat_due(step: Step, provenance: Provenance) -> bool:
 
 
 def _result(record: Record, step: Step, reply: Reply, provenance: Provenance) -> Outcome:
-    told = _told(reply)
+    told = _event_data(reply)
     if step.status is StepStatus.INITIATED:
         told["overtook_ack"] = True
     acked = _acked(record, provenance)
@@ -217,7 +219,7 @@ def _acked(record: Record, provenance: Provenance) -> Record:
     return move_job(record, JobTrigger.ACKED, provenance, first_ack_at=record.job.first_ack_at or provenance.at)
 
 
-def _told(reply: Reply) -> dict[str, Any]:
+def _event_data(reply: Reply) -> dict[str, Any]:
     """What of the reply goes into the EVENT row beside the columns that it changed."""
     told = {
         "result": reply.status,
@@ -229,7 +231,7 @@ def _told(reply: Reply) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-def _record_ignored(record: Record, reply: Reply, reason_code: str, provenance: Provenance) -> Outcome:
+def _ignore(record: Record, reply: Reply, reason_code: str, provenance: Provenance) -> Outcome:
     """An EVENT row and nothing else; past the limit, only a count."""
     key = f"{reply.stepId}:{reply.attempt_no}"
     count = record.job.suppressed.get(key, 0) + 1
@@ -245,6 +247,6 @@ def _record_ignored(record: Record, reply: Reply, reason_code: str, provenance: 
         attempt_no=reply.attempt_no,
         lease_id=reply.lease_id,
         reason=reason_code,
-        data={"reply": reply.type, **_told(reply)},
+        data={"reply": reply.type, **_event_data(reply)},
     )
     return Outcome(OutcomeKind.IGNORED, after, (event,), reason_code)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 MAX_DEPTH = 64
 
 
-def parse(body: bytes) -> Any:
+def parse_json(body: bytes) -> Any:
     """The value of a JSON text in UTF-8. Raises ValueError: what is wrong, in one line."""
     try:
         text = body.decode("utf-8")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from shared.contracts.messages import Callbacks
-from shared.core.callback_token import Grant, grant_of, read, sign
+from shared.core.callback_token import Grant, grant_of, sign_token, verify_token
 from shared.core.canonical import digest
 from shared.core.job import Record, Step
 from shared.core.routing import normalise
-from shared.core.strict_json import parse
+from shared.core.strict_json import parse_json
 from shared.errors import Refusal, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.hand_in_reply import ReplyResult, apply_reply, validate_reply
@@ -38,7 +38,7 @@ def callback_urls(settings: Settings, record: Record, step: Step) -> Callbacks |
     if not settings.callback_keys or settings.public_url is None:
         return None
     base = f"{settings.public_url}/v1/callbacks"
-    token = sign(grant_of(record, step), settings.callback_keys)
+    token = sign_token(grant_of(record, step), settings.callback_keys)
     return Callbacks(ack=f"{base}/ack", result=f"{base}/result", heartbeat=f"{base}/heartbeat", token=token)
 
 
@@ -52,7 +52,7 @@ async def receive_callback(
     """
     keys = context.settings.callback_keys
     try:
-        grant = read(token or "", keys, context.clock.now())
+        grant = verify_token(token or "", keys, context.clock.now())
     except ValueError as why:
         detail = f"send Authorization: Bearer with the token of the directive ({why})"
         raise Refusal(401, "TOKEN_INVALID", detail, headers={"WWW-Authenticate": "Bearer"}) from None
@@ -77,12 +77,12 @@ async def receive_callback(
     if step is None or not step.status.in_flight or step.lease_id != grant.lease_id:
         return CallbackResult(result, None, None)
     fresh = grant_of(result.record, step)
-    return CallbackResult(result, fresh, sign(fresh, keys))
+    return CallbackResult(result, fresh, sign_token(fresh, keys))
 
 
 def _reply(kind: Kind, grant: Grant, body: bytes) -> dict[str, Any]:
     try:
-        given = parse(body) if body.strip() else {}
+        given = parse_json(body) if body.strip() else {}
     except ValueError as wrong:
         raise ReplyUnfit("NOT_JSON", str(wrong)) from None
     if not isinstance(given, Mapping):

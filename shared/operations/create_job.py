@@ -7,7 +7,7 @@ from datetime import datetime
 
 from shared import telemetry
 from shared.contracts.envelope import Envelope
-from shared.core.directive import MAX_DIRECTIVE_BYTES, directive_of, encode
+from shared.core.directive import MAX_DIRECTIVE_BYTES, directive_of, encode_directive
 from shared.core.job import Event, Record
 from shared.core.plan import WITHDRAWN, digests, plan_job
 from shared.core.references import ReferencePolicy
@@ -34,7 +34,7 @@ class Created:
 
 
 @dataclass(frozen=True)
-class Checked:
+class ValidRequest:
     """A request that passed validation."""
 
     envelope: Envelope
@@ -64,12 +64,12 @@ async def create_job(
 async def _create(
     context: Context, orchestrations: Orchestrations, envelope: Envelope, correlation_id: str | None
 ) -> Created:
-    request = validate(context, envelope, correlation_id)
+    request = validate_request(context, envelope, correlation_id)
     identity = digests(envelope)
     tenant = normalise(envelope.tenant_id)
     for _ in range(MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, identity.claim)
-        live = claim is not None and not expired(context, claim)
+        live = claim is not None and not is_expired(context, claim)
         if claim is not None and live:
             if claim.body_hash != identity.body:
                 raise Refusal(
@@ -79,11 +79,11 @@ async def _create(
                     jobId=claim.job_id,
                 )
             return Created(await _finish(context, orchestrations, request, claim), replayed=True)
-        record, event = planned(context, request, context.new_job_id(), context.clock.now())
+        record, event = plan_rows(context, request, context.new_job_id(), context.clock.now())
         if not await reserve(context, record, replacing=claim):
             continue
         stored = await write_rows(context, record, event)
-        refuse_withdrawn(stored)
+        check_not_withdrawn(stored)
         await orchestrations.start(stored.record.job.instance_id, orchestration_input(stored.record))
         return Created(stored, replayed=False)
     raise LedgerUnavailable("the claim of this request changes hands too often; try again")
@@ -135,7 +135,7 @@ async def _refused(context: Context, claim: tuple[str, str], replacing: Claim | 
     raise full from None
 
 
-def validate(context: Context, envelope: Envelope, correlation_id: str | None = None) -> Checked:
+def validate_request(context: Context, envelope: Envelope, correlation_id: str | None = None) -> ValidRequest:
     """Everything that can be wrong with a request, before anything is written. Raises Refusal."""
     protocol = context.registry.find(envelope.request_type)
     if protocol is None:
@@ -153,7 +153,7 @@ def validate(context: Context, envelope: Envelope, correlation_id: str | None = 
         policies.append(ReferencePolicy(settings.allowed_ref_schemes, own))
     wrong: list[tuple[str, str]] = []
     for name, ref in (("input_ref", envelope.input_ref), ("output_ref", envelope.output_ref)):
-        if (why := next(filter(None, (policy.refuse(ref.uri) for policy in policies)), None)) is not None:
+        if (why := next(filter(None, (policy.violation(ref.uri) for policy in policies)), None)) is not None:
             wrong.append((f"{name}.uri", why))
     if envelope.dependencies:
         wrong.append(("dependencies", "are not supported by this version; submit the job when the others succeeded"))
@@ -166,10 +166,10 @@ def validate(context: Context, envelope: Envelope, correlation_id: str | None = 
         wrong.append(("doc_id", str(missing)))
     if wrong:
         raise Refusal(400, "REQUEST_INVALID", "the request does not fit its protocol; see errors", errors=wrong)
-    request = Checked(envelope, protocol, lane_decision, correlation_id)
-    record, _ = planned(context, request, context.new_job_id(), context.clock.now())
+    request = ValidRequest(envelope, protocol, lane_decision, correlation_id)
+    record, _ = plan_rows(context, request, context.new_job_id(), context.clock.now())
     for step in record.steps:
-        size = len(encode(directive_of(record, step)))
+        size = len(encode_directive(directive_of(record, step)))
         if size > MAX_DIRECTIVE_BYTES:
             raise Refusal(
                 413,
@@ -192,13 +192,13 @@ def orchestration_input(record: Record) -> dict[str, object]:
     return {"job_id": record.job.job_id, "steps": stages}
 
 
-async def _finish(context: Context, orchestrations: Orchestrations, request: Checked, claim: Claim) -> Stored:
+async def _finish(context: Context, orchestrations: Orchestrations, request: ValidRequest, claim: Claim) -> Stored:
     """The job of a live claim; a creation that another began and left, or is at still, is finished here."""
     stored = await context.ledger.read(claim.job_id)
     if stored is None:
-        record, event = planned(context, request, claim.job_id, claim.created_at)
+        record, event = plan_rows(context, request, claim.job_id, claim.created_at)
         stored = await write_rows(context, record, event)
-    refuse_withdrawn(stored)
+    check_not_withdrawn(stored)
     job = stored.record.job
     if job.status is JobStatus.QUEUED and job.attempts_total == 0:
         # perhaps it was never started; an instance that runs is left alone
@@ -219,13 +219,13 @@ async def write_rows(context: Context, record: Record, event: Event) -> Stored:
     return written
 
 
-def refuse_withdrawn(stored: Stored) -> None:
+def check_not_withdrawn(stored: Stored) -> None:
     """LIFECYCLE "Creation": a creator that comes after the sweeper's tombstone answers 503."""
     if stored.record.job.error_code == WITHDRAWN:
         raise LedgerUnavailable("the creation of this job took too long and was withdrawn; send the request again")
 
 
-def planned(context: Context, request: Checked, job_id: str, created_at: datetime) -> tuple[Record, Event]:
+def plan_rows(context: Context, request: ValidRequest, job_id: str, created_at: datetime) -> tuple[Record, Event]:
     return plan_job(
         request.envelope,
         request.protocol,
@@ -239,5 +239,5 @@ def planned(context: Context, request: Checked, job_id: str, created_at: datetim
     )
 
 
-def expired(context: Context, claim: Claim) -> bool:
+def is_expired(context: Context, claim: Claim) -> bool:
     return claim.expires_at is not None and claim.expires_at <= context.clock.now()

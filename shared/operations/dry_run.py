@@ -11,17 +11,17 @@ from shared.core.plan import digests
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.errors import Refusal
 from shared.operations.context import Context
-from shared.operations.create_job import expired, planned, validate
+from shared.operations.create_job import is_expired, plan_rows, validate_request
 
 
 async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str | None) -> dict[str, Any]:
     """The checks of a real POST, then its verdicts. Raises Refusal as the real one would."""
-    request = validate(context, envelope, correlation_id)
-    record, _ = planned(context, request, "job_dry_run", context.clock.now())
+    request = validate_request(context, envelope, correlation_id)
+    record, _ = plan_rows(context, request, "job_dry_run", context.clock.now())
     identity = digests(envelope)
     claim = await context.index.read_claim(record.job.tenant, identity.claim)
     verdict: dict[str, Any] = {"claim": identity.claim, "verdict": "NEW"}
-    if claim is not None and not expired(context, claim):
+    if claim is not None and not is_expired(context, claim):
         same = claim.body_hash == identity.body
         verdict |= {"verdict": "DUPLICATE" if same else "CONFLICT", "jobId": claim.job_id}
     return {

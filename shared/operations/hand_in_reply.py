@@ -18,7 +18,7 @@ from shared.core.history import Origin
 from shared.core.job import Event, Record
 from shared.core.occurrences import ReplyArrived
 from shared.core.states import JobStatus, StepStatus
-from shared.core.strict_json import parse
+from shared.core.strict_json import parse_json
 from shared.errors import InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.move import transition
@@ -46,7 +46,7 @@ class ReplyResult:
 def parse_reply(body: bytes) -> Reply:
     """Raises ReplyUnfit."""
     try:
-        value = parse(body)
+        value = parse_json(body)
     except ValueError as wrong:
         raise ReplyUnfit("NOT_JSON", str(wrong)) from None
     return validate_reply(value)

@@ -17,9 +17,9 @@ from shared.operations.context import Context
 from shared.operations.create_job import (
     MAX_CLAIM_RACES,
     Created,
-    expired,
+    check_not_withdrawn,
+    is_expired,
     orchestration_input,
-    refuse_withdrawn,
     reserve,
     write_rows,
 )
@@ -47,7 +47,7 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
     tenant, claim_key = old.record.job.tenant, claim_of(job_id)
     for _ in range(MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, claim_key)
-        if claim is not None and not expired(context, claim):
+        if claim is not None and not is_expired(context, claim):
             stored = await context.ledger.read(claim.job_id)
             if stored is None:
                 stored = await write_rows(
@@ -101,7 +101,7 @@ async def _linked(
     context: Context, orchestrations: Orchestrations, old: Stored, stored: Stored, origin: Origin
 ) -> Stored:
     """The old job says which one took its place, then that one starts."""
-    refuse_withdrawn(stored)
+    check_not_withdrawn(stored)
     await _mark(context, old, stored.record.job.job_id, origin)
     return await _started(orchestrations, stored)
 

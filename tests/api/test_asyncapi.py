@@ -8,7 +8,7 @@ from jsonschema import Draft7Validator, Draft202012Validator, FormatChecker
 from shared.contracts import message_schemas
 from shared.contracts.messages import Reply
 from shared.core.asyncapi import BusNames, document
-from shared.core.directive import directive_of, encode
+from shared.core.directive import directive_of, encode_directive
 from tests.jobs import ROOT, Story, reply
 
 SPECS = ROOT / "node_modules" / "@asyncapi" / "specs" / "schemas" / "3.0.0-without-$id.json"
@@ -80,7 +80,7 @@ def test_the_messages_of_the_app_are_as_their_schemas_say() -> None:
     story.recorded()
     step = story.step()
     schemas = message_schemas.documents()
-    sent = json.loads(encode(directive_of(story.record, step)))
+    sent = json.loads(encode_directive(directive_of(story.record, step)))
     assert [error.message for error in Draft202012Validator(schemas["directive"]).iter_errors(sent)] == []
     for kind in ("ACK", "HEARTBEAT", "RESULT"):
         said = json.loads(reply(story.record, kind).model_dump_json(exclude_none=True))

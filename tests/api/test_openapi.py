@@ -205,9 +205,9 @@ def _accepts(body: dict[str, Any]) -> bool:
 
 def test_a_protocol_of_ones_own_stands_in_it() -> None:
     """The document follows the protocols that rule, also one whose payload is open."""
-    from shared.core.registry import build
+    from shared.core.registry import build_protocol
 
-    own = build(
+    own = build_protocol(
         "own.json",
         {
             "protocol_id": "own",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.lint import TOPOLOGY, Linter, services_of
-from shared.core.registry import build
+from shared.core.registry import build_protocol
 from shared.errors import ProtocolError
 from tests.cli.lucius import lucius_here
 from tests.running_stack import ROOT
@@ -63,7 +63,7 @@ WRONG: dict[str, Change] = {
 def app_says(folder: Path, given: Any) -> str | None:
     schemas = {f"steps/{path.name}": json.loads(path.read_text()) for path in (folder / "steps").glob("*.json")}
     try:
-        build("p.json", given, schemas, SERVICES)
+        build_protocol("p.json", given, schemas, SERVICES)
     except ProtocolError as wrong:
         return str(wrong)
     return None

@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.callback_token import Grant, grant_of, read, sign
+from shared.core.callback_token import Grant, grant_of, sign_token, verify_token
 from tests.jobs import START, Story
 
 OLD, NEW = ("k1", b"1" * 32), ("k2", b"2" * 32)
@@ -19,45 +19,45 @@ GRANT = Grant(
 
 def test_a_token_says_what_it_was_signed_for() -> None:
     """Every claim comes back, until the instant of its end."""
-    token = sign(GRANT, [OLD])
-    assert read(token, [OLD], START) == GRANT
+    token = sign_token(GRANT, [OLD])
+    assert verify_token(token, [OLD], START) == GRANT
     assert token.isascii()
     with pytest.raises(ValueError, match="expired"):
-        read(token, [OLD], GRANT.expires_at)
+        verify_token(token, [OLD], GRANT.expires_at)
 
 
 def test_keys_are_changed_without_a_pause() -> None:
     """The first key signs, all verify; a key that was taken away verifies no more."""
-    token = sign(GRANT, [OLD])
-    assert read(token, [NEW, OLD], START) == GRANT
-    assert sign(GRANT, [NEW, OLD]).split(".")[1] == "k2"
+    token = sign_token(GRANT, [OLD])
+    assert verify_token(token, [NEW, OLD], START) == GRANT
+    assert sign_token(GRANT, [NEW, OLD]).split(".")[1] == "k2"
     for keys in ([NEW], [], [("k1", b"3" * 32)], [("k9", OLD[1])]):
         with pytest.raises(ValueError, match="signature"):
-            read(token, keys, START)
+            verify_token(token, keys, START)
 
 
 def test_every_change_of_a_token_is_found() -> None:
     """One character more, less or other, anywhere: worth nothing."""
-    token = sign(GRANT, [OLD])
+    token = sign_token(GRANT, [OLD])
     for place in range(len(token)):
         other = "A" if token[place] != "A" else "B"
         for forged in (token[:place] + other + token[place + 1 :], token[:place] + token[place + 1 :]):
             with pytest.raises(ValueError, match="token"):
-                read(forged, [OLD], START)
+                verify_token(forged, [OLD], START)
 
 
 @pytest.mark.parametrize("token", ["", "x", "a.b.c.d", "lc1...", "lc1.k1.e30.", "\u00e4" * 40, "." * 5000])
 def test_what_is_no_token_is_refused(token: str) -> None:
     """Whatever stands in the header, the answer is the same kind of no."""
     with pytest.raises(ValueError, match="token"):
-        read(token, [OLD], START)
+        verify_token(token, [OLD], START)
 
 
 def test_claims_without_a_signature_are_nothing() -> None:
     """Unsigned claims under a known key id do not pass."""
     claims = base64.urlsafe_b64encode(b'{"job":"job_1"}').decode().rstrip("=")
     with pytest.raises(ValueError, match="signature"):
-        read(f"lc1.k1.{claims}.", [OLD], START)
+        verify_token(f"lc1.k1.{claims}.", [OLD], START)
 
 
 def test_a_grant_outlives_the_lease_by_a_result_timeout() -> None:

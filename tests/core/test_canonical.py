@@ -4,7 +4,7 @@ import pytest
 
 from shared.core.canonical import canonical_json
 from shared.core.plan import digests
-from shared.core.strict_json import parse
+from shared.core.strict_json import parse_json
 from tests.jobs import envelope
 
 
@@ -44,9 +44,9 @@ def test_key_and_body_claims_never_meet() -> None:
 def test_strict_json_refuses_with_a_reason(body: bytes, message: str) -> None:
     """What two parsers could read differently is refused in one line."""
     with pytest.raises(ValueError, match=message):
-        parse(body)
+        parse_json(body)
 
 
 def test_strict_json_takes_brackets_in_strings() -> None:
     """Depth is counted outside of strings only."""
-    assert parse(b'{"a": "[[[\\"[[["}') == {"a": '[[["[[['}
+    assert parse_json(b'{"a": "[[[\\"[[["}') == {"a": '[[["[[['}

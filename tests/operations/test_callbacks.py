@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared.contracts.messages import Callbacks
-from shared.core.directive import encode
+from shared.core.directive import encode_directive
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import Refusal
 from shared.operations.callbacks import MAX_CALLBACK_BYTES, CallbackResult, Kind, receive_callback
@@ -66,9 +66,9 @@ async def test_directives_carry_no_grant_where_callbacks_are_off(world: World, c
     for one in (world, replace(calling, context=replace(calling.context, settings=only_keys))):
         job_id = await submitted(one, request_type="OCR", payload={}, idempotency_key=str(id(one)))
         await dispatch(one, job_id)
-        assert b"callback" not in encode(one.publisher.sent[-1])
+        assert b"callback" not in encode_directive(one.publisher.sent[-1])
     job_id, _ = await granted(calling)
-    assert json.loads(encode(calling.publisher.sent[-1]))["callback_urls"]["token"].startswith("lc1.k1.")
+    assert json.loads(encode_directive(calling.publisher.sent[-1]))["callback_urls"]["token"].startswith("lc1.k1.")
 
 
 async def test_a_token_goes_on_as_long_as_the_attempt(calling: World) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from shared.adapters import rows
-from shared.core.directive import directive_of, encode
+from shared.core.directive import directive_of, encode_directive
 from shared.core.job import Record
 from tests.jobs import ROOT, Story
 from tests.simulation import protocols
@@ -104,7 +104,7 @@ def main() -> None:
         (folder / f"{name.replace(' ', '-')}.history.json").write_text(f"[\n{text}\n]\n")
     record = sample()
     (folder / "rows.json").write_text(json.dumps(entities(record), indent=1) + "\n")
-    body = json.loads(encode(directive_of(record, record.steps[1])))
+    body = json.loads(encode_directive(directive_of(record, record.steps[1])))
     (folder / "directive.json").write_text(json.dumps(body, indent=1) + "\n")
 
 

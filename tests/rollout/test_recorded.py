@@ -17,7 +17,7 @@ from orchestrations import names
 from orchestrations.job import job, step
 from shared.adapters import rows
 from shared.contracts.messages import Directive, Reply
-from shared.core.directive import directive_of, encode
+from shared.core.directive import directive_of, encode_directive
 from shared.core.job import Record
 from tests.jobs import START
 from tests.rollout.record import RECORDED, entities, sample, version
@@ -104,7 +104,7 @@ def test_directives_only_gain_fields(of_version: str) -> None:
     """A service of that version finds every field where it was, of the same type."""
     was = json.loads((RECORDED / of_version / "directive.json").read_text())
     record = sample()
-    becomes = json.loads(encode(directive_of(record, record.steps[1])))
+    becomes = json.loads(encode_directive(directive_of(record, record.steps[1])))
     for name, value in was.items():
         assert name in becomes, f"{name} is gone"
         assert type(becomes[name]) is type(value) or value is None, name
