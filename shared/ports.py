@@ -53,7 +53,7 @@ class Ledger(Protocol):
     async def remove(self, stored: Stored) -> None:
         """JOB and STEPs, under JOB's ETag, then all else of the partition. Raises Conflict, LedgerUnavailable."""
 
-    async def remove_rest(self, job_id: str) -> None:
+    async def delete_remainder(self, job_id: str) -> None:
         """What a removal that died left of a job whose JOB row is gone. Raises LedgerUnavailable."""
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
@@ -156,22 +156,22 @@ class Index(Protocol):
     async def due(self, tenant: str, *, now: datetime, limit: int) -> list[ActiveRow]:
         """Active jobs whose `check_at` has come, the longest due first. Raises LedgerUnavailable."""
 
-    async def check_later(self, active: ActiveRow, check_at: datetime) -> None:
+    async def reschedule_check(self, active: ActiveRow, check_at: datetime) -> None:
         """Moves the sweeper's next look; nothing happens if the row is gone. Raises LedgerUnavailable."""
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
         """Active jobs in the order of their ids, past the id `after`. Raises LedgerUnavailable."""
 
-    async def relist(self, active: ActiveRow, job: Job) -> None:
+    async def refresh_listing(self, active: ActiveRow, job: Job) -> None:
         """Brings LIST to where a living job stands; nothing happens if the row moved since `active` was read.
 
         Raises LedgerUnavailable.
         """
 
-    async def read_relisted(self) -> tuple[str, str] | None:
+    async def read_listing_position(self) -> tuple[str, str] | None:
         """Where the last relisting stopped at its bound: tenant and job id. Raises LedgerUnavailable."""
 
-    async def write_relisted(self, position: tuple[str, str] | None) -> None:
+    async def write_listing_position(self, position: tuple[str, str] | None) -> None:
         """None: it came to the end. Raises LedgerUnavailable."""
 
     async def withdraw(self, active: ActiveRow) -> None:
@@ -180,19 +180,19 @@ class Index(Protocol):
         ENDED comes in with it: the tombstone is cleared away like every other job.
         """
 
-    async def ended(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
+    async def due_for_clearing(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
         """ENDED rows whose `clear_at` has come, the earliest first. Raises LedgerUnavailable."""
 
-    async def clear_later(self, ended: EndedRow, clear_at: datetime) -> None:
+    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime) -> None:
         """Moves the row; nothing happens if it is gone. Raises LedgerUnavailable."""
 
-    async def cleared(self, ended: EndedRow) -> None:
+    async def finish_clearing(self, ended: EndedRow) -> None:
         """Nothing is left to clear away: the row goes; again is harmless. Raises LedgerUnavailable."""
 
-    async def drop_claim(self, tenant: str, claim: str, held: Claim) -> None:
+    async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
         """Under its ETag, so that a request that replaces it wins. Raises LedgerUnavailable."""
 
-    async def unlist(self, job: Job) -> None:
+    async def delete_listing(self, job: Job) -> None:
         """LIST goes; again is harmless. Raises LedgerUnavailable."""
 
     async def list_jobs(
@@ -313,10 +313,10 @@ class DirectivePublisher(Protocol):
 class Lanes(Protocol):
     """A look at what waits on a lane, without taking it."""
 
-    async def reply_waits(self, lane: int, *, before: datetime) -> bool:
+    async def has_waiting_reply(self, lane: int, *, before: datetime) -> bool:
         """Whether a reply that was sent before that instant still lies on the lane. Raises BusUnavailable."""
 
-    async def directive_waits(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
+    async def has_waiting_directive(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
         """Whether this directive, or one sent before that instant, still lies there. Raises BusUnavailable."""
 
 

@@ -66,7 +66,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
         checks: dict[str, Check] = {
             "tables": tables,
-            "servicebus": lambda: context.lanes.reply_waits(0, before=_LONG_AGO),
+            "servicebus": lambda: context.lanes.has_waiting_reply(0, before=_LONG_AGO),
             "durable": lambda: DurableOrchestrations(client, names.JOB).state(_NOBODY),
         }
         if (probe := wiring.blob_probe()) is not None:

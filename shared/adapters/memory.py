@@ -46,9 +46,9 @@ class MemoryLedger:
         if job_id not in self._jobs or self._jobs[job_id].etag != stored.etag:
             raise Conflict
         del self._jobs[job_id]
-        await self.remove_rest(job_id)
+        await self.delete_remainder(job_id)
 
-    async def remove_rest(self, job_id: str) -> None:
+    async def delete_remainder(self, job_id: str) -> None:
         self._events.pop(job_id, None)
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
@@ -133,23 +133,23 @@ class MemoryIndex:
     def _put_ended(self, tenant: str, job_id: str, clear_at: datetime) -> None:
         self._ended[ended_row(clear_at, job_id)] = EndedRow(job_id=job_id, tenant=tenant, clear_at=clear_at)
 
-    async def ended(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
+    async def due_for_clearing(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
         rows = [one for _, one in sorted(self._ended.items()) if one.tenant == tenant and one.clear_at <= now]
         return rows[:limit]
 
-    async def clear_later(self, ended: EndedRow, clear_at: datetime) -> None:
+    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime) -> None:
         if self._ended.pop(ended_row(ended.clear_at, ended.job_id), None) is not None:
             self._put_ended(ended.tenant, ended.job_id, clear_at)
 
-    async def cleared(self, ended: EndedRow) -> None:
+    async def finish_clearing(self, ended: EndedRow) -> None:
         self._ended.pop(ended_row(ended.clear_at, ended.job_id), None)
 
-    async def drop_claim(self, tenant: str, claim: str, held: Claim) -> None:
+    async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
         found = self._claims.get((tenant, claim))
         if found is not None and found.etag == held.etag:
             del self._claims[tenant, claim]
 
-    async def unlist(self, job: Job) -> None:
+    async def delete_listing(self, job: Job) -> None:
         self._listed[job.tenant].pop(list_row(job.created_at, job.job_id), None)
 
     def _list_anew(self, job: Job) -> None:
@@ -181,7 +181,7 @@ class MemoryIndex:
         rows = [row for (owner, _), row in sorted(self._active.items()) if owner == tenant and row.check_at <= now]
         return sorted(rows, key=lambda row: row.check_at)[:limit]
 
-    async def check_later(self, active: ActiveRow, check_at: datetime) -> None:
+    async def reschedule_check(self, active: ActiveRow, check_at: datetime) -> None:
         key = (active.tenant, active.job_id)
         if key in self._active:
             self._active[key] = replace(self._active[key], check_at=check_at)
@@ -190,16 +190,16 @@ class MemoryIndex:
         rows = sorted(self._active.items())
         return [row for (owner, job_id), row in rows if owner == tenant and job_id > (after or "")][:limit]
 
-    async def relist(self, active: ActiveRow, job: Job) -> None:
+    async def refresh_listing(self, active: ActiveRow, job: Job) -> None:
         key = (active.tenant, active.job_id)
         if self._active.get(key) == active:
             self._active[key] = replace(active, listed_seq=job.event_seq)
             self._list_anew(job)
 
-    async def read_relisted(self) -> tuple[str, str] | None:
+    async def read_listing_position(self) -> tuple[str, str] | None:
         return self._relisted
 
-    async def write_relisted(self, position: tuple[str, str] | None) -> None:
+    async def write_listing_position(self, position: tuple[str, str] | None) -> None:
         self._relisted = position
 
     async def withdraw(self, active: ActiveRow) -> None:

@@ -24,11 +24,11 @@ class ServiceBusLanes:
         self._reply_prefix = reply_prefix
         self._reply_subscription = reply_subscription
 
-    async def reply_waits(self, lane: int, *, before: datetime) -> bool:
+    async def has_waiting_reply(self, lane: int, *, before: datetime) -> bool:
         waiting = await self._peek(f"{self._reply_prefix}{lane}", self._reply_subscription)
         return any(_enqueued(message) <= before for message in waiting)
 
-    async def directive_waits(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
+    async def has_waiting_directive(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
         waiting = await self._peek(f"{DIRECTIVE_TOPIC_PREFIX}{lane}", service)
         return any(message.message_id == message_id or _enqueued(message) <= before for message in waiting)
 

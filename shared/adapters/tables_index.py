@@ -185,7 +185,7 @@ class TablesIndex:
         parameters = {"tenant": encode_key(tenant), "first": active_row(after or ""), "end": "ACTIVE;"}
         return [_active(tenant, entity) for entity in await _first(table, query, parameters, limit)]
 
-    async def relist(self, active: ActiveRow, job: Job) -> None:
+    async def refresh_listing(self, active: ActiveRow, job: Job) -> None:
         partition = encode_key(active.tenant)
         mark = {"PartitionKey": partition, "RowKey": active_row(active.job_id), "listed_seq": job.event_seq}
         listed = {
@@ -199,18 +199,18 @@ class TablesIndex:
         with contextlib.suppress(Conflict):
             await transact(await self._account.table(self._table), operations)
 
-    async def read_relisted(self) -> tuple[str, str] | None:
+    async def read_listing_position(self) -> tuple[str, str] | None:
         entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, RELISTED_ROW)
         return (entity["tenant"], entity["job_id"]) if entity is not None and entity["job_id"] else None
 
-    async def write_relisted(self, position: tuple[str, str] | None) -> None:
+    async def write_listing_position(self, position: tuple[str, str] | None) -> None:
         tenant, job_id = position or ("", "")
         row = {"PartitionKey": GUARD_PARTITION, "RowKey": RELISTED_ROW, "tenant": tenant, "job_id": job_id}
         table = await self._account.table(self._table)
         async with translate_errors():
             await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
-    async def check_later(self, active: ActiveRow, check_at: datetime) -> None:
+    async def reschedule_check(self, active: ActiveRow, check_at: datetime) -> None:
         row = {
             "PartitionKey": encode_key(active.tenant),
             "RowKey": active_row(active.job_id),
@@ -230,7 +230,7 @@ class TablesIndex:
         ]
         await self._end(partition, active.job_id, operations, gated=active.gated)
 
-    async def ended(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
+    async def due_for_clearing(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
         table = await self._account.table(self._table)
         query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
         # `;` is the character after `:`
@@ -244,7 +244,7 @@ class TablesIndex:
                     break
         return found
 
-    async def clear_later(self, ended: EndedRow, clear_at: datetime) -> None:
+    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime) -> None:
         partition = encode_key(ended.tenant)
         old = {"PartitionKey": partition, "RowKey": ended_row(ended.clear_at, ended.job_id)}
         new = _ended(partition, ended.job_id, clear_at)
@@ -252,13 +252,13 @@ class TablesIndex:
         with contextlib.suppress(Conflict, AlreadyExists):
             await transact(await self._account.table(self._table), [("delete", old), ("create", new)])
 
-    async def cleared(self, ended: EndedRow) -> None:
+    async def finish_clearing(self, ended: EndedRow) -> None:
         await self._delete(ended.tenant, ended_row(ended.clear_at, ended.job_id))
 
-    async def drop_claim(self, tenant: str, claim: str, held: Claim) -> None:
+    async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
         await self._delete(tenant, claim_row(claim), etag=held.etag, match_condition=MatchConditions.IfNotModified)
 
-    async def unlist(self, job: Job) -> None:
+    async def delete_listing(self, job: Job) -> None:
         await self._delete(job.tenant, list_row(job.created_at, job.job_id))
 
     async def _delete(self, tenant: str, row: str, **condition: Any) -> None:

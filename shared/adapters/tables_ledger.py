@@ -82,9 +82,9 @@ class TablesLedger:
         operations: list[tuple[Any, ...]] = [("delete", {"PartitionKey": job.job_id, "RowKey": JOB_ROW}, fence)]
         operations += [("delete", {"PartitionKey": job.job_id, "RowKey": key}) for key in keys]
         await transact(await self._account.table(self._table), operations)
-        await self.remove_rest(job.job_id)
+        await self.delete_remainder(job.job_id)
 
-    async def remove_rest(self, job_id: str) -> None:
+    async def delete_remainder(self, job_id: str) -> None:
         table = await self._account.table(self._table)
         keys = [
             entity["RowKey"] async for entity in self._query("PartitionKey eq @job", {"job": job_id}, select=["RowKey"])

@@ -37,9 +37,9 @@ class TenantLedger:
         self._check(stored.record.job.job_id in self._seen)
         await self._ledger.remove(stored)
 
-    async def remove_rest(self, job_id: str) -> None:
+    async def delete_remainder(self, job_id: str) -> None:
         self._check(job_id in self._seen)
-        await self._ledger.remove_rest(job_id)
+        await self._ledger.delete_remainder(job_id)
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
         return await self._ledger.find_event(job_id, cause_id) if job_id in self._seen else None

@@ -41,7 +41,7 @@ async def clear_due(
     for tenant in tenants:
         limit = min(MAX_CLEARED_A_TENANT, MAX_CLEARED - len(due))
         if limit:
-            due += await context.index.ended(tenant, now=context.clock.now(), limit=limit)
+            due += await context.index.due_for_clearing(tenant, now=context.clock.now(), limit=limit)
     if dry_run:
         return [(ended.job_id, "clear") for ended in due]
     semaphore = asyncio.Semaphore(_AT_ONCE)
@@ -64,34 +64,34 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     """
     stored = await context.ledger.read(ended.job_id)
     if stored is None:
-        await context.ledger.remove_rest(ended.job_id)
-        await context.index.cleared(ended)
+        await context.ledger.delete_remainder(ended.job_id)
+        await context.index.finish_clearing(ended)
         return "remove"
     record, job = stored.record, stored.record.job
     now, ended_at = context.clock.now(), job.completed_at or job.updated_at
     purged = [await orchestrations.purge(instance_id) for instance_id in instances(record)]
     if not all(purged):
-        await context.index.clear_later(ended, now + RETRY_PURGE_AFTER)
+        await context.index.reschedule_clearing(ended, now + RETRY_PURGE_AFTER)
         return "purge later: an orchestration has not ended"
     expires_at = await _claim_ends(context, job, now)
     if expires_at is not None:
-        await context.index.clear_later(ended, expires_at)
+        await context.index.reschedule_clearing(ended, expires_at)
         return "purge"
     retention = context.settings.retention_days
     if retention is None:
-        await context.index.cleared(ended)
+        await context.index.finish_clearing(ended)
         return "drop claim"
     if ended_at + timedelta(days=retention) > now:
-        await context.index.clear_later(ended, ended_at + timedelta(days=retention))
+        await context.index.reschedule_clearing(ended, ended_at + timedelta(days=retention))
         return "drop claim"
     whole, events = await read_history(context, ended.job_id)
     if whole.job.event_seq != job.event_seq:
         # Race archived: a late reply came; what it wrote belongs into the bundle
         raise Conflict
     await context.archive.put(archive_name(record), json.dumps(bundle(whole, events, now), ensure_ascii=False))
-    await context.index.unlist(job)
+    await context.index.delete_listing(job)
     await context.ledger.remove(stored)
-    await context.index.cleared(ended)
+    await context.index.finish_clearing(ended)
     telemetry.info("JOB_ARCHIVED", jobId=job.job_id, tenant_id=job.tenant)
     return "archive"
 
@@ -110,5 +110,5 @@ async def _claim_ends(context: Context, job: Job, now: datetime) -> datetime | N
     if claim.expires_at is None or claim.expires_at > now:
         return claim.expires_at or now + RETRY_PURGE_AFTER
     # Race expired-claim: a request may replace it at this moment, under the same ETag
-    await context.index.drop_claim(job.tenant, job.idempotency_hash, claim)
+    await context.index.delete_claim(job.tenant, job.idempotency_hash, claim)
     return None

@@ -21,7 +21,7 @@ _READS_AT_ONCE = 16
 async def relist(context: Context) -> int:
     """How many rows were behind. Race relist: safe beside normal work and beside itself. Raises LedgerUnavailable."""
     semaphore = asyncio.Semaphore(_READS_AT_ONCE)
-    start = await context.index.read_relisted()
+    start = await context.index.read_listing_position()
     compared = behind = 0
     for tenant in sorted(await context.index.tenants()):
         after = start[1] if start and start[0] == tenant else None
@@ -31,10 +31,10 @@ async def relist(context: Context) -> int:
             behind += sum(await asyncio.gather(*(_compare(context, active, semaphore) for active in rows)))
             compared, after = compared + len(rows), rows[-1].job_id
             if compared >= MAX_RELISTED:
-                await context.index.write_relisted((tenant, after))
+                await context.index.write_listing_position((tenant, after))
                 return behind
     if start is not None:
-        await context.index.write_relisted(None)
+        await context.index.write_listing_position(None)
     return behind
 
 
@@ -45,7 +45,7 @@ async def _compare(context: Context, active: ActiveRow, semaphore: asyncio.Semap
             return False
         if stored.record.job.status.terminal:
             # its end is not in the index: this very sweep shall look at it and close it
-            await context.index.check_later(active, context.clock.now())
+            await context.index.reschedule_check(active, context.clock.now())
         else:
-            await context.index.relist(active, stored.record.job)
+            await context.index.refresh_listing(active, stored.record.job)
         return True

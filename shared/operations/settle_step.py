@@ -65,11 +65,11 @@ async def _end(context: Context, stored: Stored, step: Step, instance_id: str) -
 async def _backlog(context: Context, job_id: str, step: Step) -> str | None:
     """What still waits on the lane and may explain the silence; None if nothing does."""
     assert step.lease_expires_at is not None
-    looks = [context.lanes.reply_waits(step.lane, before=step.lease_expires_at)]
+    looks = [context.lanes.has_waiting_reply(step.lane, before=step.lease_expires_at)]
     if step.status is StepStatus.INITIATED:
         own = message_id(job_id, step.step_id, step.attempt_no)
         began = step.initiated_at or step.created_at
-        looks.append(context.lanes.directive_waits(step.lane, step.service, message_id=own, before=began))
+        looks.append(context.lanes.has_waiting_directive(step.lane, step.service, message_id=own, before=began))
     try:
         found = await asyncio.gather(*looks)
     except BusUnavailable as fault:

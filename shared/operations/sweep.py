@@ -164,14 +164,14 @@ async def _inspect(context: Context, orchestrations: Orchestrations, active: Act
         if deadlines and min(deadline for _, deadline in deadlines) + GRACE > now:
             next_check = max(min(deadline for _, deadline in deadlines) + GRACE, now + RECHECK_AFTER)
     if not report.dry_run:
-        await context.index.check_later(active, next_check)
+        await context.index.reschedule_check(active, next_check)
 
 
 async def _withdraw(context: Context, active: ActiveRow, report: SweepReport, now: datetime) -> None:
     """A creation that died after its claim. Race tombstone: it comes first, so that a late creator cannot go on."""
     if active.created_at + WITHDRAW_AFTER > now:
         if not report.dry_run:
-            await context.index.check_later(active, active.created_at + WITHDRAW_AFTER)
+            await context.index.reschedule_check(active, active.created_at + WITHDRAW_AFTER)
         return
     report.add_action(active.job_id, "withdraw")
     if report.dry_run:

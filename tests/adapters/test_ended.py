@@ -28,7 +28,7 @@ async def close(storage: Storage, job: Job) -> None:
 
 
 async def ids(storage: Storage, at: timedelta) -> list[str]:
-    return [ended.job_id for ended in await storage.index.ended("tenant_a", now=START + at, limit=10)]
+    return [ended.job_id for ended in await storage.index.due_for_clearing("tenant_a", now=START + at, limit=10)]
 
 
 async def test_ended_jobs_are_due_in_the_order_of_their_times(storage: Storage) -> None:
@@ -39,23 +39,23 @@ async def test_ended_jobs_are_due_in_the_order_of_their_times(storage: Storage) 
     assert await ids(storage, FIRST_CLEARING) == []
     assert await ids(storage, FIRST_CLEARING + timedelta(minutes=1)) == ["job_1"]
     assert await ids(storage, timedelta(days=1)) == ["job_1", "job_2"]
-    [first] = await storage.index.ended("tenant_a", now=LATE, limit=1)
+    [first] = await storage.index.due_for_clearing("tenant_a", now=LATE, limit=1)
     assert first.job_id == "job_1"
 
 
 async def test_a_row_is_moved_and_cleared_once(storage: Storage) -> None:
     """Race sweeps: two at the same row: it stands where one of them put it, and is gone when it is cleared."""
     await close(storage, ended_job(1))
-    [row] = await storage.index.ended("tenant_a", now=LATE, limit=10)
+    [row] = await storage.index.due_for_clearing("tenant_a", now=LATE, limit=10)
     for _ in range(2):
-        await storage.index.clear_later(row, START + timedelta(days=30))
+        await storage.index.reschedule_clearing(row, START + timedelta(days=30))
     assert await ids(storage, timedelta(days=29)) == []
     assert await ids(storage, timedelta(days=30)) == ["job_1"]
-    [row] = await storage.index.ended("tenant_a", now=LATE, limit=10)
+    [row] = await storage.index.due_for_clearing("tenant_a", now=LATE, limit=10)
     for _ in range(2):
-        await storage.index.cleared(row)
-    await storage.index.clear_later(row, LATE)
-    assert await storage.index.ended("tenant_a", now=LATE, limit=10) == []
+        await storage.index.finish_clearing(row)
+    await storage.index.reschedule_clearing(row, LATE)
+    assert await storage.index.due_for_clearing("tenant_a", now=LATE, limit=10) == []
 
 
 async def test_a_claim_is_dropped_only_as_it_was_read(storage: Storage) -> None:
@@ -65,12 +65,12 @@ async def test_a_claim_is_dropped_only_as_it_was_read(storage: Storage) -> None:
     claim = await storage.index.read_claim("tenant_a", job.idempotency_hash)
     assert claim is not None
     await storage.index.reserve(replace(other, status=JobStatus.QUEUED), replacing=claim)
-    await storage.index.drop_claim("tenant_a", job.idempotency_hash, claim)
+    await storage.index.delete_claim("tenant_a", job.idempotency_hash, claim)
     taken = await storage.index.read_claim("tenant_a", job.idempotency_hash)
     assert taken is not None
     assert taken.job_id == "job_9"
     for _ in range(2):
-        await storage.index.drop_claim("tenant_a", job.idempotency_hash, taken)
+        await storage.index.delete_claim("tenant_a", job.idempotency_hash, taken)
     assert await storage.index.read_claim("tenant_a", job.idempotency_hash) is None
 
 
@@ -78,7 +78,7 @@ async def test_a_job_is_unlisted_and_a_withdrawn_one_is_due(storage: Storage) ->
     """LIST goes alone; a withdrawal leaves its tombstone to be cleared away."""
     await close(storage, ended_job(1))
     for _ in range(2):
-        await storage.index.unlist(ended_job(1))
+        await storage.index.delete_listing(ended_job(1))
     assert await storage.index.list_jobs("tenant_a", after=None, limit=10) == []
     await storage.index.reserve(replace(ended_job(2), status=JobStatus.QUEUED), replacing=None)
     [active] = await storage.index.due("tenant_a", now=LATE, limit=10)
@@ -93,7 +93,7 @@ async def test_the_longest_due_come_first(storage: Storage) -> None:
         await storage.index.reserve(replace(ended_job(number), status=JobStatus.QUEUED), replacing=None)
         rows = await storage.index.due("tenant_a", now=LATE, limit=10)
         [active] = [row for row in rows if row.job_id == f"job_{number}"]
-        await storage.index.check_later(active, START + timedelta(minutes=minutes))
+        await storage.index.reschedule_check(active, START + timedelta(minutes=minutes))
     found = await storage.index.due("tenant_a", now=LATE, limit=2)
     assert [active.job_id for active in found] == ["job_2", "job_3"]
 
@@ -114,7 +114,7 @@ async def test_a_removed_job_leaves_nothing(storage: Storage) -> None:
     assert len(await storage.ledger.events("job_1")) == 121
     await storage.ledger.remove(stored)
     assert (await storage.ledger.read("job_1"), await storage.ledger.events("job_1")) == (None, [])
-    await storage.ledger.remove_rest("job_1")
+    await storage.ledger.delete_remainder("job_1")
     await storage.ledger.remove(await storage.ledger.create(record, created))
     assert await storage.ledger.read("job_2") is None
 

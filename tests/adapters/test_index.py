@@ -105,8 +105,8 @@ async def test_a_living_jobs_line_is_brought_forward(storage: Storage) -> None:
     await storage.index.reserve(born, replacing=None)
     [active] = await storage.index.list_active("tenant_a", after=None, limit=10)
     assert active.listed_seq == born.event_seq
-    await storage.index.relist(active, replace(born, status=JobStatus.IN_PROGRESS, event_seq=7))
-    await storage.index.relist(active, replace(born, status=JobStatus.PAUSING, event_seq=5))
+    await storage.index.refresh_listing(active, replace(born, status=JobStatus.IN_PROGRESS, event_seq=7))
+    await storage.index.refresh_listing(active, replace(born, status=JobStatus.PAUSING, event_seq=5))
     [listed] = await storage.index.list_jobs("tenant_a", after=None, limit=10)
     assert (listed.status, listed.current_step_id, listed.seq) == ("IN_PROGRESS", "ocr", 7)
     [active] = await storage.index.list_active("tenant_a", after=None, limit=10)
@@ -120,7 +120,7 @@ async def test_relisting_never_revives_a_line(storage: Storage) -> None:
     [active] = await storage.index.list_active("tenant_a", after=None, limit=10)
     ended = replace(born, status=JobStatus.SUCCEEDED, event_seq=9, completed_at=START)
     await storage.index.close(ended, claim_expires_at=START + timedelta(days=30))
-    await storage.index.relist(active, replace(born, status=JobStatus.IN_PROGRESS, event_seq=7))
+    await storage.index.refresh_listing(active, replace(born, status=JobStatus.IN_PROGRESS, event_seq=7))
     [listed] = await storage.index.list_jobs("tenant_a", after=None, limit=10)
     assert (listed.status, listed.seq) == ("SUCCEEDED", 9)
     assert await storage.index.list_active("tenant_a", after=None, limit=10) == []
@@ -133,8 +133,8 @@ async def test_active_jobs_are_paged_and_the_place_is_kept(storage: Storage) -> 
     first = await storage.index.list_active("tenant_a", after=None, limit=2)
     rest = await storage.index.list_active("tenant_a", after=first[-1].job_id, limit=2)
     assert [active.job_id for active in [*first, *rest]] == ["job_0", "job_1", "job_2"]
-    assert await storage.index.read_relisted() is None
-    await storage.index.write_relisted(("tenant_a", "job_1"))
-    assert await storage.index.read_relisted() == ("tenant_a", "job_1")
-    await storage.index.write_relisted(None)
-    assert await storage.index.read_relisted() is None
+    assert await storage.index.read_listing_position() is None
+    await storage.index.write_listing_position(("tenant_a", "job_1"))
+    assert await storage.index.read_listing_position() == ("tenant_a", "job_1")
+    await storage.index.write_listing_position(None)
+    assert await storage.index.read_listing_position() is None

@@ -83,10 +83,10 @@ class QuietLanes:
     replies: bool = False
     directives: bool = False
 
-    async def reply_waits(self, lane: int, *, before: datetime) -> bool:
+    async def has_waiting_reply(self, lane: int, *, before: datetime) -> bool:
         return self.replies
 
-    async def directive_waits(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
+    async def has_waiting_directive(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
         return self.directives
 
 

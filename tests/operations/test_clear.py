@@ -85,7 +85,7 @@ async def test_an_expired_claim_goes_and_the_job_stays(world: World) -> None:
     assert await swept(world, DAY) == ["drop claim"]
     assert await world.index.read_claim("tenant_a", claim) is None
     assert (await world.job(job_id)).job.job_id == job_id
-    assert await world.index.ended("tenant_a", now=world.clock.now() + timedelta(days=9999), limit=10) == []
+    assert await world.index.due_for_clearing("tenant_a", now=world.clock.now() + timedelta(days=9999), limit=10) == []
 
 
 async def test_a_claim_that_stands_for_a_later_job_is_left(world: World) -> None:
@@ -108,7 +108,7 @@ async def test_a_request_that_replaces_the_expired_claim_meanwhile_wins(
     await ended(world)
     await swept(world, HOUR + 1)
     world.clock.advance(30 * DAY)
-    drop = world.index.drop_claim
+    drop = world.index.delete_claim
     new_ids: list[str] = []
 
     async def slow(*args: Any) -> None:

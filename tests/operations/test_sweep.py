@@ -248,7 +248,7 @@ async def test_no_tenant_starves_another(world: World) -> None:
         # all of them are due again at once: the worst there can be
         world.clock.advance(60)
         for active in list(world.index._active.values()):
-            await world.index.check_later(active, long_ago)
+            await world.index.reschedule_check(active, long_ago)
     raise AssertionError("the small tenant was never looked at")
 
 
@@ -262,7 +262,7 @@ async def test_within_a_tenant_the_longest_due_comes_first(world: World) -> None
         seen += [active.job_id for active in due]
         for active in due:
             # still due at the next sweep, as jobs are that nobody can repair
-            await world.index.check_later(active, world.clock.now())
+            await world.index.reschedule_check(active, world.clock.now())
         world.clock.advance(60)
     assert ids <= set(seen[:250])
 

@@ -122,10 +122,10 @@ class Bus:
 
     # --- `shared.ports.Lanes`
 
-    async def reply_waits(self, lane: int, *, before: datetime) -> bool:
+    async def has_waiting_reply(self, lane: int, *, before: datetime) -> bool:
         return any(not one.done and one.lane == lane and one.enqueued_at < before for one in self.replies)
 
-    async def directive_waits(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
+    async def has_waiting_directive(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
         now = self._scheduler.now
         waiting = [one for one in self.directives if not one.taken and one.expires_at > now]
         return any(
