@@ -100,7 +100,7 @@ def operations(record: Record, events: Iterable[Event]) -> dict[str, Any]:
     return {**told, "beyond": beyond}
 
 
-def sum_receipts(receipts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def add_up(receipts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Of many receipts: jobs by status, seconds by part, attempts, and operations."""
     beyond: Counter[str] = Counter()
     for each in receipts:

@@ -6,7 +6,7 @@ import asyncio
 from datetime import datetime
 from typing import Any
 
-from shared.core.receipt import receipt, sum_receipts
+from shared.core.receipt import add_up, receipt
 from shared.core.routing import normalise
 from shared.errors import Refusal
 from shared.operations.context import Context
@@ -40,4 +40,4 @@ async def sum_receipts(
                 return None  # a creation that is not finished, or was withdrawn
 
     found = [each for each in await asyncio.gather(*map(one, listed)) if each is not None]
-    return {"tenant_id": tenant, **sum_receipts(found)}, listed[-1].cursor if len(listed) == limit else None
+    return {"tenant_id": tenant, **add_up(found)}, listed[-1].cursor if len(listed) == limit else None
