@@ -197,7 +197,7 @@ def _accepts(body: dict[str, Any]) -> bool:
     return (
         protocol is not None
         and protocol.payload_errors(wanted.payload) == []
-        and not any(POLICY.refuse(uri) for uri in references)
+        and not any(POLICY.violation(uri) for uri in references)
         and not (wanted.mode == "BURST" and wanted.doc_id is None)
         and not wanted.dependencies
     )

@@ -115,7 +115,7 @@ async def test_a_request_that_replaces_the_expired_claim_meanwhile_wins(
         new_ids.append(await submitted(world, request_type="OCR", payload={}))
         await drop(*args)
 
-    monkeypatch.setattr(world.index, "drop_claim", slow)
+    monkeypatch.setattr(world.index, "delete_claim", slow)
     await swept(world)
     [new_id] = new_ids
     again = await submitted(world, request_type="OCR", payload={})
@@ -142,7 +142,8 @@ async def test_a_job_past_its_retention_goes_into_the_archive(world: World) -> N
 
 
 @pytest.mark.parametrize(
-    "dies_at", ["archive.put", "index.unlist", "ledger.remove", "ledger.remove_rest", "index.cleared"]
+    "dies_at",
+    ["archive.put", "index.delete_listing", "ledger.remove", "ledger.delete_remainder", "index.finish_clearing"],
 )
 async def test_an_archiving_that_died_is_gone_on_with(
     world: World, monkeypatch: pytest.MonkeyPatch, dies_at: str

@@ -32,9 +32,9 @@ async def _nothing(*args: Any, **kwargs: Any) -> None:
 def test_replies_of_foreign_leases_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """A core that takes them lets a step succeed with another attempt's result."""
     replies = importlib.import_module("shared.core.replies")
-    honest = replies._not_taken
+    honest = replies._rejection
     monkeypatch.setattr(
-        replies, "_not_taken", lambda *args: None if honest(*args) == "STALE_ATTEMPT" else honest(*args)
+        replies, "_rejection", lambda *args: None if honest(*args) == "STALE_ATTEMPT" else honest(*args)
     )
     assert any(simulate(seed, plan_of(seed)).violations for seed in range(30))
 
@@ -42,7 +42,7 @@ def test_replies_of_foreign_leases_taken(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_parked_not_woken(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that is cancelled while it is paused leaves its orchestration behind."""
     for name in ("move", "control_job"):
-        monkeypatch.setattr(importlib.import_module(f"shared.operations.{name}"), "wake_parked", _nothing)
+        monkeypatch.setattr(importlib.import_module(f"shared.operations.{name}"), "resume_parked", _nothing)
     [violation] = simulate(1, LIVES["paused and cancelled"].plan).violations[:1]
     assert "waits for" in violation
 
@@ -71,7 +71,7 @@ def test_nobody_is_fenced_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sweeper_that_only_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that nobody takes up is found as soon as the sweeper's period is over, not at the end of the world."""
-    monkeypatch.setattr(importlib.import_module("shared.operations.sweep"), "_look", _nothing)
+    monkeypatch.setattr(importlib.import_module("shared.operations.sweep"), "_inspect", _nothing)
     told = [simulate(seed, HOSTILE) for seed in range(20)]
     assert any("has had no owner since" in violation for one in told for violation in one.violations[:1])
 
