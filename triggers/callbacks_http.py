@@ -12,8 +12,8 @@ from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.answers.callback import CallbackOutcome
 from shared.contracts.message_schemas import callback
 from shared.core.access import Caller
-from shared.core.view import callback_view
 from shared.operations.callbacks import Kind, receive_callback
+from shared.views.job import callback_view
 from shared.wiring import Wiring
 from triggers.problems import json_body, respond
 from triggers.routes import Handler, Parameter, Route, add

@@ -15,8 +15,8 @@ from shared.contracts.requests import ControlRequest
 from shared.core.access import Caller, Scope
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
-from shared.core.view import job_view
 from shared.operations.control_job import control_job
+from shared.views.job import job_view
 from shared.wiring import Wiring
 from triggers.parameters import JOB_ID, job_id_of
 from triggers.problems import optional_body, respond

@@ -13,10 +13,10 @@ from shared.core.access import Caller, Scope
 from shared.core.as_of import as_of
 from shared.core.audit import bundle
 from shared.core.receipt import receipt
-from shared.core.view import event_view, job_view
 from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
+from shared.views.job import event_view, job_view
 from shared.wiring import Wiring
 from triggers.parameters import JOB_ID, job_id_of
 from triggers.problems import respond

@@ -10,12 +10,12 @@ from shared.contracts.answers.explain import Explanation
 from shared.contracts.answers.job import Job, JobPage
 from shared.contracts.answers.step import StepPage
 from shared.core.access import Caller, Scope
-from shared.core.view import event_view, job_view, step_view
 from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.explain_job import explain_job
 from shared.operations.list_jobs import list_jobs
 from shared.ports import Stored
+from shared.views.job import event_view, job_view, step_view
 from shared.wiring import Wiring
 from triggers.filters import parse_filter
 from triggers.history_http import MAX_SEQ_DIGITS, view_as_of

@@ -16,10 +16,10 @@ from shared.contracts.answers.job import Accepted, JobLinks
 from shared.contracts.envelope import Envelope
 from shared.core.access import ANYONE, Caller, Scope
 from shared.core.strict_json import parse_json
-from shared.core.view import links
 from shared.errors import Refusal
 from shared.operations.create_job import Created, create_job
 from shared.operations.dry_run import dry_run
+from shared.views.job import links
 from shared.wiring import Wiring
 from triggers.batch import MEDIA_TYPE, is_batch, lines_of, outcomes
 from triggers.parameters import DRY_RUN, dry_run_of

@@ -14,8 +14,8 @@ from shared.contracts.answers.job import Job
 from shared.contracts.requests import ControlRequest
 from shared.core.access import Caller, Scope
 from shared.core.history import Origin
-from shared.core.view import job_view
 from shared.operations.redrive_job import redrive_job
+from shared.views.job import job_view
 from shared.wiring import Wiring
 from triggers.controls_http import CONTROL_PROBLEMS, reason_of
 from triggers.parameters import JOB_ID, job_id_of

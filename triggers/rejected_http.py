@@ -13,9 +13,9 @@ from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.answers.rejected import RejectedMessage, RejectedPage
 from shared.core.access import Caller, Scope
 from shared.core.rejections import day_partition
-from shared.core.view import rejected_view
 from shared.errors import Refusal
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
+from shared.views.job import rejected_view
 from shared.wiring import Wiring
 from triggers.paging import bad_cursor, cursor, page
 from triggers.parameters import PAGE, PAGE_PROBLEMS

@@ -19,7 +19,7 @@ from shared.core.plan import TimingDefaults, plan_job
 from shared.core.receipt import receipt
 from shared.core.registry import build_protocol
 from shared.core.routing import decide_lane
-from shared.core.view import callback_view, dead_letter_view, event_view, job_view, links, step_view
+from shared.views.job import callback_view, dead_letter_view, event_view, job_view, links, step_view
 
 Json = dict[str, Any]
 

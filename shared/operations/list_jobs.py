@@ -15,9 +15,9 @@ from typing import Any
 
 from shared.core.routing import normalise
 from shared.core.states import JobStatus
-from shared.core.view import dead_letter_view, listed_view
 from shared.operations.context import Context
 from shared.ports import ListRow
+from shared.views.job import dead_letter_view, listed_view
 
 _READS_AT_ONCE = 16
 

@@ -18,13 +18,13 @@ from shared.core.audit import bundle
 from shared.core.explain import explain
 from shared.core.receipt import receipt
 from shared.core.states import FailureCause, JobStatus, StepStatus
-from shared.core.view import callback_view, event_view, job_view, rejected_view
 from shared.errors import LedgerUnavailable, Refusal
 from shared.operations.create_job import create_job
 from shared.operations.dry_run import dry_run
 from shared.operations.list_jobs import JobFilter, list_dead_letters, list_jobs
 from shared.operations.read_history import read_history
 from shared.operations.rejected_messages import read_rejected, what_if
+from shared.views.job import callback_view, event_view, job_view, rejected_view
 from tests.api.strict import misfits
 from tests.jobs import envelope, registry
 from tests.operations.conftest import World, world

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shared.core.view import job_view, listed_view
 from shared.ports import ListRow
+from shared.views.job import job_view, listed_view
 from tests.jobs import START, planned
 from triggers.problems import problem as problem_answer
 
