@@ -1,5 +1,5 @@
-from shared.core.explain import explain
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed
+from shared.views.explain import explain
 from tests.jobs import Story
 
 

@@ -21,7 +21,7 @@ SPOKEN_OF = re.compile(
 NO_RACE = {
     ("shared/contracts/protocol.py", "groups of neighbouring steps that run at the same time"),
     ("shared/core/job.py", "The steps that run at the same time as `step`"),
-    ("shared/core/explain.py", "nothing is in flight meanwhile"),
+    ("shared/views/explain.py", "nothing is in flight meanwhile"),
 }
 
 
