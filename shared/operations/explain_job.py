@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.core.citation import NO_TRANSITION
 from shared.core.job import Event, Record
 from shared.operations.context import Context
+from shared.views.citation import NO_TRANSITION
 from shared.views.explain import explain
 
 #: events read at a time, from the newest back: of one attempt at most 20 are mere records of late replies

@@ -11,13 +11,13 @@ from datetime import datetime
 from typing import Any
 
 from shared.contracts.messages import Reply
-from shared.core.citation import cite
 from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.job import Event, Record, Step
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed, Occurrence, RecordAttempt, ReplyArrived
 from shared.core.outcome import Outcome, OutcomeKind
 from shared.core.states import JobStatus, StepStatus
+from shared.views.citation import cite
 
 
 def explain(record: Record, now: datetime, last: Event | None = None) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from shared.core.citation import NO_TRANSITION, Cited, cite
 from shared.core.history import event_hash
 from shared.core.job import Event, Job, Record, Step
 from shared.core.states import JobStatus, StepStatus
+from shared.views.citation import NO_TRANSITION, Cited, cite
 
 Rows = dict[str, dict[str, Any]]
 
