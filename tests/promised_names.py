@@ -32,7 +32,6 @@ from shared.adapters.tables_ledger import TablesLedger
 from shared.adapters.tables_rejected import TablesRejected
 from shared.core import event_names
 from shared.core.access import Scope
-from shared.core.audit import bundle
 from shared.core.directive import directive_of
 from shared.core.job import Event, Job, Step
 from shared.operations.clear import archive_name
@@ -41,6 +40,7 @@ from shared.settings_table import SETTINGS
 from shared.telemetry.line_table import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
 from shared.telemetry.span_table import SPANS
+from shared.views.audit import bundle
 from tests.jobs import START, Story
 from triggers.registered import ROUTES
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
-from shared.core.audit import bundle
 from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.job import Event, Record
@@ -18,6 +17,7 @@ from shared.core.plan import TimingDefaults, plan_job
 from shared.core.receipt import receipt
 from shared.core.registry import build_protocol
 from shared.core.routing import decide_lane
+from shared.views.audit import bundle
 from shared.views.explain import explain
 from shared.views.job import callback_view, dead_letter_view, event_view, job_view, links, step_view
 

@@ -2,7 +2,7 @@
 
 The created job is not kept beside the living one: columns that no event changed are as they were, and the others
 began with the value that every new job has. The first EVENT holds a digest of the created rows, so that this can
-be proved (`shared.core.audit`).
+be proved (`shared.views.audit`).
 """
 
 from __future__ import annotations

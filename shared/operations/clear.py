@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.core.audit import bundle
 from shared.core.job import Job, Record
 from shared.core.keys import encode_key
 from shared.core.recovery import instances
@@ -21,6 +20,7 @@ from shared.errors import Conflict, LuciusError
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
 from shared.ports import EndedRow, Orchestrations
+from shared.views.audit import bundle
 
 #: bounds of one sweep
 MAX_CLEARED_A_TENANT = 100

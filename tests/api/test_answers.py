@@ -14,7 +14,6 @@ from shared.contracts.answers.receipt import Receipt
 from shared.contracts.answers.rejected import RejectedLine, RejectedMessage
 from shared.contracts.answers.step import RetryCause, StepStatusName
 from shared.core.as_of import as_of
-from shared.core.audit import bundle
 from shared.core.receipt import receipt
 from shared.core.states import FailureCause, JobStatus, StepStatus
 from shared.errors import LedgerUnavailable, Refusal
@@ -23,6 +22,7 @@ from shared.operations.dry_run import dry_run
 from shared.operations.list_jobs import JobFilter, list_dead_letters, list_jobs
 from shared.operations.read_history import read_history
 from shared.operations.rejected_messages import read_rejected, what_if
+from shared.views.audit import bundle
 from shared.views.explain import explain
 from shared.views.job import callback_view, event_view, job_view, rejected_view
 from tests.api.strict import misfits

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cli.audit_bundle import verify
-from shared.core.audit import bundle
 from shared.core.canonical import canonical_json, digest
+from shared.views.audit import bundle
 from tests.cli.lucius import lucius_here
 from tests.operations.conftest import World, world
 from tests.operations.test_history import TALES, TAMPERINGS, Told, _leaves, eventful, history

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from shared.core.audit import verify
 from shared.core.keys import FIRST_CLEARING
 from shared.core.occurrences import OrchestrationEnded
 from shared.core.recovery import instances
@@ -14,6 +13,7 @@ from shared.operations.hand_in_reply import apply_reply
 from shared.operations.sweep import sweep
 from shared.ports import InstanceState
 from shared.settings import SettingsError, load
+from shared.views.audit import verify
 from tests.jobs import Story, planned, reply
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, service_says, submitted

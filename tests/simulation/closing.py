@@ -6,9 +6,9 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from shared.core.audit import verify
 from shared.core.plan import WITHDRAWN
 from shared.core.states import JobStatus
+from shared.views.audit import verify
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -13,8 +13,8 @@ from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient, ServiceBusReceiver
 from azure.storage.blob import BlobServiceClient
 
-from shared.core.audit import verify
 from shared.core.keys import ended_row
+from shared.views.audit import verify
 from tests import running_stack
 from tests.running_stack import RunningStack
 from tests.stack.bare import events, job, status_is, submit, until

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.core.audit import verify
+from shared.views.audit import verify
 from tests.running_stack import RunningStack
 from tests.stack.bare import DEADLINE_S, bare_stack, status_is, submit, until
 from tests.stack.scripted_service import TENANT, ScriptedService
