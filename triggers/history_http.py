@@ -11,12 +11,12 @@ from shared.contracts.answers.audit import AuditBundle
 from shared.contracts.answers.receipt import Receipt
 from shared.core.access import Caller, Scope
 from shared.core.as_of import as_of
-from shared.core.receipt import receipt
 from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
 from shared.views.audit import bundle
 from shared.views.job import event_view, job_view
+from shared.views.receipt import receipt
 from shared.wiring import Wiring
 from triggers.parameters import JOB_ID, job_id_of
 from triggers.problems import respond

@@ -14,12 +14,12 @@ from shared.core.history import Provenance
 from shared.core.job import Event, Record
 from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.plan import TimingDefaults, plan_job
-from shared.core.receipt import receipt
 from shared.core.registry import build_protocol
 from shared.core.routing import decide_lane
 from shared.views.audit import bundle
 from shared.views.explain import explain
 from shared.views.job import callback_view, dead_letter_view, event_view, job_view, links, step_view
+from shared.views.receipt import receipt
 
 Json = dict[str, Any]
 

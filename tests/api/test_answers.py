@@ -14,7 +14,6 @@ from shared.contracts.answers.receipt import Receipt
 from shared.contracts.answers.rejected import RejectedLine, RejectedMessage
 from shared.contracts.answers.step import RetryCause, StepStatusName
 from shared.core.as_of import as_of
-from shared.core.receipt import receipt
 from shared.core.states import FailureCause, JobStatus, StepStatus
 from shared.errors import LedgerUnavailable, Refusal
 from shared.operations.create_job import create_job
@@ -25,6 +24,7 @@ from shared.operations.rejected_messages import read_rejected, what_if
 from shared.views.audit import bundle
 from shared.views.explain import explain
 from shared.views.job import callback_view, event_view, job_view, rejected_view
+from shared.views.receipt import receipt
 from tests.api.strict import misfits
 from tests.jobs import envelope, registry
 from tests.operations.conftest import World, world

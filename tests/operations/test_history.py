@@ -10,11 +10,11 @@ from shared.core.as_of import as_of
 from shared.core.canonical import canonical_json, digest
 from shared.core.job import Event, Record
 from shared.core.occurrences import ControlKind
-from shared.core.receipt import PARTS, receipt
 from shared.errors import Refusal
 from shared.operations.control_job import control_job
 from shared.operations.read_history import read_history
 from shared.views.audit import bundle, verify
+from shared.views.receipt import PARTS, receipt
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.test_redrive import ERROR, by, cancelled, failed_at_embedding, redrive

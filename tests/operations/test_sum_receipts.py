@@ -3,9 +3,9 @@ from datetime import timedelta
 import pytest
 
 from shared.contracts.answers.receipt import Operations
-from shared.core.receipt import PARTS, operations, receipt
 from shared.operations.read_history import read_history
 from shared.operations.sum_receipts import sum_receipts
+from shared.views.receipt import PARTS, operations, receipt
 from tests.api.strict import misfits
 from tests.jobs import START
 from tests.operations.conftest import World
