@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from shared.access.caller import Caller
 from shared.contracts.messages import Directive
-from shared.core.access import Caller
 from shared.core.job import Event, Job, Record
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.identity.aio import DefaultAzureCredential
 
+from shared.access.caller import Caller
 from shared.adapters.app_configuration import AppConfigurationStore
 from shared.adapters.blob_probe import BlobProbe
 from shared.adapters.blob_texts import ARCHIVE, CONTAINER, BlobTexts
@@ -30,7 +31,6 @@ from shared.adapters.tables_ledger import TablesLedger
 from shared.adapters.tables_rejected import TablesRejected
 from shared.adapters.tenant_ledger import TenantLedger
 from shared.adapters.tenant_rejected import TenantRejected
-from shared.core.access import Caller
 from shared.core.configured import CatalogState
 from shared.operations.admission import Admission
 from shared.operations.catalogue import Catalog

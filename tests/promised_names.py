@@ -24,6 +24,7 @@ from azure.core.exceptions import ResourceNotFoundError
 
 from cli.exits import Exit
 from cli.main import app as lucius
+from shared.access.caller import Scope
 from shared.adapters import rows
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.sweep_mark import TablesSweepMark
@@ -31,7 +32,6 @@ from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_ledger import TablesLedger
 from shared.adapters.tables_rejected import TablesRejected
 from shared.core import event_names
-from shared.core.access import Scope
 from shared.core.directive import directive_of
 from shared.core.job import Event, Job, Step
 from shared.operations.clear import archive_name

@@ -9,10 +9,10 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from orchestrations import names
+from shared.access.caller import Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.answers.job import Job
 from shared.contracts.requests import ControlRequest
-from shared.core.access import Caller, Scope
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.operations.control_job import control_job

@@ -5,8 +5,8 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.access.caller import Caller, Scope
 from shared.contracts.answers.job import DeadLetterPage
-from shared.core.access import Caller, Scope
 from shared.operations.list_jobs import list_dead_letters
 from shared.wiring import Wiring
 from triggers.paging import cursor, page

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import azure.functions as func
 
-from shared.core.access import Caller
+from shared.access.caller import Caller
 from shared.core.states import JobStatus
 from shared.errors import Refusal
 from shared.operations.list_jobs import JobFilter

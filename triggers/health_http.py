@@ -9,10 +9,10 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from orchestrations import names
+from shared.access.caller import Caller
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.build import build_view
 from shared.contracts.answers.health import Live, Ready
-from shared.core.access import Caller
 from shared.errors import Refusal
 from shared.operations.readiness import Check, Dependency, Readiness, sweeper_late
 from shared.ports import SweepMark

@@ -9,12 +9,12 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from orchestrations import names
+from shared.access.caller import ANYONE, Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.answers.batch import BatchOutcome
 from shared.contracts.answers.dry_run import DryRun
 from shared.contracts.answers.job import Accepted, JobLinks
 from shared.contracts.envelope import Envelope
-from shared.core.access import ANYONE, Caller, Scope
 from shared.core.strict_json import parse_json
 from shared.errors import Refusal
 from shared.operations.create_job import Created, create_job

@@ -5,8 +5,8 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared.access.caller import Caller, Scope
 from shared.contracts.answers.receipt import ReceiptSums
-from shared.core.access import Caller, Scope
 from shared.errors import Refusal
 from shared.operations.sum_receipts import MAX_JOBS, sum_receipts
 from shared.wiring import Wiring

@@ -9,10 +9,10 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from orchestrations import names
+from shared.access.caller import Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.answers.reconcile import Reconciled
 from shared.contracts.requests import ReconcileRequest
-from shared.core.access import Caller, Scope
 from shared.operations.sweep import sweep
 from shared.ports import Ledger
 from shared.wiring import Wiring

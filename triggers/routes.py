@@ -15,7 +15,7 @@ import azure.durable_functions as df
 import azure.functions as func
 from pydantic import BaseModel
 
-from shared.core.access import ANYONE, Scope
+from shared.access.caller import ANYONE, Scope
 from shared.telemetry.requests import request_span
 from shared.wiring import Wiring
 from triggers.problems import responds_with_problems

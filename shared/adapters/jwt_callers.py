@@ -21,8 +21,8 @@ from jwt.exceptions import (
 )
 
 from shared import telemetry
+from shared.access.caller import Caller, caller_from_claims
 from shared.adapters.jwt_keys import ALGORITHM, JwtKeys
-from shared.core.access import Caller, caller_from_claims
 from shared.errors import Refusal
 
 #: clocks of issuers and of ours differ by this at most

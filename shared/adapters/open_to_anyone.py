@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.access import ANYONE, Caller
+from shared.access.caller import ANYONE, Caller
 
 
 class AnonymousCallers:

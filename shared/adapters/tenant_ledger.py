@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.core.access import Caller
+from shared.access.caller import Caller
 from shared.core.job import Event, Record
 from shared.ports import Ledger, Stored
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from shared.core.access import Caller
+from shared.access.caller import Caller
 from shared.core.rejections import tenant_named_in
 from shared.ports import RejectedMessage, RejectedMessages
 

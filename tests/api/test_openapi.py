@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from docs import api_documents
+from shared.access.caller import Scope
 from shared.core import envelope_rules
-from shared.core.access import Scope
 from shared.core.references import ReferencePolicy
 from shared.core.registry import Registry
 from tests.jobs import ROOT, envelope, registry

@@ -15,7 +15,7 @@ import pytest
 
 from cli.login import SCOPES
 from emulator.up.ports import find_free
-from shared.core.access import Scope
+from shared.access.caller import Scope
 from tests.cli.lucius import lucius_here
 from tests.client import samples
 from tests.client.api_of_its_own import Says, serving

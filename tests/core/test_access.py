@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.access import ANYONE, Caller, Scope, caller_from_claims
+from shared.access.caller import ANYONE, Caller, Scope, caller_from_claims
 from shared.errors import Refusal
 
 OPERATOR = "orch:all-tenants"

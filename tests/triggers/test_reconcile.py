@@ -1,6 +1,6 @@
+from shared.access.caller import ANYONE, Caller
 from shared.adapters.memory import MemoryLedger
 from shared.adapters.tenant_ledger import TenantLedger
-from shared.core.access import ANYONE, Caller
 from shared.core.history import Provenance, append
 from tests.jobs import START, planned
 from triggers.reconcile_http import seen_of
