@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from shared.access.callback_token import Grant, grant_of, sign_token, verify_token
 from shared.contracts.messages import Callbacks
-from shared.core.callback_token import Grant, grant_of, sign_token, verify_token
 from shared.core.canonical import digest
 from shared.core.job import Record, Step
 from shared.core.routing import normalise

@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.core.callback_token import Grant, grant_of, sign_token, verify_token
+from shared.access.callback_token import Grant, grant_of, sign_token, verify_token
 from tests.jobs import START, Story
 
 OLD, NEW = ("k1", b"1" * 32), ("k2", b"2" * 32)
