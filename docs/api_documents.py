@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from shared.access.references import ReferencePolicy
 from shared.adapters.protocol_files import load_registry
 from shared.core import asyncapi
-from shared.core.references import ReferencePolicy
 from triggers.openapi_document import document
 from triggers.registered import ROUTES
 

@@ -11,12 +11,12 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Caller
+from shared.access.references import ReferencePolicy
 from shared.contracts import message_schemas
 from shared.contracts.answers.documents import SchemaPage
 from shared.contracts.json_schema import Json
 from shared.core import asyncapi, docs_page, envelope_rules
 from shared.core.docs_start import started
-from shared.core.references import ReferencePolicy
 from shared.core.registry import Registry
 from shared.errors import Refusal
 from shared.settings import Settings

@@ -19,7 +19,7 @@ _REST = r"(?:[/?#][^\x00-\x20\x7f\\]*)?"
 def uri_pattern(schemes: Iterable[str], hosts: Iterable[str] = ()) -> str:
     """A regular expression, in the grammar that ECMA 262 and Python share, of URIs that a policy takes.
 
-    `shared.core.references` decides; it also takes schemes and hosts in capitals, and IPv6 addresses.
+    `shared.access.references` decides; it also takes schemes and hosts in capitals, and IPv6 addresses.
     """
     host = "|".join(re.escape(host).replace(r"\-", "-") for host in sorted(hosts))
     host = f"(?:{host})" if host else _HOST

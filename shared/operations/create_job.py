@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shared import telemetry
+from shared.access.references import ReferencePolicy
 from shared.contracts.envelope import Envelope
 from shared.core.directive import MAX_DIRECTIVE_BYTES, directive_of, encode_directive
 from shared.core.job import Event, Record
 from shared.core.plan import WITHDRAWN, digests, plan_job
-from shared.core.references import ReferencePolicy
 from shared.core.registry import Protocol
 from shared.core.routing import LaneDecision, decide_lane, normalise
 from shared.core.states import JobStatus

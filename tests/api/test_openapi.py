@@ -11,8 +11,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from docs import api_documents
 from shared.access.caller import Scope
+from shared.access.references import ReferencePolicy
 from shared.core import envelope_rules
-from shared.core.references import ReferencePolicy
 from shared.core.registry import Registry
 from tests.jobs import ROOT, envelope, registry
 from triggers.openapi_document import document

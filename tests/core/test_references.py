@@ -1,6 +1,6 @@
 import pytest
 
-from shared.core.references import ReferencePolicy
+from shared.access.references import ReferencePolicy
 
 POLICY = ReferencePolicy(frozenset({"https", "s3", "abfss"}), frozenset({"account.blob.core.windows.net"}))
 
