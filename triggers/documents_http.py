@@ -12,6 +12,7 @@ import azure.functions as func
 
 from shared.access.caller import Caller
 from shared.access.references import ReferencePolicy
+from shared.apidocs.openapi import document
 from shared.contracts import message_schemas
 from shared.contracts.answers.documents import SchemaPage
 from shared.contracts.json_schema import Json
@@ -21,7 +22,6 @@ from shared.core.registry import Registry
 from shared.errors import Refusal
 from shared.settings import Settings
 from shared.wiring import Wiring
-from triggers.openapi_document import document
 from triggers.problems import respond
 from triggers.routes import Parameter, Route, add
 

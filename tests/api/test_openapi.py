@@ -12,10 +12,10 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from docs import api_documents
 from shared.access.caller import Scope
 from shared.access.references import ReferencePolicy
+from shared.apidocs.openapi import document
 from shared.core import envelope_rules
 from shared.core.registry import Registry
 from tests.jobs import ROOT, envelope, registry
-from triggers.openapi_document import document
 from triggers.options_http import FUNCTION as OPTIONS
 from triggers.refusals import PROBLEM_CODES
 from triggers.registered import ROUTES

@@ -1,0 +1,1 @@
+"""The API and the bus described to programs and people: OpenAPI, AsyncAPI, JSON Schemas, a page."""
