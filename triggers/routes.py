@@ -64,7 +64,7 @@ class Route:
     responses: Mapping[int, type[BaseModel] | UnionType | str]
     #: status to what it means here, where the model's own words do not say it
     descriptions: Mapping[int, str] = field(default_factory=dict)
-    #: status to headers beyond those that every such answer has (`triggers.openapi_headers`)
+    #: status to headers beyond those that every such answer has (`shared.apidocs.headers`)
     headers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     #: (status, code) of the problems beyond those that every route has
     problems: tuple[tuple[int, str], ...] = ()

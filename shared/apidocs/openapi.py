@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from shared.access.references import ReferencePolicy
+from shared.apidocs import headers
 from shared.apidocs.operation import models_of, operation
 from shared.contracts.answers.problem import Problem
 from shared.contracts.envelope import Envelope
@@ -16,7 +17,6 @@ from shared.contracts.json_schema import Way, schemas
 from shared.core import envelope_rules
 from shared.core.api_examples import by_model
 from shared.core.registry import Registry
-from triggers import openapi_headers as headers
 from triggers.protocols_http import protocol_view
 from triggers.routes import Route
 
