@@ -8,8 +8,8 @@ from typing import Any
 
 from shared.access.references import ReferencePolicy
 from shared.adapters.protocol_files import load_registry
+from shared.apidocs import asyncapi
 from shared.apidocs.openapi import document
-from shared.core import asyncapi
 from triggers.registered import ROUTES
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,11 +12,12 @@ import azure.functions as func
 
 from shared.access.caller import Caller
 from shared.access.references import ReferencePolicy
+from shared.apidocs import asyncapi
 from shared.apidocs.openapi import document
 from shared.contracts import message_schemas
 from shared.contracts.answers.documents import SchemaPage
 from shared.contracts.json_schema import Json
-from shared.core import asyncapi, docs_page, envelope_rules
+from shared.core import docs_page, envelope_rules
 from shared.core.docs_start import started
 from shared.core.registry import Registry
 from shared.errors import Refusal
