@@ -10,12 +10,12 @@ from pydantic import BaseModel
 
 from shared.access.references import ReferencePolicy
 from shared.apidocs import headers
+from shared.apidocs.examples import by_model
 from shared.apidocs.operation import models_of, operation
 from shared.contracts.answers.problem import Problem
 from shared.contracts.envelope import Envelope
 from shared.contracts.json_schema import Way, schemas
 from shared.core import envelope_rules
-from shared.core.api_examples import by_model
 from shared.core.registry import Registry
 from triggers.protocols_http import protocol_view
 from triggers.routes import Route

@@ -11,10 +11,10 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from shared.apidocs import headers
+from shared.apidocs.examples import ENVELOPE, PROBLEM, REQUESTS
 from shared.contracts.answers.job import Accepted
 from shared.contracts.envelope import Envelope
 from shared.core import envelope_rules
-from shared.core.api_examples import ENVELOPE, PROBLEM, REQUESTS
 from triggers.refusals import PROBLEM_CODES
 from triggers.routes import Parameter, Route
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from shared.core.api_examples import ENVELOPE
+from shared.apidocs.examples import ENVELOPE
 from shared.core.docs_schema import example, prose
 
 #: of the API that `make up` starts, and of the issuer beside it with AUTH=1
