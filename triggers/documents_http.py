@@ -17,7 +17,7 @@ from shared.apidocs.openapi import document
 from shared.contracts import message_schemas
 from shared.contracts.answers.documents import SchemaPage
 from shared.contracts.json_schema import Json
-from shared.core import docs_page, envelope_rules
+from shared.core import envelope_rules
 from shared.core.docs_start import started
 from shared.core.registry import Registry
 from shared.errors import Refusal
@@ -132,8 +132,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             _on_a_laptop(settings.auth_issuer),
             _on_a_laptop(settings.workspace_uri.removesuffix("/workspace")),
         )
-        shown = docs_page.page(text, begin)
-        return respond(req, shown, media_type="text/html", headers={"Content-Security-Policy": docs_page.POLICY})
+        shown = page.page(text, begin)
+        return respond(req, shown, media_type="text/html", headers={"Content-Security-Policy": page.POLICY})
 
     for route, handler in ((OPENAPI, openapi), (ASYNCAPI, bus), (SCHEMAS, schemas), (SCHEMA, schema), (DOCS, page)):
         add(bp, route, handler, wiring)
