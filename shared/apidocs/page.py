@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from shared.core.docs_schema import anchor, example, prose, table, type_of
+from shared.apidocs.schema_html import anchor, example, prose, table, type_of
 
 Json = Mapping[str, Any]
 

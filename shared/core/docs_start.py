@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from shared.apidocs.examples import ENVELOPE
-from shared.core.docs_schema import example, prose
+from shared.apidocs.schema_html import example, prose
 
 #: of the API that `make up` starts, and of the issuer beside it with AUTH=1
 API = "http://127.0.0.1:7071"
