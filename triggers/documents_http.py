@@ -12,12 +12,11 @@ import azure.functions as func
 
 from shared.access.caller import Caller
 from shared.access.references import ReferencePolicy
-from shared.apidocs import asyncapi
+from shared.apidocs import asyncapi, envelope_schema
 from shared.apidocs.openapi import document
 from shared.contracts import message_schemas
 from shared.contracts.answers.documents import SchemaPage
 from shared.contracts.json_schema import Json
-from shared.core import envelope_rules
 from shared.core.docs_start import started
 from shared.core.registry import Registry
 from shared.errors import Refusal
@@ -150,5 +149,5 @@ def _policy(settings: Settings) -> ReferencePolicy:
 
 def schema_documents(registry: Registry, policy: ReferencePolicy) -> dict[str, Json]:
     """Every JSON Schema by name: messages, the envelope with its rules, the steps' payloads."""
-    envelope = envelope_rules.document(registry, policy)
-    return message_schemas.documents() | {"envelope": envelope} | envelope_rules.step_schemas(registry)
+    envelope = envelope_schema.document(registry, policy)
+    return message_schemas.documents() | {"envelope": envelope} | envelope_schema.step_schemas(registry)

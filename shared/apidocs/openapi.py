@@ -9,13 +9,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from shared.access.references import ReferencePolicy
-from shared.apidocs import headers
+from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import by_model
 from shared.apidocs.operation import models_of, operation
 from shared.contracts.answers.problem import Problem
 from shared.contracts.envelope import Envelope
 from shared.contracts.json_schema import Way, schemas
-from shared.core import envelope_rules
 from shared.core.registry import Registry
 from triggers.protocols_http import protocol_view
 from triggers.routes import Route
@@ -115,7 +114,7 @@ def _schemas(routes: Iterable[Route], registry: Registry, policy: ReferencePolic
         if route.body not in (None, Envelope):
             wanted[route.body] = "write"
         wanted |= {model: "read" for answer in route.responses.values() for model in models_of(answer)}
-    found = schemas(list(wanted.items())) | envelope_rules.components(registry, policy)
+    found = schemas(list(wanted.items())) | envelope_schema.components(registry, policy)
     for route in routes:
         if route.body_schema is not None:
             found |= _parts(route.body_schema)

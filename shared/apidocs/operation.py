@@ -10,11 +10,10 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from shared.apidocs import headers
+from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import ENVELOPE, PROBLEM, REQUESTS
 from shared.contracts.answers.job import Accepted
 from shared.contracts.envelope import Envelope
-from shared.core import envelope_rules
 from triggers.refusals import PROBLEM_CODES
 from triggers.routes import Parameter, Route
 
@@ -83,7 +82,7 @@ def _parameter(each: Parameter) -> Json:
 
 def _body(route: Route) -> Json | None:
     if route.body is Envelope:
-        schema: Json = {"allOf": [{"$ref": f"{_SCHEMAS}{name}"} for name in envelope_rules.ENVELOPE]}
+        schema: Json = {"allOf": [{"$ref": f"{_SCHEMAS}{name}"} for name in envelope_schema.ENVELOPE]}
         name = "Envelope"
     elif route.body is not None:
         schema, name = {"$ref": f"{_SCHEMAS}{route.body.__name__}"}, route.body.__name__

@@ -12,8 +12,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from docs import api_documents
 from shared.access.caller import Scope
 from shared.access.references import ReferencePolicy
+from shared.apidocs import envelope_schema
 from shared.apidocs.openapi import document
-from shared.core import envelope_rules
 from shared.core.registry import Registry
 from tests.jobs import ROOT, envelope, registry
 from triggers.options_http import FUNCTION as OPTIONS
@@ -182,7 +182,7 @@ def test_the_schema_and_the_app_agree_on_envelopes(changes: dict[str, Any], good
     # its patterns are ECMA's, as JSON Schema has it; Python's `$` would let a newline pass
     schema = {**body["schema"], "components": DOCUMENT["components"]}
     assert jsonschema_rs.Draft202012Validator(schema).is_valid(whole) == good
-    alone = jsonschema_rs.Draft202012Validator(envelope_rules.document(registry(), POLICY))
+    alone = jsonschema_rs.Draft202012Validator(envelope_schema.document(registry(), POLICY))
     assert alone.is_valid(whole) == good
     assert _accepts(whole) == good
 
@@ -220,7 +220,7 @@ def test_a_protocol_of_ones_own_stands_in_it() -> None:
     )
     told = document(ROUTES, Registry([own]), POLICY, server="http://127.0.0.1:1")
     assert list(OpenAPIV31SpecValidator(told).iter_errors()) == []
-    alone = Draft202012Validator(envelope_rules.document(Registry([own]), POLICY))
+    alone = Draft202012Validator(envelope_schema.document(Registry([own]), POLICY))
     base = json.loads(envelope(request_type="OWN", payload={}).model_dump_json(exclude_unset=True))
     for payload, good in (({"a": 1}, True), ({"ocr": {"a": 1}}, True), ({"ocr": 1}, True), ([], False)):
         assert alone.is_valid(base | {"payload": payload}) == good
