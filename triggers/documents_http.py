@@ -12,9 +12,8 @@ import azure.functions as func
 
 from shared.access.caller import Caller
 from shared.access.references import ReferencePolicy
-from shared.apidocs import asyncapi, envelope_schema
+from shared.apidocs import asyncapi, envelope_schema, message_schemas
 from shared.apidocs.openapi import document
-from shared.contracts import message_schemas
 from shared.contracts.answers.documents import SchemaPage
 from shared.contracts.json_schema import Json
 from shared.core.docs_start import started

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from shared.contracts import message_schemas
+from shared.apidocs import message_schemas
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 
 Json = dict[str, Any]

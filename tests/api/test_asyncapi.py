@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator, Draft202012Validator, FormatChecker
 
+from shared.apidocs import message_schemas
 from shared.apidocs.asyncapi import BusNames, document
-from shared.contracts import message_schemas
 from shared.contracts.messages import Reply
 from shared.core.directive import directive_of, encode_directive
 from tests.jobs import ROOT, Story, reply
