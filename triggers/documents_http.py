@@ -13,9 +13,9 @@ import azure.functions as func
 from shared.access.caller import Caller
 from shared.access.references import ReferencePolicy
 from shared.apidocs import asyncapi, envelope_schema, message_schemas
+from shared.apidocs.json_schema import Json
 from shared.apidocs.openapi import document
 from shared.contracts.answers.documents import SchemaPage
-from shared.contracts.json_schema import Json
 from shared.core.docs_start import started
 from shared.core.registry import Registry
 from shared.errors import Refusal

@@ -8,8 +8,8 @@ from __future__ import annotations
 from jsonschema import Draft202012Validator
 
 from shared.access.references import ReferencePolicy
+from shared.apidocs.json_schema import DIALECT, Json, schemas
 from shared.contracts.envelope import Envelope
-from shared.contracts.json_schema import DIALECT, Json, schemas
 from shared.contracts.reference import MAX_URI, uri_pattern
 from shared.core.registry import Protocol, Registry
 

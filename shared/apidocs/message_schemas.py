@@ -8,8 +8,8 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from shared.apidocs.json_schema import DIALECT, Json, schema
 from shared.contracts.envelope import Envelope
-from shared.contracts.json_schema import DIALECT, Json, schema
 from shared.contracts.messages import Directive, Reply, ReplyType
 
 _RESULT_ONLY = ("status", "error", "result_ref", "metrics")

@@ -8,7 +8,7 @@ from typing import Any
 from jsonschema import Draft202012Validator, FormatChecker
 from pydantic import BaseModel
 
-from shared.contracts.json_schema import schema
+from shared.apidocs.json_schema import schema
 
 
 def misfits(model: type[BaseModel], body: Any) -> list[str]:
