@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import Any
 
 from docs.api_documents import openapi
+from shared.apidocs.problem_codes import PROBLEM_CODES
 from shared.core.docs_start import commands
-from triggers.refusals import PROBLEM_CODES
 from triggers.registered import ROUTES
 
 

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import ENVELOPE, PROBLEM, REQUESTS
+from shared.apidocs.problem_codes import PROBLEM_CODES
 from shared.contracts.answers.job import Accepted
 from shared.contracts.envelope import Envelope
-from triggers.refusals import PROBLEM_CODES
 from triggers.routes import Parameter, Route
 
 Json = dict[str, Any]

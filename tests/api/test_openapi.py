@@ -14,10 +14,10 @@ from shared.access.caller import Scope
 from shared.access.references import ReferencePolicy
 from shared.apidocs import envelope_schema
 from shared.apidocs.openapi import document
+from shared.apidocs.problem_codes import PROBLEM_CODES
 from shared.core.registry import Registry
 from tests.jobs import ROOT, envelope, registry
 from triggers.options_http import FUNCTION as OPTIONS
-from triggers.refusals import PROBLEM_CODES
 from triggers.registered import ROUTES
 
 DOCUMENT = api_documents.openapi()
