@@ -13,7 +13,7 @@ from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import LedgerUnavailable, PublishUnavailable
 from shared.operations.callbacks import callback_urls
 from shared.operations.context import Context
-from shared.operations.move import Transitioned, transition
+from shared.operations.transition import Transitioned, transition
 from shared.ports import Stored
 from shared.telemetry import SpanName, tracing
 from shared.telemetry.job_spans import activity_span, publish_span

@@ -21,7 +21,7 @@ from shared.core.states import JobStatus, StepStatus
 from shared.core.strict_json import parse_json
 from shared.errors import InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
-from shared.operations.move import transition
+from shared.operations.transition import transition
 from shared.ports import Orchestrations, Stored
 from shared.telemetry import tracing
 from shared.telemetry.job_spans import reply_span

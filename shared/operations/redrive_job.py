@@ -23,7 +23,7 @@ from shared.operations.create_job import (
     reserve,
     write_rows,
 )
-from shared.operations.move import transition
+from shared.operations.transition import transition
 from shared.ports import Orchestrations, Stored
 
 

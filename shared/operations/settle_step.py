@@ -12,7 +12,7 @@ from shared.core.states import StepStatus
 from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import BusUnavailable
 from shared.operations.context import Context
-from shared.operations.move import transition
+from shared.operations.transition import transition
 from shared.ports import Stored
 from shared.telemetry import SpanName, tracing
 from shared.telemetry.job_spans import activity_span

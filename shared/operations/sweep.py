@@ -24,11 +24,11 @@ from shared.operations.clear import MAX_CLEARED, clear_due
 from shared.operations.context import Context
 from shared.operations.create_job import orchestration_input
 from shared.operations.drain_replies import drain_replies
-from shared.operations.move import transition
 from shared.operations.redrive_job import mark_redriven
 from shared.operations.relist import relist
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep_pass import observed_sweep
+from shared.operations.transition import transition
 from shared.ports import ActiveRow, InstanceState, Orchestrations, Stored
 
 #: bounds of one sweep; the next one goes on, since every job looked at gets a later `check_at`
