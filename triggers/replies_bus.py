@@ -18,7 +18,7 @@ from shared import telemetry
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.errors import Transient
 from shared.operations.context import Context
-from shared.operations.take_reply import ReplyMessage, receive_reply
+from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.settings import SERVICEBUS_SETTING, Settings
 from shared.wiring import Wiring
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from shared import telemetry
 from shared.errors import Transient
 from shared.operations.context import Context
-from shared.operations.take_reply import ReplyMessage, quarantine, receive_reply
+from shared.operations.replies.receive import ReplyMessage, quarantine, receive_reply
 from shared.ports import DeadReply, Orchestrations
 
 #: each lane is a connection of its own, opened for the look and closed again

@@ -12,7 +12,7 @@ from shared.core.rejections import day_partition
 from shared.errors import Refusal, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.hand_in_reply import apply_reply, parse_reply
-from shared.operations.take_reply import message_cause
+from shared.operations.replies.receive import message_cause
 from shared.ports import Orchestrations, RejectedMessage
 
 #: how far back a list without a date goes

@@ -15,9 +15,9 @@ from shared.errors import Refusal
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.hand_in_reply import apply_reply, validate_reply
+from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep import sweep
-from shared.operations.take_reply import ReplyMessage, receive_reply
 from shared.telemetry import tracing
 from shared.telemetry.requests import request_span
 from tests.jobs import envelope

@@ -8,7 +8,7 @@ import pytest
 from shared.core.states import StepStatus
 from shared.errors import Refusal
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
-from shared.operations.take_reply import ReplyMessage, receive_reply
+from shared.operations.replies.receive import ReplyMessage, receive_reply
 from tests.jobs import START, reply
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, submitted

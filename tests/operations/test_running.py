@@ -8,8 +8,8 @@ from shared.core.verdict import VerdictKind
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
-from shared.operations.take_reply import ReplyMessage, receive_reply
 from tests.jobs import START, envelope, reply
 from tests.operations.conftest import World
 

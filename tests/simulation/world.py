@@ -22,9 +22,9 @@ from shared.errors import (
 from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep import sweep
-from shared.operations.take_reply import ReplyMessage, receive_reply
 from shared.settings import Settings, load
 from tests.jobs import START
 from tests.simulation import protocols
