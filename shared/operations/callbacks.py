@@ -14,7 +14,7 @@ from shared.core.routing import normalise
 from shared.core.strict_json import parse_json
 from shared.errors import Refusal, ReplyUnfit
 from shared.operations.context import Context
-from shared.operations.hand_in_reply import ReplyResult, apply_reply, validate_reply
+from shared.operations.replies.apply import ReplyResult, apply_reply, validate_reply
 from shared.ports import Orchestrations
 from shared.settings import Settings
 

@@ -11,7 +11,7 @@ from shared.core.occurrences import ReplyArrived
 from shared.core.rejections import day_partition
 from shared.errors import Refusal, ReplyUnfit
 from shared.operations.context import Context
-from shared.operations.hand_in_reply import apply_reply, parse_reply
+from shared.operations.replies.apply import apply_reply, parse_reply
 from shared.operations.replies.receive import message_cause
 from shared.ports import Orchestrations, RejectedMessage
 

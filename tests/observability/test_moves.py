@@ -14,7 +14,7 @@ from shared.contracts.messages import Directive
 from shared.errors import Refusal
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
-from shared.operations.hand_in_reply import apply_reply, validate_reply
+from shared.operations.replies.apply import apply_reply, validate_reply
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep import sweep

@@ -9,7 +9,7 @@ from shared.core.keys import FIRST_CLEARING
 from shared.core.occurrences import OrchestrationEnded
 from shared.core.recovery import instances
 from shared.errors import LedgerUnavailable, ReplyUnfit
-from shared.operations.hand_in_reply import apply_reply
+from shared.operations.replies.apply import apply_reply
 from shared.operations.sweep import sweep
 from shared.ports import InstanceState
 from shared.settings import SettingsError, load

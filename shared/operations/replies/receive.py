@@ -9,7 +9,7 @@ from shared import telemetry
 from shared.core.rejections import rejection_id
 from shared.errors import ReplyUnfit
 from shared.operations.context import Context
-from shared.operations.hand_in_reply import apply_reply, parse_reply
+from shared.operations.replies.apply import apply_reply, parse_reply
 from shared.ports import Orchestrations, RejectedMessage
 
 #: a service's clock that is further from the bus's than this is told of; replies are sent as soon as they are made
