@@ -12,7 +12,7 @@ from shared.access.caller import Caller
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.apidocs.message_schemas import callback
 from shared.contracts.answers.callback import CallbackOutcome
-from shared.operations.callbacks import Kind, receive_callback
+from shared.operations.replies.callbacks import Kind, receive_callback
 from shared.views.job import callback_view
 from shared.wiring import Wiring
 from triggers.problems import json_body, respond

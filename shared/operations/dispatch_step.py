@@ -11,8 +11,8 @@ from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.core.states import StepStatus
 from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import LedgerUnavailable, PublishUnavailable
-from shared.operations.callbacks import callback_urls
 from shared.operations.context import Context
+from shared.operations.replies.callbacks import callback_urls
 from shared.operations.transition import Transitioned, transition
 from shared.ports import Stored
 from shared.telemetry import SpanName, tracing

@@ -9,7 +9,7 @@ from shared.contracts.messages import Callbacks
 from shared.core.directive import encode_directive
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import Refusal
-from shared.operations.callbacks import MAX_CALLBACK_BYTES, CallbackResult, Kind, receive_callback
+from shared.operations.replies.callbacks import MAX_CALLBACK_BYTES, CallbackResult, Kind, receive_callback
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, settle, submitted
 
