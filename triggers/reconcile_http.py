@@ -13,7 +13,7 @@ from shared.access.caller import Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.answers.reconcile import Reconciled
 from shared.contracts.requests import ReconcileRequest
-from shared.operations.sweep import sweep
+from shared.operations.sweeper.sweep import sweep
 from shared.ports import Ledger
 from shared.wiring import Wiring
 from triggers.parameters import DRY_RUN, dry_run_of

@@ -7,7 +7,7 @@ import azure.functions as func
 
 from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
-from shared.operations.sweep import sweep
+from shared.operations.sweeper.sweep import sweep
 from shared.wiring import Wiring
 
 

@@ -13,7 +13,7 @@ from shared.ports import SweepMark
 from shared.telemetry import SpanName, tracing
 
 if TYPE_CHECKING:
-    from shared.operations.sweep import SweepReport
+    from shared.operations.sweeper.sweep import SweepReport
 
 
 async def observed_sweep(context: Context, sweep: Callable[[], Awaitable[SweepReport]]) -> SweepReport:

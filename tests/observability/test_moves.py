@@ -17,7 +17,7 @@ from shared.operations.dispatch_step import dispatch_step
 from shared.operations.replies.apply import apply_reply, validate_reply
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
-from shared.operations.sweep import sweep
+from shared.operations.sweeper.sweep import sweep
 from shared.telemetry import tracing
 from shared.telemetry.requests import request_span
 from tests.jobs import envelope

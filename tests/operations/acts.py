@@ -12,7 +12,7 @@ from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.redrive_job import redrive_job
 from shared.operations.settle_step import settle_step
-from shared.operations.sweep import sweep
+from shared.operations.sweeper.sweep import sweep
 from tests.jobs import envelope, reply
 from tests.operations.conftest import World
 from tests.operations.interleave import Work

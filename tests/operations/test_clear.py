@@ -10,7 +10,7 @@ from shared.core.occurrences import OrchestrationEnded
 from shared.core.recovery import instances
 from shared.errors import LedgerUnavailable, ReplyUnfit
 from shared.operations.replies.apply import apply_reply
-from shared.operations.sweep import sweep
+from shared.operations.sweeper.sweep import sweep
 from shared.ports import InstanceState
 from shared.settings import SettingsError, load
 from shared.views.audit import verify

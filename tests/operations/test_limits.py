@@ -7,7 +7,7 @@ import pytest
 from shared.errors import Refusal
 from shared.operations.admission import Admission
 from shared.operations.create_job import Created, create_job
-from shared.operations.sweep import sweep
+from shared.operations.sweeper.sweep import sweep
 from tests.jobs import envelope
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, service_says

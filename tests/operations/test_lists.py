@@ -10,7 +10,7 @@ from shared.operations import relist as relisting
 from shared.operations.list_jobs import JobFilter, list_dead_letters, list_jobs
 from shared.operations.relist import relist
 from shared.operations.settle_step import settle_step
-from shared.operations.sweep import sweep
+from shared.operations.sweeper.sweep import sweep
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, service_says, submitted

@@ -17,7 +17,7 @@ from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.create_job import Created, create_job
-from shared.operations.sweep import sweep
+from shared.operations.sweeper.sweep import sweep
 from shared.ports import Stored
 from tests.jobs import envelope, reply
 from tests.model.invariants import rows_of

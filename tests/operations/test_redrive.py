@@ -15,7 +15,7 @@ from shared.errors import LedgerUnavailable, LimitReached, Refusal
 from shared.operations.control_job import control_job
 from shared.operations.create_job import Created
 from shared.operations.redrive_job import redrive_job
-from shared.operations.sweep import WITHDRAW_AFTER, sweep
+from shared.operations.sweeper.sweep import WITHDRAW_AFTER, sweep
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, service_says, submitted
 

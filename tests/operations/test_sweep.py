@@ -11,7 +11,7 @@ from shared.core.states import JobStatus, StepStatus
 from shared.errors import InstanceNotFound, LedgerUnavailable
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
-from shared.operations.sweep import sweep
+from shared.operations.sweeper.sweep import sweep
 from shared.ports import InstanceState
 from tests.jobs import envelope
 from tests.operations.conftest import World

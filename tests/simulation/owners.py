@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from shared.core.job import Record
 from shared.core.retry import JITTER
 from shared.core.states import JobStatus
-from shared.operations.sweep import GRACE, REPAIR_INTERVAL, WITHDRAW_AFTER, SweepReport, _deadline
+from shared.operations.sweeper.sweep import GRACE, REPAIR_INTERVAL, WITHDRAW_AFTER, SweepReport, _deadline
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

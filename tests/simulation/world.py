@@ -24,7 +24,7 @@ from shared.operations.context import Context
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
-from shared.operations.sweep import sweep
+from shared.operations.sweeper.sweep import sweep
 from shared.settings import Settings, load
 from tests.jobs import START
 from tests.simulation import protocols
