@@ -34,7 +34,7 @@ from shared.adapters.tables_rejected import TablesRejected
 from shared.core import event_names
 from shared.core.directive import directive_of
 from shared.core.job import Event, Job, Step
-from shared.operations.clear import archive_name
+from shared.operations.sweeper.retention import archive_name
 from shared.ports import ActiveRow, EndedRow, Guard, RejectedMessage, SweepMark
 from shared.settings_table import SETTINGS
 from shared.telemetry.line_table import LINES

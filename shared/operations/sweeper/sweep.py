@@ -20,7 +20,6 @@ from shared.core.plan import WITHDRAWN, tombstone
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import AlreadyExists, BusUnavailable, InstanceEnded, InstanceNotFound, LuciusError
 from shared.operations.admission import count
-from shared.operations.clear import MAX_CLEARED, clear_due
 from shared.operations.context import Context
 from shared.operations.create_job import orchestration_input
 from shared.operations.drain_replies import drain_replies
@@ -28,6 +27,7 @@ from shared.operations.redrive_job import mark_redriven
 from shared.operations.relist import relist
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep_pass import observed_sweep
+from shared.operations.sweeper.retention import MAX_CLEARED, clear_due
 from shared.operations.transition import transition
 from shared.ports import ActiveRow, InstanceState, Orchestrations, Stored
 
