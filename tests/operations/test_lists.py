@@ -6,10 +6,10 @@ import pytest
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations import list_jobs as lists
-from shared.operations import relist as relisting
 from shared.operations.list_jobs import JobFilter, list_dead_letters, list_jobs
-from shared.operations.relist import relist
 from shared.operations.settle_step import settle_step
+from shared.operations.sweeper import listing as relisting
+from shared.operations.sweeper.listing import relist
 from shared.operations.sweeper.sweep import sweep
 from tests.jobs import START
 from tests.operations.conftest import World

@@ -16,7 +16,7 @@ from shared.operations.catalogue import Catalog
 from shared.operations.explain_job import explain_job
 from shared.operations.read_history import read_history
 from shared.operations.rejected_messages import redrive_rejected
-from shared.operations.relist import relist
+from shared.operations.sweeper.listing import relist
 from shared.ports import InstanceState
 from tests.jobs import registry
 from tests.operations.acts import (

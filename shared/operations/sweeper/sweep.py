@@ -24,9 +24,9 @@ from shared.operations.context import Context
 from shared.operations.create_job import orchestration_input
 from shared.operations.drain_replies import drain_replies
 from shared.operations.redrive_job import mark_redriven
-from shared.operations.relist import relist
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep_pass import observed_sweep
+from shared.operations.sweeper.listing import relist
 from shared.operations.sweeper.retention import MAX_CLEARED, clear_due
 from shared.operations.transition import transition
 from shared.ports import ActiveRow, InstanceState, Orchestrations, Stored
