@@ -5,7 +5,7 @@ from typing import Any
 
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import BusUnavailable, LedgerUnavailable
-from shared.operations.drain_replies import drain_replies
+from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.sweep import sweep
 from shared.ports import DeadReply
 from tests.jobs import START, reply

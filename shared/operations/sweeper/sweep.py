@@ -22,10 +22,10 @@ from shared.errors import AlreadyExists, BusUnavailable, InstanceEnded, Instance
 from shared.operations.admission import count
 from shared.operations.context import Context
 from shared.operations.create_job import orchestration_input
-from shared.operations.drain_replies import drain_replies
 from shared.operations.redrive_job import mark_redriven
 from shared.operations.settle_step import settle_step
 from shared.operations.sweep_pass import observed_sweep
+from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.listing import relist
 from shared.operations.sweeper.retention import MAX_CLEARED, clear_due
 from shared.operations.transition import transition
