@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from shared import telemetry
 from shared.errors import LuciusError
 from shared.operations.context import Context
-from shared.operations.take_stock import count_work, set_gauges
+from shared.operations.sweeper.gauges import count_work, set_gauges
 from shared.ports import SweepMark
 from shared.telemetry import SpanName, tracing
 

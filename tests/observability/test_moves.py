@@ -154,7 +154,7 @@ async def test_the_sweeper_shows_what_is_under_way(world: World, told: Told) -> 
 
 async def test_many_jobs_are_estimated_from_some(world: World, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     """With more jobs than are read, each that is read stands for its share, and the sum is that of the rows."""
-    monkeypatch.setattr("shared.operations.take_stock.MAX_READ", 4)
+    monkeypatch.setattr("shared.operations.sweeper.gauges.MAX_READ", 4)
     for number in range(11):
         await submitted(world, idempotency_key=str(number), tenant_id="a" if number < 3 else "b")
     await sweep(world.context, world.orchestrations)
