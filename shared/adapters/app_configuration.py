@@ -6,8 +6,8 @@ from azure.appconfiguration.aio import AzureAppConfigurationClient
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 
-from shared.core.configured import PREFIX, SENTINEL
 from shared.errors import ConfigurationUnavailable
+from shared.operations.protocols.overrides import PREFIX, SENTINEL
 
 #: a request waits for the first look, so that it may not take long; the next one comes with the next refresh
 _SHORT = {"retry_total": 1, "retry_backoff_factor": 0.2, "connection_timeout": 3, "read_timeout": 5}

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shared import telemetry
-from shared.core.configured import CatalogState, apply_overrides
 from shared.errors import Transient
+from shared.operations.protocols.overrides import CatalogState, apply_overrides
 from shared.ports import Clock, ConfigurationStore
 
 

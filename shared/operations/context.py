@@ -32,7 +32,7 @@ class Context:
     settings: Settings
     registry: Registry
     modes: Modes = field(default_factory=Modes)
-    #: by normalised tenant, within the setting's (`shared.core.configured`)
+    #: by normalised tenant, within the setting's (`shared.operations.protocols.overrides`)
     ref_hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
     ledger: Ledger
     index: Index

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from shared.adapters.protocol_files import load_schemas, load_services
-from shared.core.configured import CatalogState, apply_overrides
 from shared.core.routing import Modes, decide_lane
+from shared.operations.protocols.overrides import CatalogState, apply_overrides
 from tests.jobs import ROOT, envelope, registry
 
 SCHEMAS = load_schemas(ROOT / "protocols")

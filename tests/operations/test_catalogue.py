@@ -2,9 +2,9 @@ import asyncio
 from dataclasses import dataclass, field
 
 from shared.adapters.protocol_files import load_schemas, load_services
-from shared.core.configured import CatalogState
 from shared.errors import ConfigurationUnavailable
 from shared.operations.catalogue import Catalog
+from shared.operations.protocols.overrides import CatalogState
 from tests.core.test_configured import ocr, version_of
 from tests.jobs import ROOT, registry
 from tests.operations.conftest import StillClock
