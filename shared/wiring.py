@@ -32,8 +32,8 @@ from shared.adapters.tables_rejected import TablesRejected
 from shared.adapters.tenant_ledger import TenantLedger
 from shared.adapters.tenant_rejected import TenantRejected
 from shared.operations.admission import Admission
-from shared.operations.catalogue import Catalog
 from shared.operations.context import Context
+from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.ports import Archive, Callers, Index, Ledger, RejectedMessages, SweepMarks
 from shared.settings import Settings

@@ -3,7 +3,7 @@ from dataclasses import dataclass, field
 
 from shared.adapters.protocol_files import load_schemas, load_services
 from shared.errors import ConfigurationUnavailable
-from shared.operations.catalogue import Catalog
+from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from tests.core.test_configured import ocr, version_of
 from tests.jobs import ROOT, registry
