@@ -11,7 +11,7 @@ import azure.durable_functions as df
 
 from orchestrations import names
 from orchestrations.waiting import ask, decoded, wait_until
-from shared.core import event_names
+from shared.core import durable_names
 from shared.core.verdict import VerdictKind
 
 Yields = Generator[Any, Any, Any]
@@ -72,7 +72,7 @@ def run_step(context: df.DurableOrchestrationContext, job_id: str, instance_id: 
             yield from _parked(context, waits, verdict["park_no"])
             verdict = yield from ask(context, names.DISPATCH, request)
             continue
-        ack, result = event_names.ack(step_id, attempt_no), event_names.result(step_id, attempt_no)
+        ack, result = durable_names.ack(step_id, attempt_no), durable_names.result(step_id, attempt_no)
         if kind in (VerdictKind.SENT, VerdictKind.AWAIT_ACK):
             tasks = waits.open(ack, result)
         elif kind == VerdictKind.AWAIT_RESULT:
@@ -96,7 +96,7 @@ def run_step(context: df.DurableOrchestrationContext, job_id: str, instance_id: 
 
 
 def _parked(context: df.DurableOrchestrationContext, waits: _Waits, park_no: int) -> Yields:
-    tasks = waits.open(event_names.resume(park_no))
+    tasks = waits.open(durable_names.resume(park_no))
     if tasks:
         yield tasks[0]
         waits.hear(tasks[0])

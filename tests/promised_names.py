@@ -31,7 +31,7 @@ from shared.adapters.sweep_mark import TablesSweepMark
 from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_ledger import TablesLedger
 from shared.adapters.tables_rejected import TablesRejected
-from shared.core import event_names
+from shared.core import durable_names
 from shared.core.directive import directive_of
 from shared.core.job import Event, Job, Step
 from shared.operations.sweeper.retention import archive_name
@@ -72,7 +72,7 @@ def collect() -> Names:
         "environment": {text for text in app + programs if re.fullmatch(r"(LUCIUS|OTEL|EMULATOR)_[A-Z0-9_]+", text)},
         "routes": {f"{each.method} /{each.path} ({each.function})" for each in ROUTES},
         "functions": _functions(),
-        "external events": {event_names.ack("S", 1), event_names.result("S", 1), event_names.resume(1)},
+        "external events": {durable_names.ack("S", 1), durable_names.result("S", 1), durable_names.resume(1)},
         "http fields": _fields(document["components"]["schemas"]),
         "bus fields": _fields(bus["components"]["schemas"]),
         "codes": {text for text in app if re.fullmatch(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|[A-Z]{3,}", text)},

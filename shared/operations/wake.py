@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared import telemetry
-from shared.core import event_names
+from shared.core import durable_names
 from shared.core.job import Record
 from shared.core.states import JobStatus
 from shared.errors import InstanceEnded, InstanceNotFound
@@ -22,6 +22,6 @@ async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
     for instance_id in sorted({record.instance_of(step) for step in record.steps}):
         try:
             for park_no in range(1, job.park_no + 1):
-                await orchestrations.raise_event(instance_id, event_names.resume(park_no), {"status": job.status})
+                await orchestrations.raise_event(instance_id, durable_names.resume(park_no), {"status": job.status})
         except (InstanceEnded, InstanceNotFound) as gone:
             telemetry.info("ORCHESTRATION_GONE", **telemetry.line_ids(job), reason=type(gone).__name__)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from shared import telemetry
 from shared.contracts.messages import Reply
-from shared.core import event_names
+from shared.core import durable_names
 from shared.core.history import Origin
 from shared.core.job import Event, Record
 from shared.core.occurrences import ReplyArrived
@@ -124,12 +124,12 @@ async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Re
         return
     data: dict[str, Any]
     if reply.type == "RESULT":
-        name = event_names.result(step.step_id, step.attempt_no)
+        name = durable_names.result(step.step_id, step.attempt_no)
         data = {"next": _next(record, step.status)}
     elif event.from_status == StepStatus.PROCESSING:
         return  # a heartbeat never wakes the orchestration
     else:
-        name = event_names.ack(step.step_id, step.attempt_no)
+        name = durable_names.ack(step.step_id, step.attempt_no)
         data = {"until": step.lease_expires_at.isoformat() if step.lease_expires_at else None}
     try:
         await orchestrations.raise_event(record.instance_of(step), name, data)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.core import event_names
+from shared.core import durable_names
 from shared.core.history import Origin
 from shared.core.job import Record, Step
 from shared.core.occurrences import OrchestrationEnded, RecordAttempt, Repaired
@@ -256,12 +256,12 @@ def _missed_events(record: Record, step: Step) -> list[tuple[str, dict[str, str]
     """The events that would bring an orchestration that missed one to where the ledger stands."""
     events: list[tuple[str, dict[str, str]]] = []
     if not step.status.in_flight and record.job.park_no:
-        events += [(event_names.resume(park_no), {}) for park_no in range(1, record.job.park_no + 1)]
+        events += [(durable_names.resume(park_no), {}) for park_no in range(1, record.job.park_no + 1)]
     if step.status is not StepStatus.PENDING:
-        events.append((event_names.result(step.step_id, step.attempt_no), {"next": "DISPATCH"}))
+        events.append((durable_names.result(step.step_id, step.attempt_no), {"next": "DISPATCH"}))
     elif step.group is None and step.step_index:
         before = record.steps[step.step_index - 1]
         # a group's own orchestrations tell the job's
         if before.group is None:
-            events.append((event_names.result(before.step_id, before.attempt_no), {"next": "NEXT"}))
+            events.append((durable_names.result(before.step_id, before.attempt_no), {"next": "NEXT"}))
     return events
