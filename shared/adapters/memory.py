@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from shared.adapters.tables.keys import FIRST_CHECK, FIRST_CLEARING, ended_row, list_row
 from shared.core.job import Event, Job, Record
-from shared.core.keys import FIRST_CHECK, FIRST_CLEARING, ended_row, list_row
 from shared.core.rejections import day_partition, row_key
 from shared.errors import AlreadyExists, Conflict, LimitReached
 from shared.ports import ActiveRow, Claim, DeadReply, EndedRow, Guard, ListRow, RejectedMessage, Stored

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
 from shared.core.job import Event, Job, Step, Timings
-from shared.core.keys import JOB_ROW, event_row, step_row
 from shared.core.states import FailureCause, JobStatus, StepStatus
 
 Entity = dict[str, Any]

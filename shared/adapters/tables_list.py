@@ -10,8 +10,8 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
+from shared.adapters.tables.keys import list_row
 from shared.core.job import Job
-from shared.core.keys import list_row
 from shared.ports import ListRow
 
 _MILLISECOND = timedelta(milliseconds=1)

@@ -4,8 +4,8 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.blob_texts import ARCHIVE, CONTAINER, BlobTexts
+from shared.adapters.tables.keys import FIRST_CLEARING
 from shared.core.job import Job
-from shared.core.keys import FIRST_CLEARING
 from shared.core.plan import tombstone
 from shared.core.states import JobStatus
 from shared.errors import Conflict, LedgerUnavailable

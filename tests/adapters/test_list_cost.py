@@ -14,10 +14,10 @@ from azure.core.pipeline.transport import AioHttpTransport
 from azure.data.tables import TableServiceClient
 from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
 
+from shared.adapters.tables.keys import encode_key, list_row
 from shared.adapters.tables_account import TablesAccount
 from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_list import list_columns
-from shared.core.keys import encode_key, list_row
 from shared.core.states import JobStatus
 from shared.operations.context import Context
 from shared.operations.list_jobs import MAX_LOOKED_AT, JobFilter, list_jobs

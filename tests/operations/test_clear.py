@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shared.core.keys import FIRST_CLEARING
+from shared.adapters.tables.keys import FIRST_CLEARING
 from shared.core.occurrences import OrchestrationEnded
 from shared.core.recovery import instances
 from shared.errors import LedgerUnavailable, ReplyUnfit

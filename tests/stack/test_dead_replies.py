@@ -13,7 +13,7 @@ from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient, ServiceBusReceiver
 from azure.storage.blob import BlobServiceClient
 
-from shared.core.keys import ended_row
+from shared.adapters.tables.keys import ended_row
 from shared.views.audit import verify
 from tests import running_stack
 from tests.running_stack import RunningStack

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from shared import telemetry
+from shared.adapters.tables.keys import encode_key
 from shared.core.job import Job, Record
-from shared.core.keys import encode_key
 from shared.core.recovery import instances
 from shared.errors import Conflict, LuciusError
 from shared.operations.context import Context

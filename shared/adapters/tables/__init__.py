@@ -1,0 +1,1 @@
+"""Azure Tables: the ledger, the index and the rejected messages, over one client."""
