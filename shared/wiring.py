@@ -25,7 +25,7 @@ from shared.adapters.servicebus_dead_replies import ServiceBusDeadReplies
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.sweep_mark import MemorySweepMark, TablesSweepMark
-from shared.adapters.tables_account import TablesAccount
+from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_ledger import TablesLedger
 from shared.adapters.tables_rejected import TablesRejected

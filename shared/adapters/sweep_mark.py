@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from azure.data.tables import UpdateMode
 
+from shared.adapters.tables.account import TablesAccount, read_row, translate_errors
 from shared.adapters.tables.keys import GUARD_PARTITION
-from shared.adapters.tables_account import TablesAccount, read_row, translate_errors
 from shared.ports import SweepMark
 
 _ROW = "SWEEP"

@@ -8,8 +8,8 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
+from shared.adapters.tables.account import read_row
 from shared.adapters.tables.keys import GATE_ROW
-from shared.adapters.tables_account import read_row
 from shared.errors import LimitReached
 
 

@@ -12,6 +12,7 @@ from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
+from shared.adapters.tables.account import TablesAccount, read_row, transact, translate_errors
 from shared.adapters.tables.keys import (
     FIRST_CHECK,
     FIRST_CLEARING,
@@ -27,7 +28,6 @@ from shared.adapters.tables.keys import (
     ended_row,
     list_row,
 )
-from shared.adapters.tables_account import TablesAccount, read_row, transact, translate_errors
 from shared.adapters.tables_gate import gate_operation
 from shared.adapters.tables_list import changing_columns, list_columns, list_query, listed_of
 from shared.core.job import Job

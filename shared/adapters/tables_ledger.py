@@ -11,8 +11,8 @@ from azure.data.tables import UpdateMode
 
 from shared.adapters import rows
 from shared.adapters.claim_check import TextStore, offload_all, restore
+from shared.adapters.tables.account import TablesAccount, transact, translate_errors
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
-from shared.adapters.tables_account import TablesAccount, transact, translate_errors
 from shared.core.job import Event, Record
 from shared.errors import AlreadyExists, Conflict
 from shared.ports import Stored

@@ -10,7 +10,7 @@ import pytest
 
 from shared.adapters.blob_texts import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
-from shared.adapters.tables_account import TablesAccount
+from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_ledger import TablesLedger
 from shared.adapters.tables_rejected import TablesRejected

@@ -112,7 +112,7 @@ async def test_events_page(storage: Storage) -> None:
 async def test_rows_stand_as_the_design_says(azurite: str) -> None:
     """Keys and columns of the ledger's tables, read with the SDK as an operator would (DESIGN 3)."""
     from shared.adapters.blob_texts import BlobTexts
-    from shared.adapters.tables_account import TablesAccount
+    from shared.adapters.tables.account import TablesAccount
     from shared.adapters.tables_index import TablesIndex
     from shared.adapters.tables_ledger import TablesLedger
 

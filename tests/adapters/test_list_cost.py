@@ -14,8 +14,8 @@ from azure.core.pipeline.transport import AioHttpTransport
 from azure.data.tables import TableServiceClient
 from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
 
+from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.keys import encode_key, list_row
-from shared.adapters.tables_account import TablesAccount
 from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_list import list_columns
 from shared.core.states import JobStatus
