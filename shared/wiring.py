@@ -26,8 +26,8 @@ from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.sweep_mark import MemorySweepMark, TablesSweepMark
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
-from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_rejected import TablesRejected
 from shared.adapters.tenant_ledger import TenantLedger
 from shared.adapters.tenant_rejected import TenantRejected

@@ -28,8 +28,8 @@ from shared.access.caller import Scope
 from shared.adapters import rows
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.sweep_mark import TablesSweepMark
+from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
-from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_rejected import TablesRejected
 from shared.core import durable_names
 from shared.core.directive import directive_of

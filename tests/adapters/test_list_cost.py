@@ -15,8 +15,8 @@ from azure.data.tables import TableServiceClient
 from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
 
 from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import encode_key, list_row
-from shared.adapters.tables_index import TablesIndex
 from shared.adapters.tables_list import list_columns
 from shared.core.states import JobStatus
 from shared.operations.context import Context
