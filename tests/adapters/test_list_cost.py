@@ -17,7 +17,7 @@ from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import encode_key, list_row
-from shared.adapters.tables_list import list_columns
+from shared.adapters.tables.listing import list_columns
 from shared.core.states import JobStatus
 from shared.operations.context import Context
 from shared.operations.list_jobs import MAX_LOOKED_AT, JobFilter, list_jobs

@@ -28,8 +28,8 @@ from shared.adapters.tables.keys import (
     ended_row,
     list_row,
 )
+from shared.adapters.tables.listing import changing_columns, list_columns, list_query, listed_of
 from shared.adapters.tables_gate import gate_operation
-from shared.adapters.tables_list import changing_columns, list_columns, list_query, listed_of
 from shared.core.job import Job
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
 from shared.ports import ActiveRow, Claim, EndedRow, Guard, ListRow
