@@ -13,6 +13,7 @@ from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
 from shared.adapters.tables.account import TablesAccount, read_row, transact, translate_errors
+from shared.adapters.tables.gate import gate_operation
 from shared.adapters.tables.keys import (
     FIRST_CHECK,
     FIRST_CLEARING,
@@ -29,7 +30,6 @@ from shared.adapters.tables.keys import (
     list_row,
 )
 from shared.adapters.tables.listing import changing_columns, list_columns, list_query, listed_of
-from shared.adapters.tables_gate import gate_operation
 from shared.core.job import Job
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
 from shared.ports import ActiveRow, Claim, EndedRow, Guard, ListRow
