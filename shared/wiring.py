@@ -28,7 +28,7 @@ from shared.adapters.sweep_mark import MemorySweepMark, TablesSweepMark
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
-from shared.adapters.tables_rejected import TablesRejected
+from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tenant_ledger import TenantLedger
 from shared.adapters.tenant_rejected import TenantRejected
 from shared.operations.admission import Admission

@@ -30,7 +30,7 @@ from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.sweep_mark import TablesSweepMark
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
-from shared.adapters.tables_rejected import TablesRejected
+from shared.adapters.tables.rejected import TablesRejected
 from shared.core import durable_names
 from shared.core.directive import directive_of
 from shared.core.job import Event, Job, Step

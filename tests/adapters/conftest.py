@@ -13,7 +13,7 @@ from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
-from shared.adapters.tables_rejected import TablesRejected
+from shared.adapters.tables.rejected import TablesRejected
 from shared.ports import Index, Ledger, RejectedMessages
 from tests.azurite import running_azurite
 
