@@ -25,9 +25,9 @@ from azure.core.exceptions import ResourceNotFoundError
 from cli.exits import Exit
 from cli.main import app as lucius
 from shared.access.caller import Scope
-from shared.adapters import rows
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.sweep_mark import TablesSweepMark
+from shared.adapters.tables import rows
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected

@@ -9,7 +9,7 @@ from typing import Any
 
 from azure.data.tables import TableServiceClient
 
-from shared.adapters.rows import event_of, job_of, step_of
+from shared.adapters.tables.rows import event_of, job_of, step_of
 from shared.core.as_of import as_of, fold, rows_digest
 from shared.core.history import verify
 from shared.core.job import Event, Record

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from shared.adapters import rows
+from shared.adapters.tables import rows
 from shared.core.directive import directive_of, encode_directive
 from shared.core.job import Record
 from tests.jobs import ROOT, Story

@@ -15,7 +15,7 @@ from emulator.durable.events import Event, Instance, Kind, Status
 from emulator.durable.replay import Outcome, Replay
 from orchestrations import names
 from orchestrations.job import job, step
-from shared.adapters import rows
+from shared.adapters.tables import rows
 from shared.contracts.messages import Directive, Reply
 from shared.core.directive import directive_of, encode_directive
 from shared.core.job import Record

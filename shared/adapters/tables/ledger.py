@@ -9,8 +9,8 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters import rows
 from shared.adapters.claim_check import TextStore, offload_all, restore
+from shared.adapters.tables import rows
 from shared.adapters.tables.account import TablesAccount, transact, translate_errors
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
 from shared.core.job import Event, Record
