@@ -9,9 +9,9 @@ from typing import Any
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from shared.adapters.claim_check import TextStore, offload_all, restore
 from shared.adapters.tables import rows
 from shared.adapters.tables.account import TablesAccount, transact, translate_errors
+from shared.adapters.tables.claim_check import TextStore, offload_all, restore
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
 from shared.core.job import Event, Record
 from shared.errors import AlreadyExists, Conflict

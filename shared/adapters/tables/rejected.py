@@ -9,8 +9,8 @@ from typing import Any
 
 from azure.data.tables import UpdateMode
 
-from shared.adapters.claim_check import TextStore, offload, restore
 from shared.adapters.tables.account import TablesAccount, read_row, translate_errors
+from shared.adapters.tables.claim_check import TextStore, offload, restore
 from shared.core.rejections import day_partition, row_key
 from shared.errors import Conflict
 from shared.ports import RejectedMessage
