@@ -24,11 +24,11 @@ from shared.adapters.protocol_files import load_registry, load_schemas, load_ser
 from shared.adapters.servicebus_dead_replies import ServiceBusDeadReplies
 from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
-from shared.adapters.sweep_mark import MemorySweepMark, TablesSweepMark
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
+from shared.adapters.tables.sweep_mark import MemorySweepMark, TablesSweepMark
 from shared.adapters.tenant_ledger import TenantLedger
 from shared.adapters.tenant_rejected import TenantRejected
 from shared.operations.admission import Admission

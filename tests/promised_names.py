@@ -26,11 +26,11 @@ from cli.exits import Exit
 from cli.main import app as lucius
 from shared.access.caller import Scope
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
-from shared.adapters.sweep_mark import TablesSweepMark
 from shared.adapters.tables import rows
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
+from shared.adapters.tables.sweep_mark import TablesSweepMark
 from shared.core import durable_names
 from shared.core.directive import directive_of
 from shared.core.job import Event, Job, Step
