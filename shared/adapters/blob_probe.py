@@ -6,7 +6,7 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import AzureError
 from azure.storage.blob.aio import BlobServiceClient
 
-from shared.adapters.blob_texts import CONTAINER
+from shared.adapters.blobs import CONTAINER
 from shared.errors import LedgerUnavailable
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from shared.adapters.blob_texts import BlobTexts
+from shared.adapters.blobs import BlobTexts
 from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.index import TablesIndex

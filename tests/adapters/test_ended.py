@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.blob_texts import ARCHIVE, CONTAINER, BlobTexts
+from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobTexts
 from shared.adapters.tables.keys import FIRST_CLEARING
 from shared.core.job import Job
 from shared.core.plan import tombstone

@@ -111,7 +111,7 @@ async def test_events_page(storage: Storage) -> None:
 
 async def test_rows_stand_as_the_design_says(azurite: str) -> None:
     """Keys and columns of the ledger's tables, read with the SDK as an operator would (DESIGN 3)."""
-    from shared.adapters.blob_texts import BlobTexts
+    from shared.adapters.blobs import BlobTexts
     from shared.adapters.tables.account import TablesAccount
     from shared.adapters.tables.index import TablesIndex
     from shared.adapters.tables.ledger import TablesLedger
