@@ -16,7 +16,7 @@ from shared.access.caller import Caller
 from shared.adapters.app_configuration import AppConfigurationStore
 from shared.adapters.blob_probe import BlobProbe
 from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobTexts
-from shared.adapters.jwt_callers import JwtCallers
+from shared.adapters.callers import JwtCallers
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected
 from shared.adapters.open_to_anyone import AnonymousCallers

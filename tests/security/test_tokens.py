@@ -20,7 +20,7 @@ from jwt.algorithms import RSAAlgorithm
 
 from emulator.issuer.key_file import KeyFile
 from shared.access.caller import Caller, Scope
-from shared.adapters.jwt_callers import LEEWAY_S, JwtCallers
+from shared.adapters.callers import LEEWAY_S, JwtCallers
 from shared.adapters.jwt_keys import COOLDOWN_S, REFRESH_S, RETRY_S, STALE_S, JwtKeys
 from shared.errors import KeysUnavailable, Refusal
 from tests.security.issuing import AUDIENCE, claims, encoded, hmac_signed, part, signed, unsigned
