@@ -29,8 +29,8 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import MemorySweepMark, TablesSweepMark
-from shared.adapters.tenant_ledger import TenantLedger
 from shared.adapters.tenant_rejected import TenantRejected
+from shared.adapters.tenant_scope import TenantLedger
 from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.operations.protocols.catalog import Catalog

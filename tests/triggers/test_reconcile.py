@@ -1,6 +1,6 @@
 from shared.access.caller import ANYONE, Caller
 from shared.adapters.memory import MemoryLedger
-from shared.adapters.tenant_ledger import TenantLedger
+from shared.adapters.tenant_scope import TenantLedger
 from shared.core.history import Provenance, append
 from tests.jobs import START, planned
 from triggers.reconcile_http import seen_of
