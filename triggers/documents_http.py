@@ -21,8 +21,8 @@ from shared.core.registry import Registry
 from shared.errors import Refusal
 from shared.settings import Settings
 from shared.wiring import Wiring
+from triggers.http.routes import Parameter, Route, add
 from triggers.problems import respond
-from triggers.routes import Parameter, Route, add
 
 OPENAPI = Route(
     function="documents_openapi",

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import azure.functions as func
 
 from shared.errors import Refusal
-from triggers.routes import Parameter
+from triggers.http.routes import Parameter
 
 #: below what proxies and load balancers cut off (230 s in Azure), and short enough that a shutdown need not wait long
 MAX_WAIT_S = 20

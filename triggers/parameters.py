@@ -8,8 +8,8 @@ import azure.functions as func
 
 from shared.core.states import JobStatus
 from shared.errors import Refusal
+from triggers.http.routes import Parameter
 from triggers.paging import DEFAULT_PAGE, MAX_PAGE
-from triggers.routes import Parameter
 
 _JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 

@@ -21,7 +21,7 @@ from triggers import (
     redrive_http,
     rejected_http,
 )
-from triggers.routes import Route
+from triggers.http.routes import Route
 
 _MODULES = (
     orchestrate_http,

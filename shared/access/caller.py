@@ -1,6 +1,6 @@
 """Who may do what (FEATURES A10): a caller's scopes, and the one tenant whose jobs exist for it.
 
-Pure: `shared.adapters.callers` makes a `Caller` of a token, `triggers.routes` asks it before every handler.
+Pure: `shared.adapters.callers` makes a `Caller` of a token, `triggers.http.routes` asks it before every handler.
 """
 
 from __future__ import annotations

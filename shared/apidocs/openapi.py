@@ -16,8 +16,8 @@ from shared.apidocs.operation import models_of, operation
 from shared.contracts.answers.problem import Problem
 from shared.contracts.envelope import Envelope
 from shared.core.registry import Registry
+from triggers.http.routes import Route
 from triggers.protocols_http import protocol_view
-from triggers.routes import Route
 
 Json = dict[str, Any]
 

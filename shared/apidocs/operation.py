@@ -15,7 +15,7 @@ from shared.apidocs.examples import ENVELOPE, PROBLEM, REQUESTS
 from shared.apidocs.problem_codes import PROBLEM_CODES
 from shared.contracts.answers.job import Accepted
 from shared.contracts.envelope import Envelope
-from triggers.routes import Parameter, Route
+from triggers.http.routes import Parameter, Route
 
 Json = dict[str, Any]
 

@@ -18,8 +18,8 @@ from tests.security.door import EVERY_SCOPE, A, B, Door, code, envelope
 from tests.security.issuing import claims, signed, unsigned
 from tests.security.test_threat_model import SECURITY
 from tests.stack.scripted_service import ScriptedService
+from triggers.http.routes import Route
 from triggers.registered import ROUTES
-from triggers.routes import Route
 
 GUARDED = [route for route in ROUTES if route.scope is not None]
 OF_A_JOB = [route for route in GUARDED if "{jobId}" in route.path]

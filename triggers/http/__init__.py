@@ -1,0 +1,1 @@
+"""What every HTTP trigger shares: registration, responses, problems, parameters, pages."""
