@@ -11,7 +11,7 @@ from typing import Any
 import azure.functions as func
 
 from shared.errors import Refusal
-from triggers.problems import MAX_BODY_BYTES, problem_of
+from triggers.http.problems import MAX_BODY_BYTES, problem_of
 
 MEDIA_TYPE = "application/x-ndjson"
 MAX_LINES = 1000

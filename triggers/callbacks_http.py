@@ -15,8 +15,8 @@ from shared.contracts.answers.callback import CallbackOutcome
 from shared.operations.replies.callbacks import Kind, receive_callback
 from shared.views.job import callback_view
 from shared.wiring import Wiring
+from triggers.http.problems import json_body, respond
 from triggers.http.routes import Handler, Parameter, Route, add
-from triggers.problems import json_body, respond
 
 KINDS: tuple[Kind, ...] = ("ACK", "RESULT", "HEARTBEAT")
 

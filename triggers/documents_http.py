@@ -21,8 +21,8 @@ from shared.core.registry import Registry
 from shared.errors import Refusal
 from shared.settings import Settings
 from shared.wiring import Wiring
+from triggers.http.problems import respond
 from triggers.http.routes import Parameter, Route, add
-from triggers.problems import respond
 
 OPENAPI = Route(
     function="documents_openapi",

@@ -17,8 +17,8 @@ from shared.errors import Refusal
 from shared.operations.readiness import Check, Dependency, Readiness, sweeper_late
 from shared.ports import SweepMark
 from shared.wiring import SystemClock, Wiring
+from triggers.http.problems import respond
 from triggers.http.routes import Route, add
-from triggers.problems import respond
 
 LIVE = Route(
     function="health_live",

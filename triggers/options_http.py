@@ -12,8 +12,8 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.errors import Refusal
+from triggers.http.problems import correlation_id, responds_with_problems
 from triggers.http.routes import Route
-from triggers.problems import correlation_id, responds_with_problems
 
 FUNCTION = "options"
 

@@ -13,8 +13,8 @@ from shared.contracts.answers.protocol import ProtocolPage
 from shared.core.registry import Protocol
 from shared.errors import Refusal
 from shared.wiring import Wiring
+from triggers.http.problems import respond
 from triggers.http.routes import Parameter, Route, add
-from triggers.problems import respond
 
 LIST = Route(
     function="protocols_list",

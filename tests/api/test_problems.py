@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import LedgerRefused, LedgerUnavailable, PublishUnavailable
 from shared.operations.admission import refusal
-from triggers.problems import problem_of
+from triggers.http.problems import problem_of
 
 
 @pytest.mark.parametrize(

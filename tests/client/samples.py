@@ -8,7 +8,7 @@ from typing import Any
 from shared.ports import ListRow
 from shared.views.job import job_view, listed_view
 from tests.jobs import START, planned
-from triggers.problems import problem as problem_answer
+from triggers.http.problems import problem as problem_answer
 
 ENVELOPE = {
     "schema_version": "1.0",

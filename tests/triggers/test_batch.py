@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import LedgerUnavailable, Refusal
 from triggers.batch import LINES_AT_ONCE, MAX_LINES, lines_of, outcomes
-from triggers.problems import MAX_BODY_BYTES
+from triggers.http.problems import MAX_BODY_BYTES
 
 
 async def submit(line: bytes) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from shared.access.caller import ANYONE, Scope
 from shared.telemetry.requests import request_span
 from shared.wiring import Wiring
-from triggers.problems import responds_with_problems
+from triggers.http.problems import responds_with_problems
 
 #: `handler(req, caller)`, or `handler(req, caller, client)` with the durable client
 Handler = Callable[..., Awaitable[func.HttpResponse]]
