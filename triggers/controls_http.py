@@ -18,9 +18,9 @@ from shared.core.occurrences import ControlKind
 from shared.operations.control_job import control_job
 from shared.views.job import job_view
 from shared.wiring import Wiring
+from triggers.http.parameters import JOB_ID, job_id_of
 from triggers.http.problems import optional_body, respond
 from triggers.http.routes import Handler, Route, add
-from triggers.parameters import JOB_ID, job_id_of
 
 #: of every POST about a job whose body is optional
 CONTROL_PROBLEMS = (

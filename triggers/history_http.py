@@ -18,9 +18,9 @@ from shared.views.audit import bundle
 from shared.views.job import event_view, job_view
 from shared.views.receipt import receipt
 from shared.wiring import Wiring
+from triggers.http.parameters import JOB_ID, job_id_of
 from triggers.http.problems import respond
 from triggers.http.routes import Route, add
-from triggers.parameters import JOB_ID, job_id_of
 
 AUDIT = Route(
     function="job_audit",

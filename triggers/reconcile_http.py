@@ -16,9 +16,9 @@ from shared.contracts.requests import ReconcileRequest
 from shared.operations.sweeper.sweep import sweep
 from shared.ports import Ledger
 from shared.wiring import Wiring
+from triggers.http.parameters import DRY_RUN, dry_run_of
 from triggers.http.problems import optional_body, respond
 from triggers.http.routes import Route, add
-from triggers.parameters import DRY_RUN, dry_run_of
 
 RECONCILE = Route(
     function="admin_reconcile",

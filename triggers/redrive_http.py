@@ -18,9 +18,9 @@ from shared.operations.redrive_job import redrive_job
 from shared.views.job import job_view
 from shared.wiring import Wiring
 from triggers.controls_http import CONTROL_PROBLEMS, reason_of
+from triggers.http.parameters import JOB_ID, job_id_of
 from triggers.http.problems import respond
 from triggers.http.routes import Route, add
-from triggers.parameters import JOB_ID, job_id_of
 
 REDRIVE = Route(
     function="job_redrive",
