@@ -9,10 +9,10 @@ from shared.access.caller import Caller, Scope
 from shared.contracts.answers.job import DeadLetterPage
 from shared.operations.list_jobs import list_dead_letters
 from shared.wiring import Wiring
+from triggers.http.paging import cursor, page
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, TENANT_ID
 from triggers.http.problems import respond
 from triggers.http.routes import Route, add
-from triggers.paging import cursor, page
 
 LIST = Route(
     function="dead_letters_list",

@@ -20,10 +20,10 @@ from shared.wiring import Wiring
 from triggers.filters import parse_filter
 from triggers.history_http import MAX_SEQ_DIGITS, view_as_of
 from triggers.holding import WAIT, LongPoll, wait_of
+from triggers.http.paging import bad_cursor, cursor, page
 from triggers.http.parameters import FILTER_PROBLEMS, FILTERS, JOB_ID, PAGE, PAGE_PROBLEMS, job_id_of
 from triggers.http.problems import respond
 from triggers.http.routes import Parameter, Route, add
-from triggers.paging import bad_cursor, cursor, page
 
 AS_OF = Parameter(
     name="asOf",

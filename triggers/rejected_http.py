@@ -17,10 +17,10 @@ from shared.errors import Refusal
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.views.job import rejected_view
 from shared.wiring import Wiring
+from triggers.http.paging import bad_cursor, cursor, page
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS
 from triggers.http.problems import respond
 from triggers.http.routes import Parameter, Route, add
-from triggers.paging import bad_cursor, cursor, page
 
 REJECTED_ID = Parameter(
     name="rejectedId",

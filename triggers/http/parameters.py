@@ -8,8 +8,8 @@ import azure.functions as func
 
 from shared.core.states import JobStatus
 from shared.errors import Refusal
+from triggers.http.paging import DEFAULT_PAGE, MAX_PAGE
 from triggers.http.routes import Parameter
-from triggers.paging import DEFAULT_PAGE, MAX_PAGE
 
 _JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -49,7 +49,7 @@ CURSOR = Parameter(
     description="`next` of the page before; opaque.",
 )
 PAGE = (LIMIT, CURSOR)
-#: what `triggers.paging.page` refuses
+#: what `triggers.http.paging.page` refuses
 PAGE_PROBLEMS = ((400, "LIMIT_INVALID"), (400, "CURSOR_INVALID"))
 
 DRY_RUN = Parameter(
