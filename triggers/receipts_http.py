@@ -10,7 +10,7 @@ from shared.contracts.answers.receipt import ReceiptSums
 from shared.errors import Refusal
 from shared.operations.sum_receipts import MAX_JOBS, sum_receipts
 from shared.wiring import Wiring
-from triggers.filters import parse_filter
+from triggers.http.filters import parse_filter
 from triggers.http.paging import cursor, page
 from triggers.http.parameters import FILTERS, PAGE, PAGE_PROBLEMS, TENANT_ID
 from triggers.http.problems import respond

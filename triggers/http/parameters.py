@@ -68,7 +68,7 @@ def dry_run_of(req: func.HttpRequest) -> bool:
     return given
 
 
-#: the one filter grammar of lists, as `triggers.filters` reads it
+#: the one filter grammar of lists, as `triggers.http.filters` reads it
 FILTERS = (
     TENANT_ID,
     Parameter(
