@@ -21,7 +21,7 @@ from shared.operations.create_job import Created, create_job
 from shared.operations.dry_run import dry_run
 from shared.views.job import links
 from shared.wiring import Wiring
-from triggers.batch import MEDIA_TYPE, is_batch, lines_of, outcomes
+from triggers.http.batch import MEDIA_TYPE, is_batch, lines_of, outcomes
 from triggers.http.parameters import DRY_RUN, dry_run_of
 from triggers.http.problems import correlation_id, json_body, respond
 from triggers.http.routes import Route, add

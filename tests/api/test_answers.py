@@ -32,7 +32,7 @@ from tests.operations.test_history import Told, eventful, stopped
 from tests.operations.test_redrive import failed_at_embedding, redrive
 from tests.operations.test_rejected import early
 from tests.operations.test_rejected import redrive as redrive_message
-from triggers.batch import lines_of, outcomes
+from triggers.http.batch import lines_of, outcomes
 from triggers.protocols_http import protocol_view
 
 __all__ = ["world"]  # the fixture

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shared.errors import LedgerUnavailable, Refusal
-from triggers.batch import LINES_AT_ONCE, MAX_LINES, lines_of, outcomes
+from triggers.http.batch import LINES_AT_ONCE, MAX_LINES, lines_of, outcomes
 from triggers.http.problems import MAX_BODY_BYTES
 
 
