@@ -18,8 +18,8 @@ from shared.ports import Stored
 from shared.views.job import event_view, job_view, step_view
 from shared.wiring import Wiring
 from triggers.history_http import MAX_SEQ_DIGITS, view_as_of
-from triggers.holding import WAIT, LongPoll, wait_of
 from triggers.http.filters import parse_filter
+from triggers.http.long_poll import WAIT, LongPoll, wait_of
 from triggers.http.paging import bad_cursor, cursor, page
 from triggers.http.parameters import FILTER_PROBLEMS, FILTERS, JOB_ID, PAGE, PAGE_PROBLEMS, job_id_of
 from triggers.http.problems import respond

@@ -6,8 +6,8 @@ import azure.functions as func
 import pytest
 
 from shared.errors import Refusal
-from triggers import holding
-from triggers.holding import MAX_WAITERS, LongPoll
+from triggers.http import long_poll
+from triggers.http.long_poll import MAX_WAITERS, LongPoll
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr(holding.asyncio, "sleep", sleep)
+    monkeypatch.setattr(long_poll.asyncio, "sleep", sleep)
     return slept
 
 
@@ -69,5 +69,5 @@ def test_the_wait_is_bounded(given: str) -> None:
     """A whole number of seconds from 0 to 20, else 400 with its own code."""
     request = func.HttpRequest("GET", "/v1/jobs/job_1", params={"wait": given}, body=b"")
     with pytest.raises(Refusal) as refused:
-        holding.wait_of(request)
+        long_poll.wait_of(request)
     assert (refused.value.status, refused.value.code) == (400, "WAIT_INVALID")
