@@ -13,7 +13,7 @@ from shared import settings
 from shared.build import VERSION
 from shared.telemetry import exporting
 from shared.wiring import Wiring
-from triggers import registered, replies_bus, sweeper
+from triggers import registered, replies_bus, sweeper_timer
 
 
 def build() -> df.DFApp:
@@ -22,7 +22,7 @@ def build() -> df.DFApp:
     exporting.configure(os.environ, version=VERSION)
     built = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
     built.register_functions(job.bp)
-    for module in (steps, replies_bus, sweeper):
+    for module in (steps, replies_bus, sweeper_timer):
         built.register_functions(module.blueprint(wiring))
     for blueprint in registered.blueprints(wiring):
         built.register_functions(blueprint)
