@@ -11,7 +11,7 @@ from orchestrations import names
 from shared.access.caller import Caller
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.apidocs.message_schemas import callback
-from shared.contracts.answers.callback import CallbackOutcome
+from shared.contracts.responses.callback import CallbackOutcome
 from shared.operations.replies.callbacks import Kind, receive_callback
 from shared.views.job import callback_view
 from shared.wiring import Wiring

@@ -6,7 +6,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Caller, Scope
-from shared.contracts.answers.job import DeadLetterPage
+from shared.contracts.responses.job import DeadLetterPage
 from shared.operations.list_jobs import list_dead_letters
 from shared.wiring import Wiring
 from triggers.http.paging import cursor, page

@@ -12,7 +12,7 @@ from orchestrations import names
 from shared.access.caller import Caller
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.build import build_view
-from shared.contracts.answers.health import Live, Ready
+from shared.contracts.responses.health import Live, Ready
 from shared.errors import Refusal
 from shared.operations.readiness import Check, Dependency, Readiness, sweeper_late
 from shared.ports import SweepMark

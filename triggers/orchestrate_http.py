@@ -11,10 +11,10 @@ import azure.functions as func
 from orchestrations import names
 from shared.access.caller import ANYONE, Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
-from shared.contracts.answers.batch import BatchOutcome
-from shared.contracts.answers.dry_run import DryRun
-from shared.contracts.answers.job import Accepted, JobLinks
 from shared.contracts.envelope import Envelope
+from shared.contracts.responses.batch import BatchOutcome
+from shared.contracts.responses.dry_run import DryRun
+from shared.contracts.responses.job import Accepted, JobLinks
 from shared.core.strict_json import parse_json
 from shared.errors import Refusal
 from shared.operations.create_job import Created, create_job

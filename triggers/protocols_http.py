@@ -8,8 +8,8 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Caller, Scope
-from shared.contracts.answers.protocol import Protocol as ProtocolView
-from shared.contracts.answers.protocol import ProtocolPage
+from shared.contracts.responses.protocol import Protocol as ProtocolView
+from shared.contracts.responses.protocol import ProtocolPage
 from shared.core.registry import Protocol
 from shared.errors import Refusal
 from shared.wiring import Wiring

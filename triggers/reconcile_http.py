@@ -11,8 +11,8 @@ import azure.functions as func
 from orchestrations import names
 from shared.access.caller import Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
-from shared.contracts.answers.reconcile import Reconciled
 from shared.contracts.requests import ReconcileRequest
+from shared.contracts.responses.reconcile import Reconciled
 from shared.operations.sweeper.sweep import sweep
 from shared.ports import Ledger
 from shared.wiring import Wiring

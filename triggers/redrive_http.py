@@ -11,8 +11,8 @@ import azure.functions as func
 from orchestrations import names
 from shared.access.caller import Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
-from shared.contracts.answers.job import Job
 from shared.contracts.requests import ControlRequest
+from shared.contracts.responses.job import Job
 from shared.core.history import Origin
 from shared.operations.redrive_job import redrive_job
 from shared.views.job import job_view

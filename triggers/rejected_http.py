@@ -11,7 +11,7 @@ import azure.functions as func
 from orchestrations import names
 from shared.access.caller import Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
-from shared.contracts.answers.rejected import RejectedMessage, RejectedPage
+from shared.contracts.responses.rejected import RejectedMessage, RejectedPage
 from shared.core.rejections import day_partition
 from shared.errors import Refusal
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import ENVELOPE, PROBLEM, REQUESTS
 from shared.apidocs.problem_codes import PROBLEM_CODES
-from shared.contracts.answers.job import Accepted
 from shared.contracts.envelope import Envelope
+from shared.contracts.responses.job import Accepted
 from triggers.http.routes import Parameter, Route
 
 Json = dict[str, Any]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shared.contracts.answers.answer import Cursor, Instant, JobId, Response
-from shared.contracts.answers.job import JobStatusName
+from shared.contracts.responses.answer import Cursor, Instant, JobId, Response
+from shared.contracts.responses.job import JobStatusName
 
 
 class Spent(Response):

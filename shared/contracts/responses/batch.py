@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shared.contracts.answers.answer import JobId, Response
-from shared.contracts.answers.dry_run import DryRun
-from shared.contracts.answers.job import JobLinks
-from shared.contracts.answers.problem import Problem
+from shared.contracts.responses.answer import JobId, Response
+from shared.contracts.responses.dry_run import DryRun
+from shared.contracts.responses.job import JobLinks
+from shared.contracts.responses.problem import Problem
 
 
 class LineOutcome(Response):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shared.contracts.answers.answer import Instant, JobId, Response
-from shared.contracts.answers.job import JobStatusName
+from shared.contracts.responses.answer import Instant, JobId, Response
+from shared.contracts.responses.job import JobStatusName
 
 
 class TableRow(Response):

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from shared.contracts.answers.answer import Cursor, Instant, JobId, Response
-from shared.contracts.answers.event import Event
-from shared.contracts.answers.step import Step
 from shared.contracts.reference import Reference
+from shared.contracts.responses.answer import Cursor, Instant, JobId, Response
+from shared.contracts.responses.event import Event
+from shared.contracts.responses.step import Step
 
 JobStatusName = Literal[
     "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
