@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from shared.contracts.responses.answer import Instant, Response
+from shared.contracts.responses.common import Instant, Response
 
 
 class AuditBundle(Response):

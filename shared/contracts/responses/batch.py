@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shared.contracts.responses.answer import JobId, Response
+from shared.contracts.responses.common import JobId, Response
 from shared.contracts.responses.dry_run import DryRun
 from shared.contracts.responses.job import JobLinks
 from shared.contracts.responses.problem import Problem

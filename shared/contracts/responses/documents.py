@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shared.contracts.responses.answer import Cursor, Response
+from shared.contracts.responses.common import Cursor, Response
 
 
 class SchemaLine(Response):

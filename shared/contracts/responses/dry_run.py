@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from shared.contracts.responses.answer import Response
+from shared.contracts.responses.common import Response
 
 
 class DryRoute(Response):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from shared.contracts.responses.answer import Cursor, Instant, JobId, Response
+from shared.contracts.responses.common import Cursor, Instant, JobId, Response
 
 
 class Event(Response):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from shared.contracts.reference import Reference
-from shared.contracts.responses.answer import Cursor, Instant, JobId, Response
+from shared.contracts.responses.common import Cursor, Instant, JobId, Response
 from shared.contracts.responses.event import Event
 from shared.contracts.responses.step import Step
 

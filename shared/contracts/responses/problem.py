@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from shared.contracts.responses.answer import JobId, Response
+from shared.contracts.responses.common import JobId, Response
 
 
 class FieldError(Response):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.contracts.responses.answer import Cursor, Response
+from shared.contracts.responses.common import Cursor, Response
 
 
 class Backoffs(Response):

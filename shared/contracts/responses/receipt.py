@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.contracts.responses.answer import Cursor, Instant, JobId, Response
+from shared.contracts.responses.common import Cursor, Instant, JobId, Response
 from shared.contracts.responses.job import JobStatusName
 
 

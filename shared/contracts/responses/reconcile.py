@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.contracts.responses.answer import JobId, Response
+from shared.contracts.responses.common import JobId, Response
 
 
 class SweepAction(Response):

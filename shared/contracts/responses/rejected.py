@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shared.contracts.responses.answer import Cursor, Instant, Response
+from shared.contracts.responses.common import Cursor, Instant, Response
 
 
 class RejectedLine(Response):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from shared.contracts.reference import Reference
-from shared.contracts.responses.answer import Cursor, Instant, Response
+from shared.contracts.responses.common import Cursor, Instant, Response
 
 StepStatusName = Literal["PENDING", "INITIATED", "PROCESSING", "FAILED_RETRY", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"]
 RetryCause = Literal["ACK_TIMEOUT", "LEASE_EXPIRED", "RESULT"]
