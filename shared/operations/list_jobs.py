@@ -1,8 +1,8 @@
 """Jobs, newest first, by filter (FEATURES E3), and those that failed for good (D8).
 
 A list is what the index says: one query a page, however many jobs there are. Each line names the event that it is as
-of (`seq`); the sweeper brings the lines of living jobs to where their jobs stand
-(`shared.operations.sweeper.listing`), so that none is behind for longer than a sweep. Whoever asks for living jobs by status is answered from the ledger.
+of (`seq`). The sweeper brings the lines of living jobs to where their jobs stand, so that none is behind for longer
+than a sweep. Whoever asks for living jobs by status is answered from the ledger.
 """
 
 from __future__ import annotations
