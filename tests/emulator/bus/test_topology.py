@@ -7,7 +7,7 @@ import json
 from emulator.bus.broker.broker import Broker
 from emulator.bus.broker.filters import CorrelationFilter
 from emulator.bus.configuration import load
-from emulator.bus.topology import CONFIG, TOPOLOGY, main, render
+from emulator.topology import CONFIG, TOPOLOGY, main, render
 from tests.emulator.bus.fakes import StillClock, Text
 
 

@@ -1,4 +1,4 @@
-"""`python -m emulator.bus.topology --write|--check`: `infra/bus/Config.json` from `infra/bicep/topology.json`.
+"""`python -m emulator.topology --write|--check`: `infra/bus/Config.json` from `infra/bicep/topology.json`.
 
 The topology is one file, which Bicep reads too; the emulators' configuration is made from it.
 """
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 TOPOLOGY = ROOT / "infra" / "bicep" / "topology.json"
 CONFIG = ROOT / "infra" / "bus" / "Config.json"
 
@@ -79,7 +79,7 @@ def render(topology_path: Path = TOPOLOGY) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m emulator.bus.topology", description=(__doc__ or "").strip())
+    parser = argparse.ArgumentParser(prog="python -m emulator.topology", description=(__doc__ or "").strip())
     action = parser.add_mutually_exclusive_group(required=True)
     action.add_argument("--write", action="store_true", help="write Config.json")
     action.add_argument("--check", action="store_true", help="exit 1 if Config.json is not what it should be")
@@ -90,9 +90,7 @@ def main(argv: list[str] | None = None) -> int:
         CONFIG.write_text(text, encoding="utf-8")
         return 0
     if not CONFIG.exists() or CONFIG.read_text(encoding="utf-8") != text:
-        print(
-            f"{CONFIG.name} differs from {TOPOLOGY.name}: run python -m emulator.bus.topology --write", file=sys.stderr
-        )
+        print(f"{CONFIG.name} differs from {TOPOLOGY.name}: run python -m emulator.topology --write", file=sys.stderr)
         return 1
     return 0
 
