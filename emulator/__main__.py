@@ -1,6 +1,7 @@
 """`python -m emulator up|bus|host|appconfig|issuer|traces`: one program, a subcommand each.
 
-Every subcommand is a module `emulator.<name>.command` with `HELP`, `add_arguments(parser)` and `run(args) -> int`.
+Every subcommand is a module with `HELP`, `add_arguments(parser)` and `run(args) -> int`; `bus` and `host` come from the
+packages `servicebus-emulator` and `functions-emulator`.
 """
 
 from __future__ import annotations
@@ -8,16 +9,28 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+from pathlib import Path
 
-_COMMANDS = ("up", "bus", "host", "appconfig", "issuer", "traces")
+_COMMANDS = {
+    "up": "emulator.up.command",
+    "bus": "servicebus_emulator.command",
+    "host": "emulator.host.command",
+    "appconfig": "emulator.appconfig.command",
+    "issuer": "emulator.issuer.command",
+    "traces": "emulator.traces.command",
+}
+#: LUCIUS's own entities, which `bus` serves where no option names others
+_BUS_CONFIG = Path(__file__).resolve().parents[1] / "infra" / "bus" / "Config.json"
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m emulator", description=__doc__.splitlines()[0])
     subcommands = parser.add_subparsers(dest="command", required=True, metavar="{" + ",".join(_COMMANDS) + "}")
-    modules = {name: importlib.import_module(f"emulator.{name}.command") for name in _COMMANDS}
+    modules = {name: importlib.import_module(module) for name, module in _COMMANDS.items()}
     for name, module in modules.items():
-        module.add_arguments(subcommands.add_parser(name, help=module.HELP, description=module.HELP))
+        subcommand = subcommands.add_parser(name, help=module.HELP, description=module.HELP)
+        module.add_arguments(subcommand)
+        subcommand.set_defaults(default_config=_BUS_CONFIG)
     args = parser.parse_args(argv)
     return int(modules[args.command].run(args))
 

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from emulator.bus.amqp.connection import Connection
-from emulator.bus.amqp.encoder import encode_described
-from emulator.bus.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADER, encode_frame
-from emulator.bus.amqp.message import APPLICATION_PROPERTIES, DATA
-from emulator.bus.amqp.performatives import (
+from servicebus_emulator.amqp.connection import Connection
+from servicebus_emulator.amqp.encoder import encode_described
+from servicebus_emulator.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADER, encode_frame
+from servicebus_emulator.amqp.message import APPLICATION_PROPERTIES, DATA
+from servicebus_emulator.amqp.performatives import (
     Accepted,
     Attach,
     Begin,
@@ -27,13 +27,13 @@ from emulator.bus.amqp.performatives import (
     Target,
     Transfer,
 )
-from emulator.bus.broker.broker import Broker
-from emulator.bus.broker.descriptions import QueueDescription
-from emulator.bus.broker.sqlite_store import SqliteStore
-from emulator.bus.broker.store import Memory
-from emulator.bus.claims import Claims
-from emulator.bus.clock import SystemClock
-from emulator.bus.gateway import Gateway
+from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.descriptions import QueueDescription
+from servicebus_emulator.broker.sqlite_store import SqliteStore
+from servicebus_emulator.broker.store import Memory
+from servicebus_emulator.claims import Claims
+from servicebus_emulator.clock import SystemClock
+from servicebus_emulator.gateway import Gateway
 
 STEPS = ("send", "receive", "complete")
 QUEUES, ROUNDS = 16, 6

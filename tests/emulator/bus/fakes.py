@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from emulator.bus.broker.broker import Broker
-from emulator.bus.broker.message import Message
+from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.message import Message
 
 
 class StillClock:

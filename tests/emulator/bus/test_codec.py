@@ -12,12 +12,11 @@ from azure.servicebus._pyamqp._encode import encode_payload
 from azure.servicebus._pyamqp.message import Header, Message, Properties
 from hypothesis import example, given
 from hypothesis import strategies as st
-
-from emulator.bus.amqp.decoder import MAX_EMPTY_ELEMENTS, decode, decode_all, skip
-from emulator.bus.amqp.encoder import encode
-from emulator.bus.amqp.errors import DecodeError
-from emulator.bus.amqp.message import AmqpMessage
-from emulator.bus.amqp.values import (
+from servicebus_emulator.amqp.decoder import MAX_EMPTY_ELEMENTS, decode, decode_all, skip
+from servicebus_emulator.amqp.encoder import encode
+from servicebus_emulator.amqp.errors import DecodeError
+from servicebus_emulator.amqp.message import AmqpMessage
+from servicebus_emulator.amqp.values import (
     Array,
     Byte,
     Char,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from emulator.bus.broker.filters import CorrelationFilter, TrueFilter
-from emulator.bus.broker.sql import SqlAction, SqlFilter
-from emulator.bus.configuration import ConfigurationError, from_names, parse
-from emulator.bus.durations import format_duration, parse_duration
+from servicebus_emulator.broker.filters import CorrelationFilter, TrueFilter
+from servicebus_emulator.broker.sql import SqlAction, SqlFilter
+from servicebus_emulator.configuration import ConfigurationError, from_names, parse
+from servicebus_emulator.durations import format_duration, parse_duration
 
 
 def document(queues: list[Any] | None = None, topics: list[Any] | None = None) -> dict[str, Any]:

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from emulator.bus.amqp.connection import MAX_FRAME_BYTES, Connection, State
-from emulator.bus.amqp.encoder import encode
-from emulator.bus.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADER, FrameBuffer, encode_frame
-from emulator.bus.amqp.performatives import (
+from servicebus_emulator.amqp.connection import MAX_FRAME_BYTES, Connection, State
+from servicebus_emulator.amqp.encoder import encode
+from servicebus_emulator.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADER, FrameBuffer, encode_frame
+from servicebus_emulator.amqp.performatives import (
     Accepted,
     Attach,
     Begin,
@@ -34,12 +33,13 @@ from emulator.bus.amqp.performatives import (
     Transfer,
     decode_body,
 )
-from emulator.bus.amqp.values import Described, Symbol, Ulong
-from emulator.bus.broker.broker import Broker
-from emulator.bus.broker.descriptions import QueueDescription
-from emulator.bus.claims import Claims
-from emulator.bus.gateway import Gateway
-from emulator.bus.sas import SasKey
+from servicebus_emulator.amqp.values import Described, Symbol, Ulong
+from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.descriptions import QueueDescription
+from servicebus_emulator.claims import Claims
+from servicebus_emulator.gateway import Gateway
+from servicebus_emulator.sas import SasKey
+
 from tests.emulator.bus.fakes import StillClock
 
 MESSAGE = b"\x00\x53\x75\xa0\x02hi"

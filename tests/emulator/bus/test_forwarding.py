@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from emulator.bus.broker.broker import Broker
-from emulator.bus.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
-from emulator.bus.broker.queue import DESCRIPTION, REASON, MessageQueue
+from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
+from servicebus_emulator.broker.queue import DESCRIPTION, REASON, MessageQueue
+
 from tests.emulator.bus.fakes import Receiver, StillClock, Text, advance, text_of
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.bus.liveness import Liveness, Patience
+from servicebus_emulator.liveness import Liveness, Patience
 
 
 def test_a_connection_that_never_opens_is_given_up_after_a_minute() -> None:

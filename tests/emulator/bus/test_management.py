@@ -6,14 +6,14 @@ import uuid
 from typing import Any
 
 import pytest
+from servicebus_emulator.amqp.encoder import encode_described
+from servicebus_emulator.amqp.message import DATA, AmqpMessage, Request
+from servicebus_emulator.amqp.values import Array, Timestamp
+from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.descriptions import QueueDescription
+from servicebus_emulator.broker.sessions import SessionQueue
+from servicebus_emulator.management import MAX_PEEK_BYTES, Management, Reply
 
-from emulator.bus.amqp.encoder import encode_described
-from emulator.bus.amqp.message import DATA, AmqpMessage, Request
-from emulator.bus.amqp.values import Array, Timestamp
-from emulator.bus.broker.broker import Broker
-from emulator.bus.broker.descriptions import QueueDescription
-from emulator.bus.broker.sessions import SessionQueue
-from emulator.bus.management import MAX_PEEK_BYTES, Management, Reply
 from tests.emulator.bus.fakes import Receiver, StillClock, Text
 
 

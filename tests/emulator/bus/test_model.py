@@ -11,14 +11,14 @@ from unittest.mock import patch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from servicebus_emulator.amqp.encoder import encode_described
+from servicebus_emulator.amqp.message import APPLICATION_PROPERTIES, VALUE, AmqpMessage
+from servicebus_emulator.broker import journal
+from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.descriptions import QueueDescription
+from servicebus_emulator.broker.message import Message
+from servicebus_emulator.broker.sqlite_store import SqliteStore
 
-from emulator.bus.amqp.encoder import encode_described
-from emulator.bus.amqp.message import APPLICATION_PROPERTIES, VALUE, AmqpMessage
-from emulator.bus.broker import journal
-from emulator.bus.broker.broker import Broker
-from emulator.bus.broker.descriptions import QueueDescription
-from emulator.bus.broker.message import Message
-from emulator.bus.broker.sqlite_store import SqliteStore
 from tests.emulator.bus.fakes import Receiver, StillClock, advance
 
 LOCK_MS, MAX_DELIVERIES = 1000, 3

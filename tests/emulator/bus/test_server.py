@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
-from emulator.bus.amqp.encoder import encode_described
-from emulator.bus.amqp.frames import AMQP_HEADER, EMPTY_FRAME, SASL_FRAME, SASL_HEADER, encode_frame
-from emulator.bus.amqp.message import DATA, AmqpMessage
-from emulator.bus.amqp.performatives import Attach, Begin, Flow, Open, SaslInit, Source, Target
-from emulator.bus.broker.broker import Broker
-from emulator.bus.broker.descriptions import QueueDescription
-from emulator.bus.clock import SystemClock
-from emulator.bus.liveness import Patience
-from emulator.bus.server import BusServer, Options
+from servicebus_emulator.amqp.encoder import encode_described
+from servicebus_emulator.amqp.frames import AMQP_HEADER, EMPTY_FRAME, SASL_FRAME, SASL_HEADER, encode_frame
+from servicebus_emulator.amqp.message import DATA, AmqpMessage
+from servicebus_emulator.amqp.performatives import Attach, Begin, Flow, Open, SaslInit, Source, Target
+from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.descriptions import QueueDescription
+from servicebus_emulator.clock import SystemClock
+from servicebus_emulator.liveness import Patience
+from servicebus_emulator.server import BusServer, Options
 
 COUNT, BODY_BYTES = 300, 200_000
 PATIENCE_S = 15

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from emulator.bus.amqp.encoder import encode_described
-from emulator.bus.amqp.message import APPLICATION_PROPERTIES, AmqpMessage
-from emulator.bus.broker.broker import Broker
-from emulator.bus.broker.descriptions import (
+from servicebus_emulator.amqp.encoder import encode_described
+from servicebus_emulator.amqp.message import APPLICATION_PROPERTIES, AmqpMessage
+from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.descriptions import (
     QueueDescription,
     RuleDescription,
     SubscriptionDescription,
     TopicDescription,
 )
-from emulator.bus.broker.queue import REASON
-from emulator.bus.broker.sql import SqlAction, SqlFilter
-from emulator.bus.broker.sql_tokens import InvalidExpression
-from emulator.bus.broker.sql_values import FilterError, like
+from servicebus_emulator.broker.queue import REASON
+from servicebus_emulator.broker.sql import SqlAction, SqlFilter
+from servicebus_emulator.broker.sql_tokens import InvalidExpression
+from servicebus_emulator.broker.sql_values import FilterError, like
+
 from tests.emulator.bus.fakes import StillClock, Text, text_of
 
 MESSAGE = Text(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
-from emulator.bus.broker.broker import Broker
-from emulator.bus.broker.filters import CorrelationFilter
-from emulator.bus.configuration import load
+from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.filters import CorrelationFilter
+from servicebus_emulator.configuration import load
+
 from emulator.topology import CONFIG, TOPOLOGY, main, render
 from tests.emulator.bus.fakes import StillClock, Text
 

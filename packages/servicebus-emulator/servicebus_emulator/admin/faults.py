@@ -1,0 +1,97 @@
+"""Faults on demand, so that an application's recovery can be tested.
+
+POST /faults with one of
+    {"fault": "drop-connections", "entity": NAME?}            cuts connections (those with a link to the entity)
+    {"fault": "detach-links", "entity": NAME?}                detaches links with amqp:link:detach-forced
+    {"fault": "delay", "ms": N}                               every answer comes N ms later, until set to 0
+    {"fault": "refuse-sends", "entity": NAME, "ms": N}        sends are refused as by a busy server for N ms
+    {"fault": "duplicate", "entity": NAME, "count": N}        the next N completed messages come once more
+DELETE /faults ends delays, refusals and duplicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from servicebus_emulator.broker.errors import InvalidRequest
+from servicebus_emulator.broker.topic import Topic
+from servicebus_emulator.server import BusServer
+
+
+class Faults:
+    def __init__(self, bus: BusServer) -> None:
+        self._bus = bus
+
+    def inject(self, request: Any) -> dict[str, int]:
+        """Does what the request says; how many connections, links, milliseconds or messages it is about."""
+        if not isinstance(request, dict):
+            raise InvalidRequest("A fault is a JSON object.")
+        inject = _FAULTS.get(str(request.get("fault")))
+        if inject is None:
+            raise InvalidRequest(f"fault is one of {', '.join(_FAULTS)}")
+        unknown = set(request) - {"fault", "entity", "ms", "count"}
+        if unknown:
+            raise InvalidRequest(f"unknown: {', '.join(sorted(unknown))}")
+        return {"affected": inject(self, request)}
+
+    def clear(self) -> None:
+        self._bus.delay_s = 0.0
+        for destination in self._bus.broker.destinations.values():
+            destination.refuse_until_ms = 0
+        for queue in self._bus.broker.queues():
+            queue.repeats = 0
+
+    def _drop_connections(self, request: dict[str, Any]) -> int:
+        entity = _entity(request)
+        wanted = [client for client in self._bus.clients if entity is None or client.gateway.uses(entity)]
+        for client in wanted:
+            client.abort()
+        return len(wanted)
+
+    def _detach_links(self, request: dict[str, Any]) -> int:
+        entity = _entity(request)
+        return sum(client.gateway.detach(entity) for client in list(self._bus.clients))
+
+    def _delay(self, request: dict[str, Any]) -> int:
+        ms = _number(request, "ms")
+        self._bus.delay_s = ms / 1000
+        return ms
+
+    def _refuse_sends(self, request: dict[str, Any]) -> int:
+        ms = _number(request, "ms")
+        destination = self._bus.broker.destination(_entity(request) or "")
+        destination.refuse_until_ms = self._bus.broker.clock.now_ms() + ms
+        return ms
+
+    def _duplicate(self, request: dict[str, Any]) -> int:
+        count = _number(request, "count")
+        path = _entity(request) or ""
+        found = self._bus.broker.destinations.get(path.lower())
+        if found is not None and isinstance(found.entity, Topic):
+            raise InvalidRequest("A topic delivers nothing: name one of its subscriptions.")
+        self._bus.broker.queue(path).repeats = count
+        return count
+
+
+_FAULTS: dict[str, Callable[[Faults, dict[str, Any]], int]] = {
+    "drop-connections": Faults._drop_connections,
+    "detach-links": Faults._detach_links,
+    "delay": Faults._delay,
+    "refuse-sends": Faults._refuse_sends,
+    "duplicate": Faults._duplicate,
+}
+
+
+def _entity(request: dict[str, Any]) -> str | None:
+    entity = request.get("entity")
+    if entity is not None and not isinstance(entity, str):
+        raise InvalidRequest("entity is a name such as orders or orders/Subscriptions/audit")
+    return entity
+
+
+def _number(request: dict[str, Any], name: str) -> int:
+    number = request.get(name)
+    if type(number) is not int or number < 0:
+        raise InvalidRequest(f"{name} is a whole number, not negative")
+    return number

@@ -1,0 +1,114 @@
+"""The properties of entities as the management API names them, and what they are in a description.
+
+Names are those of the ATOM API's QueueDescription, TopicDescription and SubscriptionDescription elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from servicebus_emulator.broker.errors import InvalidRequest
+from servicebus_emulator.durations import format_duration, parse_duration
+
+_MEGABYTE = 1024 * 1024
+STATUSES = ("Active", "Disabled", "SendDisabled", "ReceiveDisabled")
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    name: str
+    field: str
+    kind: str
+    """`duration`, `bool`, `int`, `megabytes`, `status` or `entity`."""
+    fixed: bool = False
+    """Cannot be changed once the entity is there."""
+
+
+_LOCK = Property("LockDuration", "lock_duration_ms", "duration")
+_SIZE = Property("MaxSizeInMegabytes", "max_size_bytes", "megabytes")
+_DEDUPLICATES = Property("RequiresDuplicateDetection", "requires_duplicate_detection", "bool", fixed=True)
+_SESSION = Property("RequiresSession", "requires_session", "bool", fixed=True)
+_LIFE = Property("DefaultMessageTimeToLive", "default_time_to_live_ms", "duration")
+_BURIES = Property("DeadLetteringOnMessageExpiration", "dead_lettering_on_expiration", "bool")
+_BURIES_FAILED = Property("DeadLetteringOnFilterEvaluationExceptions", "dead_lettering_on_filter_error", "bool")
+_WINDOW = Property("DuplicateDetectionHistoryTimeWindow", "duplicate_window_ms", "duration")
+_DELIVERIES = Property("MaxDeliveryCount", "max_delivery_count", "int")
+_STATUS = Property("Status", "status", "status")
+_FORWARD = Property("ForwardTo", "forward_to", "entity")
+_FORWARD_DEAD = Property("ForwardDeadLetteredMessagesTo", "forward_dead_letters_to", "entity")
+
+QUEUE = (
+    *(_LOCK, _SIZE, _DEDUPLICATES, _SESSION, _LIFE, _BURIES, _WINDOW, _DELIVERIES, _STATUS),
+    *(_FORWARD, _FORWARD_DEAD),
+)
+TOPIC = (_LIFE, _SIZE, _DEDUPLICATES, _WINDOW, _STATUS)
+SUBSCRIPTION = (*(_LOCK, _SESSION, _LIFE, _BURIES, _BURIES_FAILED, _DELIVERIES, _STATUS, _FORWARD, _FORWARD_DEAD),)
+#: Kept for the client and without meaning here, with what Azure gives where nothing was set.
+KEPT: Mapping[str, str | None] = {
+    "EnableBatchedOperations": "true",
+    "UserMetadata": None,
+    "AutoDeleteOnIdle": "P10675199DT2H48M5.4775807S",
+    "EnablePartitioning": "false",
+    "EnableExpress": "false",
+    "SupportOrdering": "true",
+    "MaxMessageSizeInKilobytes": None,
+}
+
+
+def read(properties: tuple[Property, ...], texts: Mapping[str, str]) -> dict[str, Any]:
+    """Fields of a description from the texts of a request; InvalidRequest names what is wrong."""
+    fields: dict[str, Any] = {}
+    for item in properties:
+        text = texts.get(item.name)
+        if text is not None:
+            try:
+                fields[item.field] = _parse(item.kind, text.strip())
+            except ValueError as error:
+                raise InvalidRequest(f"{item.name}: {error}") from error
+    fields["kept"] = tuple((name, texts[name]) for name in KEPT if name in texts)
+    return fields
+
+
+def write(properties: tuple[Property, ...], description: Any) -> dict[str, str]:
+    """The texts of a description."""
+    texts = {}
+    for item in properties:
+        value = getattr(description, item.field)
+        if value is not None or item.kind == "duration":
+            texts[item.name] = _format(item.kind, value)
+    kept = {**KEPT, **dict(description.kept)}
+    texts.update({name: text for name, text in kept.items() if text is not None})
+    return texts
+
+
+def _parse(kind: str, text: str) -> Any:
+    match kind:
+        case "duration":
+            return parse_duration(text)
+        case "bool":
+            if text.lower() not in ("true", "false"):
+                raise ValueError(f"'{text}' is neither true nor false")
+            return text.lower() == "true"
+        case "int":
+            return int(text)
+        case "megabytes":
+            return int(text) * _MEGABYTE
+        case "status":
+            if text not in STATUSES:
+                raise ValueError(f"'{text}' is none of {', '.join(STATUSES)}")
+            return text
+    # Clients give the target's whole address: only its path counts here.
+    return text.split("://", 1)[-1].partition("/")[2] if "://" in text else text or None
+
+
+def _format(kind: str, value: Any) -> str:
+    match kind:
+        case "duration":
+            return format_duration(value)
+        case "bool":
+            return "true" if value else "false"
+        case "megabytes":
+            return str(value // _MEGABYTE)
+    return str(value)

@@ -1,0 +1,258 @@
+"""The management API: queues, topics, subscriptions and rules over HTTP, as ServiceBusAdministrationClient speaks it.
+
+    PUT, GET, DELETE /{entity}                                     a queue or topic
+    PUT, GET, DELETE /{topic}/subscriptions/{name}[/rules/{rule}]
+    GET /$Resources/queues | /$Resources/topics | /{topic}/subscriptions | .../{name}/rules    pages by $skip and $top
+    GET /$namespaceinfo
+
+PUT creates (409 if it is there), with `If-Match` it changes. A GET of what is not there gives an empty feed, as in
+Azure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+from xml.etree.ElementTree import Element
+
+from servicebus_emulator.admin import atom, entities_xml, rules_xml
+from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.descriptions import RuleDescription
+from servicebus_emulator.broker.errors import BusError, EntityExists, EntityNotFound, InvalidRequest
+from servicebus_emulator.broker.queue import MessageQueue
+from servicebus_emulator.broker.topic import Destination, Subscription, Topic
+from servicebus_emulator.rules import keep_subscription, set_rules
+
+_DEEP = re.compile(
+    r"(?P<topic>.+?)/subscriptions(?:/(?P<name>[^/]+)(?:/(?P<rules>rules)(?:/(?P<rule>[^/]+))?)?)?", re.IGNORECASE
+)
+_PAGE = 100
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    method: str
+    path: str
+    """Decoded, without the first slash."""
+    query: Mapping[str, str]
+    changes: bool
+    """`If-Match` was sent: the entity is to be there."""
+    body: bytes
+    base: str
+    """The URL up to the path, for links."""
+
+
+class Administration:
+    """Answers requests, and keeps in the store what was made or changed through it."""
+
+    def __init__(self, broker: Broker, on_removed: Callable[[], None]) -> None:
+        self._broker = broker
+        self._on_removed = on_removed
+
+    def handle(self, request: Request) -> tuple[int, str]:
+        """The status and the XML of the answer."""
+        try:
+            return self._route(request)
+        except BusError as error:
+            return error.status if error.status < 500 else 400, atom.error(error.status, error.description)
+
+    def _route(self, request: Request) -> tuple[int, str]:
+        resource = request.path.lower()
+        if resource == "$namespaceinfo":
+            return 200, self._namespace(request)
+        if resource.startswith("$resources/"):
+            return 200, self._list_entities(request, resource.removeprefix("$resources/"))
+        deep = _DEEP.fullmatch(request.path)
+        if deep is None:
+            return self._entity(request)
+        topic = self._broker.topic(deep["topic"])
+        if deep["name"] is None:
+            return 200, self._list_subscriptions(request, topic)
+        if deep["rules"] is None:
+            return self._subscription(request, topic, deep["name"])
+        subscription = self._broker.subscription(topic.path, deep["name"])
+        if deep["rule"] is None:
+            return 200, self._list_rules(request, topic, subscription)
+        return self._rule(request, topic, subscription, deep["rule"])
+
+    # Queues and topics
+
+    def _entity(self, request: Request) -> tuple[int, str]:
+        name = request.path
+        found = self._broker.destinations.get(name.lower())
+        match request.method:
+            case "GET":
+                return 200, self._empty(request) if found is None else self._entity_entry(request, found)
+            case "DELETE":
+                if found is None:
+                    raise EntityNotFound(name)
+                self._broker.remove(name)
+                self._broker.store.forget_entities(f"{found.path}/")
+                self._broker.store.put_entity(found.path, None)
+                self._on_removed()
+                return 200, ""
+            case "PUT":
+                self._expect(request, found is not None, name)
+                element = atom.read_content(request.body)
+                if found is None:
+                    self._create(name, element)
+                else:
+                    self._change(found, element)
+                made = self._broker.destinations[name.lower()]
+                kind = "created" if found is None else "changed"
+                self._broker.store.put_entity(made.path, f"{kind}\n{entities_xml.describe(made.entity)}")
+                return 200 if found else 201, self._entity_entry(request, made)
+        raise InvalidRequest(f"{request.method} is not supported here.")
+
+    def _expect(self, request: Request, exists: bool, name: str) -> None:
+        if request.changes and not exists:
+            raise EntityNotFound(name)
+        if exists and not request.changes:
+            raise EntityExists(f"An entity named '{name}' exists.")
+
+    def _create(self, name: str, element: Element) -> None:
+        if name.lower().startswith("$") or not re.fullmatch(r"[\w][\w.\-/~]{0,259}", name):
+            raise InvalidRequest(f"'{name}' is no entity name.")
+        if element.tag.endswith("}QueueDescription"):
+            queue = entities_xml.read_queue(name, element)
+            self._check_targets(queue.forward_to, queue.forward_dead_letters_to)
+            self._broker.add_queue(queue)
+        elif element.tag.endswith("}TopicDescription"):
+            self._broker.add_topic(entities_xml.read_topic(name, element))
+        else:
+            raise InvalidRequest("A QueueDescription or TopicDescription expected.")
+
+    def _change(self, found: Destination, element: Element) -> None:
+        if isinstance(found.entity, Topic):
+            self._broker.change_topic(entities_xml.change_topic(found.entity.description, element))
+        else:
+            queue = entities_xml.change_queue(found.entity.description, element)
+            self._check_targets(queue.forward_to, queue.forward_dead_letters_to)
+            self._broker.change_queue(queue)
+
+    def _check_targets(self, *names: str | None) -> None:
+        for name in names:
+            if name is not None and name.lower() not in self._broker.destinations:
+                raise InvalidRequest(f"The entity '{name}' to forward to does not exist.")
+
+    def _entity_entry(self, request: Request, found: Destination, *, root: bool = True) -> str:
+        entity = found.entity
+        content = entities_xml.write(entity)
+        return atom.entry(request.base, found.path, found.path, atom.instant(entity.created_at_ms), content, root=root)
+
+    def _list_entities(self, request: Request, kind: str) -> str:
+        wanted = {"queues": MessageQueue, "topics": Topic}.get(kind)
+        if wanted is None:
+            raise InvalidRequest(f"There are no '{kind}' to list.")
+        found = [item for item in self._broker.destinations.values() if isinstance(item.entity, wanted)]
+        found.sort(key=lambda item: item.path)
+        return self._feed(request, found, lambda item: self._entity_entry(request, item, root=False))
+
+    def _namespace(self, request: Request) -> str:
+        at = atom.instant(self._broker.clock.now_ms())
+        texts = {
+            "Alias": "",
+            "CreatedTime": at,
+            "MessagingSKU": "Standard",
+            "ModifiedTime": at,
+            "Name": "sbemulatorns",
+            "NamespaceType": "Messaging",
+        }
+        content = atom.write_description("NamespaceInfo", texts)
+        return atom.entry(request.base, "$namespaceinfo", "sbemulatorns", at, content)
+
+    # Subscriptions
+
+    def _subscription(self, request: Request, topic: Topic, name: str) -> tuple[int, str]:
+        found = topic.subscriptions.get(name.lower())
+        match request.method:
+            case "GET":
+                return 200, self._empty(request) if found is None else self._subscription_entry(request, found)
+            case "DELETE":
+                if found is None:
+                    raise EntityNotFound(request.path)
+                self._broker.remove_subscription(topic.path, name)
+                self._broker.store.put_entity(found.queue.path, None)
+                self._on_removed()
+                return 200, ""
+            case "PUT":
+                self._expect(request, found is not None, request.path)
+                element = atom.read_content(request.body)
+                if found is None:
+                    description = entities_xml.read_subscription(name, element)
+                else:
+                    queue = entities_xml.change_subscription(found.description.queue, element)
+                    description = replace(found.description, queue=queue)
+                self._check_targets(description.queue.forward_to, description.queue.forward_dead_letters_to)
+                if found is None:
+                    made = self._broker.add_subscription(topic.path, description)
+                else:
+                    self._broker.change_subscription(topic.path, description)
+                    made = found
+                keep_subscription(self._broker, made)
+                return 200 if found else 201, self._subscription_entry(request, made)
+        raise InvalidRequest(f"{request.method} is not supported here.")
+
+    def _subscription_entry(self, request: Request, found: Subscription, *, root: bool = True) -> str:
+        content = entities_xml.write_subscription(found)
+        at = atom.instant(found.queue.created_at_ms)
+        return atom.entry(request.base, found.queue.path, found.description.queue.name, at, content, root=root)
+
+    def _list_subscriptions(self, request: Request, topic: Topic) -> str:
+        found = sorted(topic.subscriptions.values(), key=lambda item: item.queue.path)
+        return self._feed(request, found, lambda item: self._subscription_entry(request, item, root=False))
+
+    # Rules
+
+    def _rule(self, request: Request, topic: Topic, subscription: Subscription, name: str) -> tuple[int, str]:
+        rules = {rule.name.lower(): rule for rule in subscription.description.rules}
+        found = rules.get(name.lower())
+        match request.method:
+            case "GET":
+                return 200, (self._empty(request) if found is None else self._rule_entry(request, subscription, found))
+            case "DELETE":
+                if found is None:
+                    raise EntityNotFound(request.path)
+                del rules[name.lower()]
+                set_rules(self._broker, topic.path, subscription, rules.values())
+                return 200, ""
+            case "PUT":
+                self._expect(request, found is not None, request.path)
+                rule = rules_xml.read_rule(name, atom.read_content(request.body))
+                rules[name.lower()] = rule
+                set_rules(self._broker, topic.path, subscription, rules.values())
+                return 200 if found else 201, self._rule_entry(request, subscription, rule)
+        raise InvalidRequest(f"{request.method} is not supported here.")
+
+    def _rule_entry(
+        self, request: Request, subscription: Subscription, rule: RuleDescription, *, root: bool = True
+    ) -> str:
+        at = atom.instant(subscription.queue.created_at_ms)
+        path = f"{subscription.queue.path}/Rules/{rule.name}"
+        return atom.entry(request.base, path, rule.name, at, rules_xml.write_rule(rule, at), root=root)
+
+    def _list_rules(self, request: Request, topic: Topic, subscription: Subscription) -> str:
+        rules = subscription.description.rules
+        return self._feed(request, list(rules), lambda rule: self._rule_entry(request, subscription, rule, root=False))
+
+    # Feeds
+
+    def _empty(self, request: Request) -> str:
+        at = atom.instant(self._broker.clock.now_ms())
+        return atom.feed(request.base, request.path, "Publicly Listed Services", at, [])
+
+    def _feed(self, request: Request, items: list[_T], write: Callable[[_T], str]) -> str:
+        try:
+            skip, top = (int(request.query.get(name, default)) for name, default in (("$skip", 0), ("$top", _PAGE)))
+        except ValueError as error:
+            raise InvalidRequest("$skip and $top are numbers.") from error
+        if skip < 0 or top < 1:
+            raise InvalidRequest("$skip and $top are not negative.")
+        page = [write(item) for item in items[skip : skip + min(top, _PAGE)]]
+        after = skip + len(page)
+        following = f"$skip={after}&$top={top}&api-version=2021-05" if after < len(items) else None
+        at = atom.instant(self._broker.clock.now_ms())
+        return atom.feed(request.base, request.path, request.path, at, page, following)

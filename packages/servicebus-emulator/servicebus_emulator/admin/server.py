@@ -1,0 +1,134 @@
+"""HTTP on the admin port.
+
+GET /            a page          GET /entities   counts as JSON        GET /metrics   Prometheus
+GET /health      is it up        POST, DELETE /faults    see `faults`  POST /clock/advance   {"seconds": N}
+?api-version=    whatever has it is the management API of Service Bus
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from aiohttp import web
+
+from servicebus_emulator import websocket
+from servicebus_emulator.admin import atom, overview
+from servicebus_emulator.admin.faults import Faults
+from servicebus_emulator.admin.management import Administration, Request
+from servicebus_emulator.broker.errors import BusError, Unauthorized
+from servicebus_emulator.clock import SystemClock
+from servicebus_emulator.sas import check_token
+from servicebus_emulator.server import BusServer, Listener
+
+log = logging.getLogger(__name__)
+
+_MAX_BODY_BYTES = 1024 * 1024
+
+
+class AdminServer:
+    """Serves the routes above, and WebSockets for AMQP; `clock` is given when it may be advanced."""
+
+    def __init__(self, bus: BusServer, clock: SystemClock | None = None) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._faults = Faults(bus)
+        self._administration = Administration(bus.broker, self._drop_removed)
+        app = web.Application(client_max_size=_MAX_BODY_BYTES)
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._listeners: list[Listener] = []
+
+    async def listen(self, host: str, port: int) -> int:
+        """Starts to serve on one more port; which one."""
+        if self._runner.server is None:
+            await self._runner.setup()
+        server = self._runner.server
+        assert server is not None
+        listener = Listener(server, self._bus.options)
+        bound = await listener.open(host, port)
+        self._listeners.append(listener)
+        return bound
+
+    async def close(self) -> None:
+        for listener in self._listeners:
+            await listener.close()
+        await self._runner.cleanup()
+
+    def _drop_removed(self) -> None:
+        for client in list(self._bus.clients):
+            client.gateway.drop_removed()
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        path = request.match_info["path"]
+        if "/" + path.rstrip("/") == websocket.PATH:
+            return await websocket.serve(self._bus, request)
+        if "api-version" in request.query:
+            return await self._manage(request, path)
+        try:
+            return await self._own(request, path)
+        except BusError as error:
+            return web.json_response({"error": error.description}, status=error.status)
+        finally:
+            self._bus.wake()
+
+    async def _own(self, request: web.Request, path: str) -> web.Response:
+        broker, connections = self._bus.broker, len(self._bus.clients)
+        match request.method, path:
+            case "GET", "":
+                return web.Response(text=overview.page(broker, connections), content_type="text/html")
+            case "GET", "entities":
+                return web.json_response(overview.counts(broker))
+            case "GET", "metrics":
+                text = overview.metrics(broker, connections)
+                return web.Response(body=text.encode(), headers={"Content-Type": overview.METRICS_TYPE})
+            case "GET", "health":
+                return web.json_response({"status": "ok", "connections": connections, "cpu_s": time.process_time()})
+            case "POST", "faults":
+                return web.json_response(self._faults.inject(await _json(request)))
+            case "DELETE", "faults":
+                self._faults.clear()
+                return web.json_response({})
+            case "POST", "clock/advance":
+                return self._advance(await _json(request))
+        return web.json_response({"error": "there is nothing here"}, status=404)
+
+    def _advance(self, body: Any) -> web.Response:
+        seconds: Any = body.get("seconds") if isinstance(body, dict) else None
+        if self._clock is None:
+            return web.json_response({"error": "start the bus with --virtual-clock"}, status=409)
+        if type(seconds) not in (int, float) or not 0 <= seconds <= 1e9:
+            return web.json_response({"error": 'the body is {"seconds": N}'}, status=400)
+        self._bus.advance(self._clock, round(seconds * 1000))
+        return web.json_response({"now_ms": self._clock.now_ms()})
+
+    async def _manage(self, request: web.Request, path: str) -> web.Response:
+        asked = Request(
+            *(request.method, path.strip("/"), request.query, "If-Match" in request.headers, await request.read()),
+            f"{request.scheme}://{request.host}",
+        )
+        try:
+            self._check_rights(request)
+            status, xml = self._administration.handle(asked)
+        except Unauthorized as error:
+            status, xml = 401, atom.error(401, error.description)
+        # What was made or changed is kept before it is answered, as with messages.
+        if not self._bus.commit():
+            status, xml = 503, atom.error(503, "The emulator cannot store anything any more.")
+        self._bus.wake()
+        if status >= 400:
+            log.warning("management request refused method=%s path=%s status=%d", asked.method, asked.path, status)
+        return web.Response(text=xml, status=status, content_type="application/atom+xml")
+
+    def _check_rights(self, request: web.Request) -> None:
+        key = self._bus.options.sas_key
+        if key is not None:
+            check_token(request.headers.get("Authorization", ""), key, self._bus.broker.clock.now_ms())
+
+
+async def _json(request: web.Request) -> Any:
+    try:
+        return await request.json()
+    except ValueError:
+        return None

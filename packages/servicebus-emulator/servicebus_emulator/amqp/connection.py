@@ -1,0 +1,249 @@
+"""A connection without its socket: feed it bytes, take events from it, send what `take_output` gives.
+
+    HEADER -> SASL -> AMQP_HEADER -> OPENING -> OPEN -> CLOSED
+
+The order is that of AMQP 1.0 part 5, 5.3.1 and part 2, 2.4.6. Anything out of order closes the connection with an error
+and harms nobody else. Events are handed out one frame at a time, so that the owner's answer to an event stands in the
+output before what later frames cause.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+
+from servicebus_emulator.amqp.errors import AmqpError, FramingError, NotAllowedError, SessionError
+from servicebus_emulator.amqp.events import ConnectionClosed, Event, LinkDetached, Opened
+from servicebus_emulator.amqp.frames import (
+    AMQP_HEADER,
+    EMPTY_FRAME,
+    SASL_FRAME,
+    SASL_HEADER,
+    Frame,
+    FrameBuffer,
+    encode_frame,
+)
+from servicebus_emulator.amqp.performatives import Begin, Body, Close, End, Error, Open, SaslInit, decode_body
+from servicebus_emulator.amqp.sasl import OK, Authenticate, answer, offer
+from servicebus_emulator.amqp.session import Session
+
+log = logging.getLogger(__name__)
+
+MAX_FRAME_BYTES = 65_536
+MAX_SESSIONS = 5000
+#: Advertised; silence is punished after twice as long, since SDKs do not send heartbeats on time.
+IDLE_TIMEOUT_MS = 120_000
+_MIN_FRAME_BYTES = 512
+
+
+class State(Enum):
+    HEADER = "waits for the SASL header"
+    SASL = "waits for sasl-init"
+    AMQP_HEADER = "waits for the AMQP header"
+    OPENING = "waits for open"
+    OPEN = "is open"
+    CLOSED = "is closed"
+
+
+class Connection:
+    """The server's end of one AMQP connection."""
+
+    def __init__(self, container_id: str, authenticate: Authenticate, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._container_id = container_id
+        self._authenticate = authenticate
+        self._max_frame_bytes = max_frame_bytes
+        self._buffer = FrameBuffer(max_frame_bytes)
+        self._output: list[bytes] = []
+        self._events: deque[Event] = deque()
+        self.state = State.HEADER
+        self.sessions: dict[int, Session] = {}
+        self.remote_max_frame_bytes = _MIN_FRAME_BYTES
+        self.remote_container_id = ""
+        self.heartbeat_every_ms = 0
+        """How often the peer wants to hear from us; 0: it does not care."""
+        self.unsent_bytes = 0
+        """Output not taken yet, and transfers that wait for the peer's session window."""
+        self.on_output: Callable[[], None] = lambda: None
+        """Called when there is output again after there was none."""
+
+    def receive_data(self, data: bytes) -> None:
+        """Takes bytes off the wire; `next_event` reads them."""
+        if self.state is not State.CLOSED:
+            self._buffer.feed(data)
+
+    def next_event(self) -> Event | None:
+        """The next thing that happened, or None when more bytes are needed."""
+        while not self._events:
+            if self.state is State.CLOSED:
+                return None
+            try:
+                if not self._advance():
+                    return None
+            except AmqpError as error:
+                self.close(error.condition, str(error))
+        return self._events.popleft()
+
+    def take_output(self) -> bytes:
+        """Bytes to write, in order."""
+        if not self._output:
+            return b""
+        data = b"".join(self._output)
+        self._output.clear()
+        self.unsent_bytes -= len(data)
+        return data
+
+    def send(self, body: Body, channel: int = 0, payload: bytes = b"") -> None:
+        if self.state is not State.CLOSED:
+            self._write(encode_frame(body, channel, payload))
+
+    def tell(self, event: Event) -> None:
+        """Adds an event of our own making, in order with those of the peer."""
+        self._events.append(event)
+
+    def heartbeat(self) -> None:
+        """Sends an empty frame, so that the peer sees us alive."""
+        if self.state is State.OPEN and self.heartbeat_every_ms:
+            self._write(EMPTY_FRAME)
+
+    def _write(self, data: bytes) -> None:
+        if not self._output:
+            self.on_output()
+        self._output.append(data)
+        self.unsent_bytes += len(data)
+
+    def close(self, condition: str | None = None, description: str = "") -> None:
+        """Ends the connection from our side."""
+        if self.state is State.CLOSED:
+            return
+        if self.state in (State.OPENING, State.OPEN):
+            if self.state is State.OPENING:
+                self.send(Open(self._container_id))
+            self.send(Close(None if condition is None else Error(condition, description)))
+        self._finish(condition and f"{condition}: {description}")
+
+    def lost(self) -> None:
+        """The transport is gone."""
+        if self.state is not State.CLOSED:
+            self._finish(None)
+
+    def _finish(self, error: str | None) -> None:
+        self.state = State.CLOSED
+        self.on_output()
+        for session in self.sessions.values():
+            self._detach_all(session)
+        self.sessions.clear()
+        self._events.append(ConnectionClosed(error))
+
+    def _detach_all(self, session: Session) -> None:
+        for link in session.links.values():
+            link.closed = True
+            self._events.append(LinkDetached(link))
+        session.links.clear()
+
+    def _advance(self) -> bool:
+        """Reads one header or frame; False when it has not come whole."""
+        if self.state in (State.HEADER, State.AMQP_HEADER):
+            header = self._buffer.next_header()
+            if header is None:
+                return False
+            self._receive_header(header)
+            return True
+        frame = self._buffer.next_frame()
+        if frame is None:
+            return False
+        if self.state is State.SASL:
+            self._receive_sasl(frame)
+        elif frame.kind == SASL_FRAME:
+            raise FramingError("a SASL frame after the SASL layer")
+        elif frame.body:
+            self._receive_frame(frame)
+        return True
+
+    def _receive_header(self, header: bytes) -> None:
+        expected = SASL_HEADER if self.state is State.HEADER else AMQP_HEADER
+        self._write(expected)
+        if header != expected:
+            # Part 2, 2.2: answer with the header we do support, then close.
+            self._finish(f"unsupported protocol header {header!r}")
+        elif self.state is State.HEADER:
+            self._write(encode_frame(offer(), kind=SASL_FRAME))
+            self.state = State.SASL
+        else:
+            self.state = State.OPENING
+
+    def _receive_sasl(self, frame: Frame) -> None:
+        if frame.kind != SASL_FRAME:
+            raise FramingError("an AMQP frame before the SASL layer is done")
+        init, _ = decode_body(frame.body)
+        if not isinstance(init, SaslInit):
+            raise NotAllowedError("sasl-init expected")
+        outcome = answer(init, self._authenticate)
+        self._write(encode_frame(outcome, kind=SASL_FRAME))
+        if outcome.code == OK:
+            self.state = State.AMQP_HEADER
+        else:
+            self._finish(f"SASL {init.mechanism} refused")
+
+    def _receive_frame(self, frame: Frame) -> None:
+        body, end = decode_body(frame.body)
+        if self.state is State.OPENING:
+            if not isinstance(body, Open):
+                raise NotAllowedError("open expected")
+            self._receive_open(body)
+            return
+        match body:
+            case Open():
+                raise NotAllowedError("the connection is open already")
+            case Begin():
+                self._receive_begin(frame.channel, body)
+            case Close():
+                self.send(Close())
+                self._finish(None)
+            case _:
+                self._receive_on_session(frame.channel, body, frame.body[end:])
+
+    def _receive_open(self, body: Open) -> None:
+        remote = body.max_frame_size
+        if remote is not None and remote < _MIN_FRAME_BYTES:
+            raise NotAllowedError(f"max-frame-size is at least {_MIN_FRAME_BYTES}")
+        self.remote_max_frame_bytes = min(self._max_frame_bytes, remote or self._max_frame_bytes)
+        self.remote_container_id = body.container_id
+        self.heartbeat_every_ms = (body.idle_time_out or 0) // 2
+        self.state = State.OPEN
+        self.send(
+            Open(
+                self._container_id,
+                max_frame_size=self._max_frame_bytes,
+                channel_max=MAX_SESSIONS - 1,
+                idle_time_out=IDLE_TIMEOUT_MS,
+            )
+        )
+        self._events.append(Opened(body.container_id))
+
+    def _receive_begin(self, channel: int, body: Begin) -> None:
+        if channel in self.sessions or channel >= MAX_SESSIONS:
+            raise NotAllowedError(f"channel {channel} cannot begin a session")
+        session = Session(self, channel, body)
+        self.sessions[channel] = session
+        session.begin()
+
+    def _receive_on_session(self, channel: int, body: Body, payload: bytes) -> None:
+        session = self.sessions.get(channel)
+        if isinstance(body, End):
+            if session is not None:
+                del self.sessions[channel]
+                self._detach_all(session)
+                self.send(End(), channel)
+            return
+        if session is None:
+            # After END the Python SDK still detaches its management links: let it.
+            return
+        try:
+            self._events.extend(session.receive(body, payload))
+        except SessionError as error:
+            log.warning("session ended: %s", error)
+            del self.sessions[channel]
+            self._detach_all(session)
+            self.send(End(Error(error.condition, str(error))), channel)

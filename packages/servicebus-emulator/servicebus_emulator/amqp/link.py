@@ -1,0 +1,168 @@
+"""The two ends of a link as the broker holds them (AMQP 1.0 part 2, 2.6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from servicebus_emulator.amqp.performatives import Attach, Body, Detach, Disposition, Error, Source, Target
+
+if TYPE_CHECKING:
+    from servicebus_emulator.amqp.session import Session
+
+#: Credit granted to a sending peer, topped up when half of it is used.
+INCOMING_CREDIT = 1000
+_SEQUENCE = 1 << 32
+
+
+class _Link:
+    """What both kinds share: the name, the handle (ours is the peer's, so both directions agree) and the end."""
+
+    def __init__(self, session: Session, attach: Attach) -> None:
+        self.session = session
+        self.attach = attach
+        self.name = attach.name
+        self.handle = attach.handle
+        self.accepted = False
+        self.closed = False
+
+    @property
+    def properties(self) -> dict[Any, Any]:
+        """Link properties the peer sent."""
+        return self.attach.properties or {}
+
+    def refuse(self, condition: str, description: str) -> None:
+        """Turns the link down: attached with null termini, then detached with the error (part 2, 2.6.3)."""
+        null_source, null_target = None, None
+        self.session.send(
+            Attach(
+                *(self.name, self.handle, not self.attach.role, self.attach.snd_settle_mode),
+                *(self.attach.rcv_settle_mode, null_source, null_target),
+                initial_delivery_count=None if not self.attach.role else 0,
+            )
+        )
+        self.detach(condition, description)
+
+    def detach(self, condition: str | None = None, description: str = "") -> None:
+        """Closes the link from our side, with an error if `condition` is given."""
+        if self.closed:
+            return
+        error = None if condition is None else Error(condition, description)
+        self.session.send(Detach(self.handle, True, error))
+        assert isinstance(self, IncomingLink | OutgoingLink)
+        self.session.forget(self)
+
+
+class IncomingLink(_Link):
+    """The peer sends, the broker receives."""
+
+    def __init__(self, session: Session, attach: Attach) -> None:
+        super().__init__(session, attach)
+        self.max_message_bytes = 0
+        self.delivery_count = attach.initial_delivery_count or 0
+        self.credit = 0
+        self.partial: Partial | None = None
+
+    def accept(self, max_message_bytes: int, properties: dict[Any, Any] | None = None) -> None:
+        """Opens the link and grants credit."""
+        self.max_message_bytes = max_message_bytes
+        self.accepted = True
+        attach = self.attach
+        self.session.send(
+            Attach(
+                *(self.name, self.handle, True, attach.snd_settle_mode, attach.rcv_settle_mode),
+                *(attach.source, attach.target),
+                max_message_size=max_message_bytes,
+                properties=properties,
+            )
+        )
+        self.replenish()
+
+    def replenish(self) -> None:
+        """Grants credit up to the full amount."""
+        self.credit = INCOMING_CREDIT
+        self.session.send_flow(self.handle, self.delivery_count, self.credit)
+
+    def settle(self, delivery_id: int, outcome: Body) -> None:
+        """Tells the peer, finally, what became of its message."""
+        self.session.send(Disposition(True, delivery_id, None, True, outcome))
+
+
+@dataclass(slots=True)
+class Partial:
+    """A message of which more frames are to come."""
+
+    delivery_id: int
+    message_format: int
+    settled: bool
+    state: Any
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    oversized: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Delivery:
+    """A message sent to the peer and not settled yet."""
+
+    link: OutgoingLink
+    delivery_id: int
+    tag: bytes
+
+    def settle(self, outcome: Body) -> None:
+        """Ends the delivery from our side too, with the outcome that came true."""
+        self.link.session.send(Disposition(False, self.delivery_id, None, True, outcome))
+
+
+class OutgoingLink(_Link):
+    """The broker sends, the peer receives."""
+
+    def __init__(self, session: Session, attach: Attach) -> None:
+        super().__init__(session, attach)
+        self.delivery_count = 0
+        self.credit = 0
+        self.drain = False
+
+    @property
+    def settles_on_send(self) -> bool:
+        """The peer asked for messages sent settled: receive-and-delete."""
+        return self.attach.snd_settle_mode == 1
+
+    def accept(self, source: Source | None = None, properties: dict[Any, Any] | None = None) -> None:
+        """Opens the link. `source` replaces the peer's own where the broker chose something, such as a session."""
+        self.accepted = True
+        attach = self.attach
+        self.session.send(
+            Attach(
+                *(self.name, self.handle, False, attach.snd_settle_mode, attach.rcv_settle_mode),
+                *(source or attach.source, attach.target),
+                initial_delivery_count=0,
+                properties=properties,
+            )
+        )
+
+    def grant(self, delivery_count: int | None, link_credit: int, drain: bool) -> None:
+        """Takes over the peer's flow (part 2, 2.6.7): its credit counts from its own view of the delivery count."""
+        seen = self.delivery_count if delivery_count is None else delivery_count
+        in_flight = (self.delivery_count - seen) % _SEQUENCE
+        self.credit = max(0, link_credit - in_flight)
+        self.drain = drain
+
+    def drained(self) -> None:
+        """Answers a drain: the unused credit is given back (part 2, 2.6.7)."""
+        self.delivery_count = (self.delivery_count + self.credit) % _SEQUENCE
+        self.credit = 0
+        self.drain = False
+        self.session.send_flow(self.handle, self.delivery_count, 0, drain=True)
+
+    def transfer(self, tag: bytes, payload: bytes, *, settled: bool, message_format: int = 0) -> Delivery | None:
+        """Sends a message, using one credit; gives the delivery to be settled later unless `settled`."""
+        self.credit -= 1
+        self.delivery_count = (self.delivery_count + 1) % _SEQUENCE
+        return self.session.transfer(self, tag, payload, settled=settled, message_format=message_format)
+
+
+def address_of(terminus: Any) -> str:
+    """The address of a source or target; empty when there is none."""
+    address = terminus.address if isinstance(terminus, Source | Target) else None
+    return address if isinstance(address, str) else ""

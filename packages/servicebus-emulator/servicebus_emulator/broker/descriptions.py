@@ -1,0 +1,85 @@
+"""What an entity is like: immutable values, as configuration or the administration API gives them.
+
+Durations are whole milliseconds; None is "never" or "without end". Defaults are Azure's own for new entities, except
+that nothing is deleted for idleness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from servicebus_emulator.broker.errors import InvalidRequest
+from servicebus_emulator.broker.filters import Filter, TrueFilter
+from servicebus_emulator.broker.sql import SqlAction
+
+MINUTE_MS = 60_000
+DEFAULT_RULE = "$Default"
+Kept = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDescription:
+    """Selects messages for a subscription."""
+
+    name: str
+    filter: Filter = field(default_factory=TrueFilter)
+    action: SqlAction | None = None
+    """Changes a copy of the message; None: the message comes as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDescription:
+    """A queue, or the queue that a subscription is."""
+
+    name: str
+    """A queue's name, or a subscription's without its topic."""
+    lock_duration_ms: int = MINUTE_MS
+    max_delivery_count: int = 10
+    default_time_to_live_ms: int | None = None
+    dead_lettering_on_expiration: bool = False
+    dead_lettering_on_filter_error: bool = True
+    requires_session: bool = False
+    requires_duplicate_detection: bool = False
+    duplicate_window_ms: int = 10 * MINUTE_MS
+    forward_to: str | None = None
+    forward_dead_letters_to: str | None = None
+    max_size_bytes: int = 1024 * 1024 * 1024
+    status: str = "Active"
+    """Active, Disabled, SendDisabled or ReceiveDisabled."""
+    kept: Kept = ()
+    """Properties of the management API that are kept and given back, and mean nothing here."""
+
+    def __post_init__(self) -> None:
+        _check_durations(
+            LockDuration=self.lock_duration_ms, DuplicateDetectionHistoryTimeWindow=self.duplicate_window_ms
+        )
+        if self.max_delivery_count < 1:
+            raise InvalidRequest("MaxDeliveryCount is at least 1.")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    name: str
+    default_time_to_live_ms: int | None = None
+    requires_duplicate_detection: bool = False
+    duplicate_window_ms: int = 10 * MINUTE_MS
+    max_size_bytes: int = 1024 * 1024 * 1024
+    status: str = "Active"
+    kept: Kept = ()
+
+    def __post_init__(self) -> None:
+        _check_durations(DuplicateDetectionHistoryTimeWindow=self.duplicate_window_ms)
+
+
+def _check_durations(**durations: int | None) -> None:
+    for name, ms in durations.items():
+        if ms is None or ms <= 0:
+            raise InvalidRequest(f"{name} is longer than nothing and shorter than for ever.")
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionDescription:
+    """A subscription: the queue of what its rules select. Without rules it gets nothing."""
+
+    queue: QueueDescription
+    rules: tuple[RuleDescription, ...] = (RuleDescription(DEFAULT_RULE),)

@@ -1,0 +1,59 @@
+"""Which messages a rule selects. SQL filters have modules of their own: `sql_*`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from servicebus_emulator.broker.message import Content
+
+
+class Filter(Protocol):
+    def matches(self, content: Content) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TrueFilter:
+    """Selects every message."""
+
+    def matches(self, content: Content) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class FalseFilter:
+    """Selects none."""
+
+    def matches(self, content: Content) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationFilter:
+    """Selects a message whose every named property equals the value given.
+
+    Keys of `system` are `MessageId, CorrelationId, To, ReplyTo, Label, ContentType, SessionId, ReplyToSessionId`.
+    """
+
+    system: Mapping[str, str] = field(default_factory=dict)
+    application: Mapping[str, Any] = field(default_factory=dict)
+
+    def matches(self, content: Content) -> bool:
+        if self.system:
+            properties = content.system_properties()
+            for name, value in self.system.items():
+                found = properties.get(name)
+                if found is None or str(found) != value:
+                    return False
+        if self.application:
+            properties = content.application_properties()
+            return all(_equal(properties.get(name), value) for name, value in self.application.items())
+        return True
+
+
+def _equal(found: Any, wanted: Any) -> bool:
+    """Equal in value and kind: 1 is not True, and the text "1" is not the number."""
+    if isinstance(found, bool) or isinstance(wanted, bool):
+        return found is wanted
+    return found is not None and bool(found == wanted)

@@ -1,0 +1,398 @@
+"""A queue: what a queue entity, a subscription and each one's dead-letter queue have in common.
+
+A message is active, locked (active with a lock token), deferred or scheduled. Active messages leave in order of
+sequence number; one that comes back (abandoned, or its lock ran out) takes its old place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import uuid
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from servicebus_emulator.broker.consumer import Consumer
+from servicebus_emulator.broker.descriptions import QueueDescription
+from servicebus_emulator.broker.errors import BusError, MessageLockLost, MessageNotFound, QuotaExceeded
+from servicebus_emulator.broker.message import SENDER, Content, Message, MessageState, Origin
+from servicebus_emulator.broker.schedule import Counter, Environment, Schedule
+from servicebus_emulator.broker.shelf import Shelf, first_of
+
+TTL_EXPIRED = ("TTLExpiredException", "The message expired and was dead lettered.")
+MAX_DELIVERY = "MaxDeliveryCountExceeded"
+#: Azure forwards a message four times at most.
+MAX_HOPS = 4
+REASON, DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
+
+
+class MessageQueue(Shelf):
+    """One entity's messages and receivers. `dead_letters` is None for a dead-letter queue itself."""
+
+    def __init__(
+        self,
+        path: str,
+        description: QueueDescription,
+        environment: Environment,
+        counter: Counter,
+        dead_letters: MessageQueue | None,
+    ) -> None:
+        super().__init__(path, environment)
+        self.description = description
+        self.dead_letters = dead_letters
+        self.transfer_dead_letters: MessageQueue | None = None
+        """Messages that could not be forwarded."""
+        self.counter = counter
+        self._ready: list[int] = []
+        self._locked: dict[uuid.UUID, Message] = {}
+        self._consumers: deque[Consumer] = deque()
+        self._pumping = False
+        self.schedule = Schedule(path, environment, counter, self.enqueue)
+        self.created_at_ms = self.updated_at_ms = self.accessed_at_ms = environment.clock.now_ms()
+        self.repeats = 0
+        """A fault that tests can set: so many messages come once more though they were completed."""
+        self.removed = False
+        """The entity is deleted: links to it are of no use any more."""
+
+    # In
+
+    def check(self, *contents: Content) -> None:
+        """QuotaExceeded when the entity has no room for these together. Scheduled messages and dead letters count."""
+        parts = (self, self.schedule, self.dead_letters, self.transfer_dead_letters)
+        used = sum(part.size_bytes for part in parts if part is not None)
+        if used + sum(content.size for content in contents) > self.description.max_size_bytes:
+            raise QuotaExceeded(
+                f"The maximum entity size of {self.description.max_size_bytes} bytes has been reached or exceeded "
+                f"for '{self.path}'. Receive messages from the entity or delete some."
+            )
+
+    def accept(self, content: Content, origin: Origin = SENDER) -> None:
+        """`check` and `enqueue`."""
+        self.check(content)
+        self.enqueue(content, origin)
+
+    def enqueue(self, content: Content, origin: Origin = SENDER) -> None:
+        """Adds a message that `check` allows; one that is to be forwarded goes on at once."""
+        if self.description.forward_to is not None and self.dead_letters is not None:
+            self._forward(content, origin)
+        else:
+            self._add(content, origin)
+
+    def _add(self, content: Content, origin: Origin) -> None:
+        message = self._message(content, origin)
+        lives_ms = [
+            ms
+            for ms in (content.time_to_live_ms, origin.time_to_live_ms, self.description.default_time_to_live_ms)
+            if ms is not None and self.dead_letters is not None
+        ]
+        if lives_ms:
+            message.expires_at_ms = message.enqueued_at_ms + min(lives_ms)
+        self._env.store.put(self.path, message)
+        self._admit(message)
+        self.pump()
+
+    def _forward(self, content: Content, origin: Origin) -> None:
+        """Sends the message on. Where it cannot go it becomes a dead letter: of this entity after too many hops, else
+        of its transfer queue (Azure, "Chaining Service Bus entities with autoforwarding")."""
+        target = self.description.forward_to or ""
+        if origin.hops >= MAX_HOPS:
+            text = f"The maximum number of allowed hops ({MAX_HOPS}) is exceeded on the way to '{target}'."
+            self.enqueue_dead(content, origin, "MaxTransferHopCountExceeded", text)
+            return
+        try:
+            self._env.forward(
+                target, content, Origin(hops=origin.hops + 1, dead_letter_source=origin.dead_letter_source)
+            )
+        except BusError as error:
+            assert self.transfer_dead_letters is not None
+            text = f"Forwarding to '{target}' failed: {error}"
+            message = self._message(content, origin)
+            self.transfer_dead_letters.take_dead(message, {REASON: "TransferFailed", DESCRIPTION: text})
+
+    def enqueue_dead(self, content: Content, origin: Origin, reason: str, description: str) -> None:
+        """Puts a message that never was in the queue into its dead-letter queue."""
+        if self.dead_letters is not None:
+            message = self._message(content, origin)
+            self.dead_letters.take_dead(message, {REASON: reason, DESCRIPTION: description})
+
+    def _message(self, content: Content, origin: Origin) -> Message:
+        number = self.counter.next()
+        message = Message(content, number, self._env.clock.now_ms(), origin.sequence_number or number)
+        message.forwarded, message.dead_letter_source = origin.hops, origin.dead_letter_source
+        return message
+
+    def restore(self, message: Message) -> None:
+        """Takes over a stored message after a restart, unlocked; what was handed out before counts as delivered."""
+        if message.state is MessageState.SCHEDULED:
+            self.schedule.restore(message)
+        elif self._is_used_up(message):
+            self._keep(message)
+            self._bury_used_up(message)
+        else:
+            self._admit(message)
+
+    def _admit(self, message: Message) -> None:
+        self._keep(message)
+        if message.expires_at_ms is not None:
+            message.expiry_timer = self._env.timers.at(message.expires_at_ms, partial(self._expire, message))
+        if message.state is MessageState.ACTIVE:
+            self._offer(message)
+
+    def _offer(self, message: Message) -> None:
+        """The message can be handed out (again)."""
+        heapq.heappush(self._ready, message.sequence_number)
+
+    def change(self, description: QueueDescription) -> None:
+        """Takes over changed properties; messages there keep the times they have."""
+        self.description = description
+        self.updated_at_ms = self._env.clock.now_ms()
+        self.pump()
+
+    def remove_all(self) -> None:
+        """The entity is deleted, and its messages with it."""
+        self.removed = True
+        for message in list(self._messages.values()):
+            if message.lock_token is not None:
+                self._unlock(message)
+            self._remove(message)
+        self.schedule.clear()
+        self._consumers.clear()
+        self._env.store.drop(self.path)
+
+    # Out
+
+    def want(self, consumer: Consumer) -> None:
+        """A consumer has new credit. The one that asked last is served first: an SDK's old credit may be of a call
+        that has given up, and the message would wait there until the client notices."""
+        self.forget(consumer)
+        if consumer.credit > 0:
+            self._consumers.appendleft(consumer)
+            self.pump()
+
+    def forget(self, consumer: Consumer) -> None:
+        """A consumer is gone. What it holds stays locked until settled or run out, as in Azure."""
+        if consumer in self._consumers:
+            self._consumers.remove(consumer)
+
+    def pump(self) -> None:
+        """Hands out messages while there are both messages and credit, to the consumers in turn."""
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self._ready and self._consumers:
+                consumer = self._consumers[0]
+                if consumer.credit <= 0:
+                    self._consumers.popleft()
+                    continue
+                message = self._pop_ready(self._ready)
+                if message is not None:
+                    self._hand_out(message, consumer)
+                    self._consumers.rotate(-1)
+        finally:
+            self._pumping = False
+
+    def _pop_ready(self, numbers: list[int]) -> Message | None:
+        """The first message of a heap of offers that still holds; numbers of messages gone since are dropped."""
+        while numbers:
+            message = self._messages.get(heapq.heappop(numbers))
+            if message is not None and message.lock_token is None and message.state is MessageState.ACTIVE:
+                return message
+        return None
+
+    def _hand_out(self, message: Message, consumer: Consumer) -> None:
+        self.accessed_at_ms = self._env.clock.now_ms()
+        if consumer.settles_on_send:
+            self._remove(message)
+        else:
+            self._lock(message)
+        consumer.deliver(message)
+
+    def _lock(self, message: Message) -> None:
+        message.lock_token = uuid.uuid4()
+        self._locked[message.lock_token] = message
+        self._start_lock(message)
+        self._env.store.note_deliveries(self.path, message, message.delivery_count + 1)
+
+    def _start_lock(self, message: Message) -> None:
+        if message.lock_timer is not None:
+            message.lock_timer.cancel()
+        message.locked_until_ms = self._env.clock.now_ms() + self.description.lock_duration_ms
+        message.lock_timer = self._env.timers.at(message.locked_until_ms, partial(self._lock_ran_out, message))
+
+    def _lock_ran_out(self, message: Message) -> None:
+        self._unlock(message)
+        self._fail_delivery(message, None)
+
+    # Settlement
+
+    def holds(self, token: uuid.UUID) -> bool:
+        return token in self._locked
+
+    def complete(self, token: uuid.UUID) -> None:
+        """The message is done. MessageLockLost, here and below, when the token is not (or no longer) good."""
+        message = self._take_lock(token)
+        if self.repeats > 0:
+            self.repeats -= 1
+            self._fail_delivery(message, None)
+        else:
+            self._remove(message)
+
+    def abandon(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
+        """The message comes back at once, one delivery counted."""
+        message = self._take_lock(token)
+        self._fail_delivery(message, changes)
+
+    def release(self, token: uuid.UUID) -> None:
+        """The message comes back as if it had never been handed out."""
+        message = self._take_lock(token)
+        self._back(message)
+
+    def defer(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
+        """The message stays, to be had by its sequence number only."""
+        message = self._take_lock(token)
+        self._change(message, changes)
+        if message.state is not MessageState.DEFERRED:
+            message.state = MessageState.DEFERRED
+            self._env.store.update(self.path, message)
+        self._env.store.note_deliveries(self.path, message, message.delivery_count)
+        if self._is_expired(message):
+            self._expire(message)
+
+    def dead_letter(
+        self, token: uuid.UUID, reason: str | None, description: str | None, changes: Mapping[str, Any] | None = None
+    ) -> None:
+        """The message moves to the dead-letter queue."""
+        message = self._take_lock(token)
+        self._bury(message, {**(changes or {}), REASON: reason, DESCRIPTION: description})
+
+    def renew(self, token: uuid.UUID) -> int:
+        """Prolongs the lock by its whole duration from now; when it then ends."""
+        message = self._locked.get(token)
+        if message is None:
+            raise MessageLockLost
+        self._start_lock(message)
+        return message.locked_until_ms
+
+    def _take_lock(self, token: uuid.UUID) -> Message:
+        message = self._locked.get(token)
+        if message is None:
+            raise MessageLockLost
+        self._unlock(message)
+        return message
+
+    def _unlock(self, message: Message) -> None:
+        if message.lock_token is not None:
+            del self._locked[message.lock_token]
+        if message.lock_timer is not None:
+            message.lock_timer.cancel()
+        message.lock_token = message.lock_timer = None
+        message.locked_until_ms = 0
+
+    def _fail_delivery(self, message: Message, changes: Mapping[str, Any] | None) -> None:
+        message.delivery_count += 1
+        self._change(message, changes)
+        if self._is_used_up(message):
+            self._bury_used_up(message)
+            return
+        self._env.store.update(self.path, message)
+        self._back(message)
+
+    def _is_used_up(self, message: Message) -> bool:
+        return self.dead_letters is not None and message.delivery_count >= self.description.max_delivery_count
+
+    def _bury_used_up(self, message: Message) -> None:
+        text = f"Message could not be consumed after {self.description.max_delivery_count} delivery attempts."
+        self._bury(message, {REASON: MAX_DELIVERY, DESCRIPTION: text})
+
+    def _back(self, message: Message) -> None:
+        self._env.store.note_deliveries(self.path, message, message.delivery_count)
+        if self._is_expired(message):
+            self._expire(message)
+        elif message.state is MessageState.ACTIVE:
+            self._offer(message)
+            self.pump()
+
+    # Dead letters
+
+    def _is_expired(self, message: Message) -> bool:
+        return message.expires_at_ms is not None and message.expires_at_ms <= self._env.clock.now_ms()
+
+    def _expire(self, message: Message) -> None:
+        if message.lock_token is not None or message.removed:
+            return  # looked at again when the lock ends
+        if self.description.dead_lettering_on_expiration:
+            self._bury(message, {REASON: TTL_EXPIRED[0], DESCRIPTION: TTL_EXPIRED[1]})
+        else:
+            self._remove(message)
+
+    def _bury(self, message: Message, properties: Mapping[str, Any]) -> None:
+        """Moves to the dead-letter queue, where it lives for ever; there, dead-lettering again only changes it."""
+        known = {name: value for name, value in properties.items() if value is not None}
+        if self.dead_letters is None:
+            self._change(message, known)
+            self._back(message)
+            return
+        self._remove(message)
+        self.dead_letters.take_dead(message, known)
+
+    def take_dead(self, message: Message, properties: Mapping[str, Any]) -> None:
+        """Admits a message dead-lettered in the entity this is the dead-letter queue of; it keeps its number. Where
+        dead letters are forwarded it goes on instead, if it can."""
+        content = message.content.with_changes(properties) if properties else message.content
+        target = self.description.forward_dead_letters_to
+        if target is not None and message.forwarded < MAX_HOPS:
+            source = self.path.rpartition("/")[0]
+            with contextlib.suppress(BusError):
+                self._env.forward(target, content, Origin(hops=message.forwarded + 1, dead_letter_source=source))
+                return
+        dead = Message(
+            content,
+            message.sequence_number,
+            message.enqueued_at_ms,
+            message.enqueued_sequence_number,
+            delivery_count=message.delivery_count,
+            dead_letter_source=message.dead_letter_source,
+            forwarded=message.forwarded,
+        )
+        self._env.store.put(self.path, dead)
+        self._admit(dead)
+        self.pump()
+
+    # Looking and fetching
+
+    def peek(self, from_sequence_number: int, count: int, session_id: str | None = None) -> list[Message]:
+        """Messages in any state, in order of sequence number, untouched; those of one session if given."""
+        everything = {**self._messages, **self.schedule.messages} if self.schedule.messages else self._messages
+        return first_of(everything, from_sequence_number, count, session_id)
+
+    def receive_deferred(self, sequence_numbers: list[int], *, delete: bool) -> list[Message]:
+        """Deferred messages by number, all or none; locked, or gone if `delete`."""
+        messages = []
+        for number in sequence_numbers:
+            message = self._messages.get(number)
+            if message is None or message.state is not MessageState.DEFERRED or message.lock_token is not None:
+                raise MessageNotFound(f"No deferred message has the sequence number {number}.")
+            messages.append(message)
+        for message in messages:
+            if delete:
+                self._remove(message)
+            else:
+                self._lock(message)
+        return messages
+
+    def counts(self) -> dict[str, int]:
+        """How many messages are active (locked ones included), locked, deferred, scheduled and dead-lettered, and how
+        many the entity has ever taken in."""
+        deferred = sum(message.state is MessageState.DEFERRED for message in self._messages.values())
+        return {
+            "active": len(self._messages) - deferred,
+            "locked": len(self._locked),
+            "deferred": deferred,
+            "scheduled": len(self.schedule.messages),
+            "dead_letter": 0 if self.dead_letters is None else len(self.dead_letters._messages),
+            "transfer_dead_letter": 0 if (dead := self.transfer_dead_letters) is None else len(dead._messages),
+            "enqueued": self.counter.last,
+        }

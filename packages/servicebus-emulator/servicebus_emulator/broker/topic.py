@@ -1,0 +1,157 @@
+"""A topic: copies each message to the subscriptions whose rules select it, and keeps none itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from servicebus_emulator.broker.descriptions import SubscriptionDescription, TopicDescription
+from servicebus_emulator.broker.duplicates import DuplicateHistory
+from servicebus_emulator.broker.errors import EntityDisabled, QuotaExceeded, ServerBusy
+from servicebus_emulator.broker.message import SENDER, Content, Origin
+from servicebus_emulator.broker.queue import MessageQueue
+from servicebus_emulator.broker.schedule import Counter, Environment, Schedule
+from servicebus_emulator.broker.sql_values import FilterError
+
+FILTER_FAILED = "FilterEvaluationException"
+
+
+@dataclass(slots=True)
+class Selection:
+    """What a subscription makes of a message."""
+
+    copies: list[Content] = field(default_factory=list)
+    failure: str | None = None
+    """Why a rule could not be evaluated."""
+
+
+@dataclass(slots=True)
+class Subscription:
+    """The queue of a subscription and the rules that fill it."""
+
+    description: SubscriptionDescription
+    queue: MessageQueue
+
+    def select(self, content: Content) -> Selection:
+        """One copy for all rules without an action, one for each rule with one."""
+        selection = Selection()
+        as_is = False
+        for rule in self.description.rules:
+            if rule.action is None and as_is:
+                continue
+            try:
+                if not rule.filter.matches(content):
+                    continue
+                as_is = as_is or rule.action is None
+                selection.copies.append(content if rule.action is None else rule.action.apply(content))
+            except FilterError as error:
+                selection.failure = f"The rule '{rule.name}' failed: {error}"
+        return selection
+
+    def take(self, content: Content, selection: Selection, origin: Origin) -> None:
+        for copy in selection.copies:
+            self.queue.enqueue(copy, origin)
+        if selection.failure is not None and self.queue.description.dead_lettering_on_filter_error:
+            self.queue.enqueue_dead(content, origin, FILTER_FAILED, selection.failure)
+
+
+class Topic:
+    """A topic and its subscriptions, by lower-case name."""
+
+    def __init__(self, path: str, description: TopicDescription, environment: Environment, counter: Counter) -> None:
+        self.path = path
+        self.description = description
+        self.subscriptions: dict[str, Subscription] = {}
+        self.schedule = Schedule(path, environment, counter, self.enqueue)
+        self._counter = counter
+        self.created_at_ms = self.updated_at_ms = environment.clock.now_ms()
+
+    @property
+    def last_sequence_number(self) -> int:
+        return self._counter.last
+
+    def enqueue(self, content: Content, origin: Origin = SENDER) -> None:
+        """Gives each subscription what its rules select."""
+        self._distribute(content, self._select(content), origin)
+
+    def accept(self, content: Content, origin: Origin = SENDER) -> None:
+        """`check` and `enqueue`, the rules looked at once."""
+        selections = self._select(content)
+        for subscription, selection in selections:
+            subscription.queue.check(*selection.copies)
+        self._distribute(content, selections, origin)
+
+    def check(self, *contents: Content) -> None:
+        """Refuses what a subscription that selects it would, and what does not fit beside the scheduled messages."""
+        used = self.schedule.size_bytes + sum(content.size for content in contents)
+        if used > self.description.max_size_bytes:
+            raise QuotaExceeded(f"The topic '{self.path}' has reached its maximum size.")
+        for subscription in self.subscriptions.values():
+            subscription.queue.check(*(copy for content in contents for copy in subscription.select(content).copies))
+
+    def _select(self, content: Content) -> list[tuple[Subscription, Selection]]:
+        return [(item, item.select(content)) for item in self.subscriptions.values()]
+
+    def _distribute(self, content: Content, selections: list[tuple[Subscription, Selection]], origin: Origin) -> None:
+        ttl_ms = self.description.default_time_to_live_ms
+        copied = Origin(self._counter.next(), ttl_ms, origin.hops, origin.dead_letter_source)
+        for subscription, selection in selections:
+            subscription.take(content, selection, copied)
+
+
+@dataclass(slots=True)
+class Destination:
+    """What a sender sends to: a queue or topic, guarded against duplicates if it wants that."""
+
+    entity: MessageQueue | Topic
+    environment: Environment
+    history: DuplicateHistory | None
+    removed: bool = False
+    """The entity is deleted."""
+    refuse_until_ms: int = 0
+    """A fault that tests can set: until then every send is refused as by a busy server."""
+
+    @property
+    def path(self) -> str:
+        return self.entity.path
+
+    def check_open(self) -> None:
+        """EntityDisabled when nothing may be sent now."""
+        if self.entity.description.status in ("Disabled", "SendDisabled"):
+            raise EntityDisabled(f"'{self.path}' is disabled for sending.")
+        if self.refuse_until_ms > self.environment.clock.now_ms():
+            raise ServerBusy
+
+    def send(self, content: Content, origin: Origin = SENDER) -> None:
+        """Takes a message in: at once, or at its scheduled time. A duplicate is accepted and dropped."""
+        self.check_open()
+        if self._is_duplicate(content):
+            return
+        due_ms = content.scheduled_at_ms
+        if due_ms is not None and due_ms > self.environment.clock.now_ms():
+            self.entity.check(content)
+            self.entity.schedule.add(content, due_ms)
+        else:
+            self.entity.accept(content, origin)
+        self._remember(content)
+
+    def schedule(self, content: Content, due_ms: int) -> int:
+        """Takes a message in for later; its sequence number. One that is due already goes at once."""
+        self.check_open()
+        self.entity.check(content)
+        number = self.entity.schedule.add(content, due_ms)
+        self._remember(content)
+        return number
+
+    def _is_duplicate(self, content: Content) -> bool:
+        if self.history is None:
+            return False
+        return self.history.knows(str(content.message_id), self.environment.clock.now_ms())
+
+    def _remember(self, content: Content) -> None:
+        """Only what was taken in: a message refused may come again."""
+        if self.history is None:
+            return
+        message_id, now = str(content.message_id), self.environment.clock.now_ms()
+        if not self.history.knows(message_id, now):
+            until_ms = self.history.remember(message_id, now)
+            self.environment.store.put_history(self.path, message_id, until_ms)

@@ -1,0 +1,56 @@
+"""The `bus` subcommand: options, and nothing heavy until it runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from servicebus_emulator.options import port, positive
+
+HELP = "a Service Bus for the Microsoft SDKs: AMQP 1.0, configured by the official emulator's Config.json"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    entities = parser.add_argument_group("entities")
+    entities.add_argument("--config", type=Path, metavar="FILE", help="Config.json (of the official emulator's form)")
+    entities.add_argument("--queue", action="append", default=[], metavar="NAME", help="a queue; instead of --config")
+    entities.add_argument(
+        "--topic", action="append", default=[], metavar="TOPIC/SUBSCRIPTION", help="a topic with a subscription"
+    )
+    serving = parser.add_argument_group("serving")
+    serving.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serving.add_argument("--port", type=port, default=5672, help="AMQP, 0 for a free port (default: %(default)s)")
+    serving.add_argument("--admin-port", type=port, default=5300, help="HTTP, 0 for a free one (default: %(default)s)")
+    serving.add_argument("--ws-port", type=port, metavar="PORT", help="AMQP over WebSockets on a port of its own")
+    serving.add_argument("--tls", action="store_true", help="TLS too, with a certificate made for localhost")
+    serving.add_argument("--tls-cert", type=Path, metavar="FILE", help="TLS too, with this certificate chain")
+    serving.add_argument("--tls-key", type=Path, metavar="FILE", help="key of --tls-cert")
+    serving.add_argument(
+        "--sas-key", metavar="[NAME=]KEY", help="check tokens against this key; NAME is RootManageSharedAccessKey"
+    )
+    limits = parser.add_argument_group("limits and tests")
+    limits.add_argument("--data", type=Path, metavar="DIR", help="keep entities and messages in DIR/bus.sqlite3")
+    limits.add_argument(
+        "--max-message-bytes", type=positive, default=256 * 1024, metavar="N", help="default: %(default)s, as Standard"
+    )
+    limits.add_argument(
+        "--max-entity-bytes", type=positive, metavar="N", help="memory an entity may fill (default: 1 GiB)"
+    )
+    limits.add_argument("--virtual-clock", action="store_true", help="let POST /clock/advance move the time forward")
+    limits.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until SIGTERM or Ctrl-C; 1 if it cannot start."""
+    from servicebus_emulator.program import run as run_program
+
+    return run_program(args)
+
+
+def main() -> None:
+    """The `servicebus-emulator` command."""
+    parser = argparse.ArgumentParser(prog="servicebus-emulator", description=HELP)
+    add_arguments(parser)
+    sys.exit(run(parser.parse_args()))

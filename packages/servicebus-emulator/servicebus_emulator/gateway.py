@@ -1,0 +1,337 @@
+"""One client's connection joined to the broker: what its links mean, and what its messages and outcomes do.
+
+Nodes a link can go to: `$cbs`, `<entity>/$management`, a queue, topic, subscription or dead-letter queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+from servicebus_emulator import claims
+from servicebus_emulator.amqp.connection import Connection
+from servicebus_emulator.amqp.errors import AmqpError
+from servicebus_emulator.amqp.events import (
+    ConnectionClosed,
+    CreditGranted,
+    DeliverySettling,
+    LinkAttaching,
+    LinkDetached,
+    MessageReceived,
+    Opened,
+)
+from servicebus_emulator.amqp.link import IncomingLink, OutgoingLink, address_of
+from servicebus_emulator.amqp.message import BATCH_FORMAT, AmqpMessage, Request, split_batch
+from servicebus_emulator.amqp.performatives import Accepted, Body, Coordinator, Error, Rejected, TransactionalState
+from servicebus_emulator.amqp.values import Symbol, Ulong
+from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.errors import (
+    BusError,
+    EntityNotFound,
+    InvalidRequest,
+    MessageTooLarge,
+    NotImplementedHere,
+    Unauthorized,
+)
+from servicebus_emulator.broker.sessions import SessionQueue
+from servicebus_emulator.broker.timers import Timer
+from servicebus_emulator.broker.topic import Destination
+from servicebus_emulator.management import Management
+from servicebus_emulator.outgoing import LinkConsumer
+from servicebus_emulator.session_links import SessionConsumer, has_session_filter, session_filter
+from servicebus_emulator.settlement import NO_TRANSACTIONS, settle
+
+log = logging.getLogger(__name__)
+
+MANAGEMENT_SUFFIX = "/$management"
+#: Service Bus Standard.
+MAX_MESSAGE_BYTES = 256 * 1024
+#: Requests may wait for the credit of their reply link; more than this many are a client's mistake.
+_MAX_WAITING_REPLIES = 1000
+#: More unsent bytes than this, and a peer gets no more messages for the moment.
+_MAX_UNSENT_BYTES = 1024 * 1024
+
+
+def entity_path(address: str) -> str:
+    """The entity's path in an address, which the Python SDK gives as a whole URL."""
+    if "://" in address:
+        address = urlsplit(address).path
+    return unquote(address).strip("/")
+
+
+@dataclass(eq=False, slots=True)
+class ReplyLink:
+    """The half of a request-response pair on which the broker answers."""
+
+    link: OutgoingLink
+    node: str
+    waiting: deque[bytes] = field(default_factory=deque)
+
+    def send(self, message: bytes) -> None:
+        if len(self.waiting) < _MAX_WAITING_REPLIES:
+            self.waiting.append(message)
+        self.flush()
+
+    def flush(self) -> None:
+        while self.waiting and self.link.credit > 0:
+            self.link.transfer(uuid.uuid4().bytes, self.waiting.popleft(), settled=True)
+
+
+@dataclass(eq=False, slots=True)
+class RequestLink:
+    """The half on which requests come."""
+
+    node: str
+    answer: Callable[[Request], bytes]
+
+
+class Gateway:
+    """Serves one connection."""
+
+    def __init__(
+        self, broker: Broker, connection: Connection, rights: claims.Claims, max_message_bytes: int = MAX_MESSAGE_BYTES
+    ) -> None:
+        self._broker = broker
+        self.connection = connection
+        self._max_message_bytes = max_message_bytes
+        self._paused = self._was_behind = False
+        self._claims = rights
+        self._expiry: Timer | None = None
+        self._senders: dict[IncomingLink, Destination] = {}
+        self._requests: dict[IncomingLink, RequestLink] = {}
+        self._consumers: dict[OutgoingLink, LinkConsumer] = {}
+        self._replies: dict[OutgoingLink, ReplyLink] = {}
+
+    def handle_events(self) -> None:
+        """Does what the bytes received so far ask for."""
+        while (event := self.connection.next_event()) is not None:
+            match event:
+                case MessageReceived():
+                    self._receive(event)
+                case DeliverySettling():
+                    self._settle(event)
+                case CreditGranted(link):
+                    self._credit(link)
+                case LinkAttaching(link):
+                    self._attach(link)
+                case LinkDetached(link):
+                    self._forget(link)
+                case Opened(container_id):
+                    log.debug("connection opened by %s", container_id)
+                case ConnectionClosed(error):
+                    if self._expiry is not None:
+                        self._expiry.cancel()
+                    if error:
+                        peer = self.connection.remote_container_id or "?"
+                        log.warning("connection closed peer=%s reason=%s", peer, error)
+        self.catch_up()
+
+    # Ends that the broker makes
+
+    def detach(self, path: str | None = None) -> int:
+        """Detaches the links to an entity (None: all), as Azure does when it moves one; how many."""
+        links = [(link, entity) for link, entity in self._entity_links() if link.accepted]
+        wanted = [link for link, entity in links if path is None or entity.lower() == path.lower()]
+        for link in wanted:
+            link.detach("amqp:link:detach-forced", "The link was detached by the broker.")
+        self.handle_events()
+        return len(wanted)
+
+    def uses(self, path: str) -> bool:
+        """There is a link to the entity."""
+        return any(entity.lower() == path.lower() for _, entity in self._entity_links())
+
+    def drop_removed(self) -> None:
+        """Detaches links to entities that are deleted."""
+        for receiver, consumer in list(self._consumers.items()):
+            if consumer.queue.removed:
+                receiver.detach("amqp:not-found", f"The messaging entity '{consumer.queue.path}' was deleted.")
+        for sender, destination in list(self._senders.items()):
+            if destination.removed:
+                sender.detach("amqp:not-found", f"The messaging entity '{destination.path}' was deleted.")
+        self.handle_events()
+
+    def _entity_links(self) -> list[tuple[IncomingLink | OutgoingLink, str]]:
+        receivers = [(link, consumer.queue.path) for link, consumer in self._consumers.items()]
+        return [*receivers, *((link, destination.path) for link, destination in self._senders.items())]
+
+    def _watch_expiry(self) -> None:
+        """Sees to it that links whose token has expired are detached."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        until_ms = self._claims.next_expiry_ms()
+        if until_ms is not None:
+            self._expiry = self._broker.timers.at(until_ms, self._detach_expired)
+
+    def _detach_expired(self) -> None:
+        for link, path in self._entity_links():
+            if not self._claims.allows(path):
+                link.detach("amqp:unauthorized-access", "ExpiredToken: the token is expired.")
+        self._watch_expiry()
+        self.handle_events()
+
+    # Flow of bytes
+
+    def pause(self) -> None:
+        """The transport has taken all it can."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """The transport takes more."""
+        self._paused = False
+        self.catch_up()
+
+    def is_behind(self) -> bool:
+        """So much waits for this peer that it gets no more messages until it has read some."""
+        self._was_behind = self._paused or self.connection.unsent_bytes > _MAX_UNSENT_BYTES
+        return self._was_behind
+
+    def catch_up(self) -> None:
+        """Lets the receivers that were held back have more, if the peer is no longer behind."""
+        if self._was_behind and not self.is_behind():
+            for consumer in list(self._consumers.values()):
+                consumer.want()
+
+    # Links
+
+    def _attach(self, link: IncomingLink | OutgoingLink) -> None:
+        try:
+            if isinstance(link, OutgoingLink):
+                self._attach_receiver(link)
+            else:
+                self._attach_sender(link)
+        except BusError as error:
+            log.warning("link refused link=%s condition=%s reason=%s", link.name, error.condition, error)
+            link.refuse(error.condition, error.description)
+
+    def _attach_sender(self, link: IncomingLink) -> None:
+        if isinstance(link.attach.target, Coordinator):
+            raise NotImplementedHere(NO_TRANSACTIONS)
+        path = entity_path(address_of(link.attach.target))
+        self._check_rights(path)
+        if path == claims.ADDRESS:
+            self._requests[link] = RequestLink(path, self._put_token)
+        elif path.lower().endswith(MANAGEMENT_SUFFIX):
+            self._requests[link] = RequestLink(path.lower(), self._management(path))
+        else:
+            destination = self._broker.destination(path)
+            destination.check_open()
+            self._senders[link] = destination
+        link.accept(
+            self._max_message_bytes,
+            {Symbol("com.microsoft:max-message-batch-size"): Ulong(self._max_message_bytes)},
+        )
+
+    def _put_token(self, request: Request) -> bytes:
+        reply = self._claims.answer(request)
+        self._watch_expiry()
+        return reply
+
+    def _check_rights(self, path: str) -> None:
+        if path != claims.ADDRESS and not self._claims.allows(path):
+            raise Unauthorized(f"Unauthorized access. 'Send' or 'Listen' claim required for '{path}'.")
+
+    def _management(self, path: str) -> Callable[[Request], bytes]:
+        address = path[: -len(MANAGEMENT_SUFFIX)]
+        if not self._broker.knows(address):
+            raise EntityNotFound(address)
+        management = Management(self._broker, address, self._max_message_bytes)
+        return lambda request: management.answer(request).encode(request)
+
+    def _attach_receiver(self, link: OutgoingLink) -> None:
+        path = entity_path(address_of(link.attach.source))
+        self._check_rights(path)
+        if path == claims.ADDRESS or path.lower().endswith(MANAGEMENT_SUFFIX):
+            self._replies[link] = ReplyLink(link, path.lower())
+        elif isinstance(queue := self._broker.queue(path), SessionQueue):
+            session_id = session_filter(link.attach.source)
+            consumer = SessionConsumer(link, queue, self, self._broker.timers, self._broker.clock)
+            self._consumers[link] = consumer
+            consumer.open(session_id)
+            return
+        else:
+            if has_session_filter(link.attach.source):
+                raise InvalidRequest(f"'{queue.path}' does not require sessions: receive without one.")
+            self._consumers[link] = LinkConsumer(link, queue, self)
+        link.accept()
+
+    def _forget(self, link: IncomingLink | OutgoingLink) -> None:
+        if isinstance(link, IncomingLink):
+            self._senders.pop(link, None)
+            self._requests.pop(link, None)
+            return
+        self._replies.pop(link, None)
+        consumer = self._consumers.pop(link, None)
+        if consumer is not None:
+            consumer.closed()
+
+    def _credit(self, link: OutgoingLink) -> None:
+        consumer = self._consumers.get(link)
+        if consumer is not None:
+            consumer.want()
+        elif (replies := self._replies.get(link)) is not None:
+            replies.flush()
+        if link.drain:
+            link.drained()
+
+    # Messages in
+
+    def _receive(self, event: MessageReceived) -> None:
+        try:
+            if event.oversized:
+                raise MessageTooLarge(
+                    f"The message exceeds the maximum size of {event.link.max_message_bytes} bytes on this link."
+                )
+            if isinstance(event.state, TransactionalState):
+                raise NotImplementedHere(NO_TRANSACTIONS)
+            request_link = self._requests.get(event.link)
+            if request_link is not None:
+                self._request(event.link, request_link, event.payload)
+            elif (destination := self._senders.get(event.link)) is not None:
+                self._enqueue(destination, event)
+            outcome: Body = Accepted()
+        except (BusError, AmqpError) as error:
+            log.warning("message refused link=%s condition=%s reason=%s", event.link.name, error.condition, error)
+            outcome = Rejected(Error(error.condition, str(error)))
+        if not event.settled:
+            event.link.settle(event.delivery_id, outcome)
+
+    def _enqueue(self, destination: Destination, event: MessageReceived) -> None:
+        if event.message_format == BATCH_FORMAT:
+            # All are looked at before any is taken in: a batch is accepted or refused as a whole.
+            contents = [AmqpMessage.parse(data) for data in split_batch(event.payload)]
+            destination.entity.check(*contents)
+        else:
+            contents = [AmqpMessage.parse(event.payload)]
+        for content in contents:
+            destination.send(content)
+
+    def _request(self, link: IncomingLink, request_link: RequestLink, payload: bytes) -> None:
+        request = Request.parse(payload)
+        reply_link = self._reply_link(link, request_link.node, request.reply_to)
+        if reply_link is None:
+            raise InvalidRequest(f"No receiver on '{request_link.node}' to reply to.")
+        reply_link.send(request_link.answer(request))
+
+    def _reply_link(self, link: IncomingLink, node: str, reply_to: str | None) -> ReplyLink | None:
+        """Of the session's receivers on the node: the one that reply-to names, else the last attached."""
+        found = [item for item in self._replies.values() if item.link.session is link.session and item.node == node]
+        for item in reversed(found):
+            if reply_to is not None and reply_to in (address_of(item.link.attach.target), item.link.name):
+                return item
+        return found[-1] if found else None
+
+    # Outcomes
+
+    def _settle(self, event: DeliverySettling) -> None:
+        consumer = self._consumers.get(event.delivery.link)
+        if consumer is None:
+            return
+        outcome = settle(consumer.queue, uuid.UUID(bytes_le=event.delivery.tag), event.state)
+        if not event.settled:
+            event.delivery.settle(outcome)

@@ -1,0 +1,27 @@
+"""Values of options that several programs take."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def port(text: str) -> int:
+    """Raises ArgumentTypeError."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535; 0 picks a free one)")
+    return number
+
+
+def positive(text: str) -> int:
+    """Raises ArgumentTypeError."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return number

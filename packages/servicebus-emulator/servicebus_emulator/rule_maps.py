@@ -1,0 +1,81 @@
+"""Rules as AMQP maps and described lists (request-response operations `add-rule` and `enumerate-rules`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from servicebus_emulator.amqp.values import Described, Timestamp, Ulong
+from servicebus_emulator.broker.descriptions import RuleDescription
+from servicebus_emulator.broker.errors import InvalidRequest
+from servicebus_emulator.broker.filters import CorrelationFilter, FalseFilter, Filter, TrueFilter
+from servicebus_emulator.broker.sql import SqlAction, SqlFilter
+
+#: The order of the list that describes a correlation filter, and the keys of the map that asks for one.
+_CORRELATION = {
+    "CorrelationId": "correlation-id",
+    "MessageId": "message-id",
+    "To": "to",
+    "ReplyTo": "reply-to",
+    "Label": "label",
+    "SessionId": "session-id",
+    "ReplyToSessionId": "reply-to-session-id",
+    "ContentType": "content-type",
+}
+_RULE, _EMPTY_ACTION, _SQL_ACTION = Ulong(0x13700000004), Ulong(0x13700000005), Ulong(0x13700000006)
+_SQL, _TRUE, _FALSE, _CORRELATES = (Ulong(0x1370000006 + offset) for offset in range(4))
+
+
+def read_rule(name: str, description: Any) -> RuleDescription:
+    """The rule that an `add-rule` request describes; InvalidRequest when it is none."""
+    if not name or not isinstance(description, dict):
+        raise InvalidRequest("A rule has a name and a description.")
+    action = description.get("sql-rule-action")
+    changes = SqlAction(_expression(action)) if action else None
+    return RuleDescription(name, _read_filter(description), changes)
+
+
+def _read_filter(description: Mapping[str, Any]) -> Filter:
+    if (sql := description.get("sql-filter")) is not None:
+        return SqlFilter(_expression(sql))
+    if "true-filter" in description:
+        return TrueFilter()
+    if "false-filter" in description:
+        return FalseFilter()
+    correlation = description.get("correlation-filter")
+    if not isinstance(correlation, dict):
+        raise InvalidRequest("A rule needs a filter.")
+    system = {name: str(value) for name, key in _CORRELATION.items() if (value := correlation.get(key)) is not None}
+    application = dict(correlation.get("properties") or {})
+    if not system and not application:
+        raise InvalidRequest("A correlation filter names at least one property.")
+    return CorrelationFilter(system, application)
+
+
+def _expression(value: Any) -> str:
+    expression = value.get("expression") if isinstance(value, dict) else None
+    if not isinstance(expression, str):
+        raise InvalidRequest("An SQL filter or action has an expression.")
+    return expression
+
+
+def write_rule(rule: RuleDescription, created_at_ms: int) -> Described:
+    """The rule as `enumerate-rules` gives it."""
+    action = (
+        Described(_EMPTY_ACTION, []) if rule.action is None else Described(_SQL_ACTION, [rule.action.expression, None])
+    )
+    return Described(_RULE, [_write_filter(rule.filter), action, rule.name, Timestamp(created_at_ms)])
+
+
+def _write_filter(selects: Filter) -> Described:
+    match selects:
+        case TrueFilter():
+            return Described(_TRUE, [])
+        case FalseFilter():
+            return Described(_FALSE, [])
+        case SqlFilter():
+            return Described(_SQL, [selects.expression, None])
+        case CorrelationFilter():
+            system = [selects.system.get(name) for name in _CORRELATION]
+            return Described(_CORRELATES, [*system, dict(selects.application)])
+    raise TypeError(type(selects).__name__)

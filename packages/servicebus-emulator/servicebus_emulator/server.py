@@ -1,0 +1,340 @@
+"""The one file that owns sockets: TCP connections in asyncio, each a `Gateway` on a `Connection`.
+
+What is written waits for the store: everything read in one turn of the loop is worked on, committed together, and only
+then are the answers sent. So "accepted" always means stored, and a burst costs one commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from servicebus_emulator.amqp.connection import Connection, State
+from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.store import StoreError
+from servicebus_emulator.claims import Claims
+from servicebus_emulator.clock import SystemClock
+from servicebus_emulator.gateway import MAX_MESSAGE_BYTES, Gateway
+from servicebus_emulator.liveness import DEFAULT_PATIENCE, Liveness, Patience
+from servicebus_emulator.sas import SasKey
+
+log = logging.getLogger(__name__)
+
+CONTAINER_ID = "lucius-service-bus-emulator"
+#: Unsent bytes at which a slow receiver gets no more messages until it has read some.
+WRITE_LIMIT_BYTES = 4 * 1024 * 1024
+_TLS_HANDSHAKE = b"\x16"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What all connections have in common."""
+
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    sas_key: SasKey | None = None
+    """Tokens must be signed with it; None: any token will do."""
+    tls: ssl.SSLContext | None = None
+    """With it, a port speaks TLS to those who begin so, and plain TCP to the others."""
+    patience: Patience = DEFAULT_PATIENCE
+
+
+class ListenError(Exception):
+    """The address cannot be listened on."""
+
+
+class Listener:
+    """A listening socket whose connections go to `factory`'s protocols."""
+
+    def __init__(self, factory: Callable[[], asyncio.BaseProtocol], options: Options) -> None:
+        self._factory = factory
+        self._tls = options.tls
+        self._handshake_s = options.patience.handshake_s
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._socket: socket.socket | None = None
+
+    async def open(self, host: str, port: int) -> int:
+        """Starts to listen; the port, which is a free one if `port` is 0. ListenError when it is taken."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            listening = socket.create_server((host, port), family=family, backlog=1024)
+        except OSError as error:
+            raise ListenError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        listening.setblocking(False)
+        self._socket = listening
+        self._start(self._accept(listening))
+        return int(listening.getsockname()[1])
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._socket is not None:
+            self._socket.close()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError as error:  # out of descriptors: those connected go on, the next may succeed
+                log.error("cannot accept a connection reason=%s", error)
+                await asyncio.sleep(0.1)
+                continue
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            self._start(self._serve(accepted))
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        tls = None
+        try:
+            if self._tls is not None:
+                async with asyncio.timeout(self._handshake_s):
+                    tls = self._tls if await _peek(accepted) == _TLS_HANDSHAKE else None
+            await loop.connect_accepted_socket(self._factory, accepted, ssl=tls)
+        except (OSError, TimeoutError) as error:
+            log.warning("connection lost in its handshake reason=%s", error)
+            accepted.close()
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+
+
+async def _peek(connection: socket.socket) -> bytes:
+    """The first byte, left where it is; b"" when the peer has gone."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            return connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            readable = loop.create_future()
+            loop.add_reader(connection, readable.set_result, None)
+            try:
+                await readable
+            finally:
+                loop.remove_reader(connection)
+
+
+class BusServer:
+    """Listens, flushes in order (commit, then write) and wakes the broker's timers."""
+
+    def __init__(self, broker: Broker, options: Options | None = None) -> None:
+        self.broker = broker
+        self.options = options or Options()
+        self.clients: set[Client] = set()
+        self.delay_s = 0.0
+        """A fault that tests can set: every answer is sent so much later."""
+        self.failed = False
+        """The store cannot be written any more."""
+        self.stopping = asyncio.Event()
+        """It is time to end."""
+        self._writable: set[Client] = set()
+        self._listener = Listener(lambda: Client(self), self.options)
+        self._flush_scheduled = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_due_ms: int | None = None
+
+    async def listen(self, host: str, port: int) -> int:
+        """Starts to serve; the port."""
+        self.wake()
+        return await self._listener.open(host, port)
+
+    async def close(self) -> None:
+        """Closes the listener, tells every client and lets the last bytes go out."""
+        await self._listener.close()
+        for client in list(self.clients):
+            client.connection.close("amqp:connection:forced", "The broker is shutting down.")
+            self.will_write(client)
+        self._flush()
+        deadline = asyncio.get_running_loop().time() + 1.0
+        while self.clients and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - bounded and once
+            await asyncio.sleep(0.01)
+        for client in list(self.clients):
+            client.abort()
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def will_write(self, client: Client) -> None:
+        """The client has output: it goes with the next flush."""
+        self._writable.add(client)
+        self.wake()
+
+    def wake(self) -> None:
+        """Something may have changed: flush, and look at the timers, when this turn of the loop is over."""
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        if not self.commit():
+            return
+        writable, self._writable = self._writable, set()
+        for client in writable:
+            client.write()
+        self._set_alarm()
+
+    def commit(self) -> bool:
+        """Stores what has changed; False when that is impossible, and then the program ends with nothing answered:
+        memory and disk would tell different stories."""
+        if self.failed:
+            return False
+        if self.broker.store.is_dirty:
+            try:
+                self.broker.store.commit()
+            except StoreError as error:
+                log.critical("cannot store, stopping reason=%s", error)
+                self.failed = True
+                self.stopping.set()
+                return False
+        return True
+
+    def _set_alarm(self) -> None:
+        due_ms = self.broker.timers.next_due_ms()
+        if due_ms == self._alarm_due_ms:
+            return
+        if due_ms is None or (self._alarm_due_ms is not None and due_ms > self._alarm_due_ms):
+            return  # an alarm that rings too early does no harm, and setting it anew for every lock costs time
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        self._alarm_due_ms = due_ms
+        delay_s = max(0.0, (due_ms - self.broker.clock.now_ms()) / 1000)
+        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = self._alarm_due_ms = None
+        try:
+            self.broker.timers.run_due(self.broker.clock.now_ms())
+        finally:
+            self.wake()
+
+    def advance(self, clock: SystemClock, ms: int) -> None:
+        """Moves the clock forward and does what falls due, each thing at its own time."""
+        end_ms = clock.now_ms() + ms
+        timers = self.broker.timers
+        while (due_ms := timers.next_due_ms()) is not None and due_ms <= end_ms:
+            clock.advance(max(0, due_ms - clock.now_ms()))
+            timers.run_due(clock.now_ms())
+        clock.advance(max(0, end_ms - clock.now_ms()))
+        self._alarm_due_ms = None
+        self.wake()
+
+
+class Wire(Protocol):
+    """What a client's bytes go out by: a TCP or TLS transport, or a WebSocket."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def is_closing(self) -> bool: ...
+
+
+class Client(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, server: BusServer) -> None:
+        self._server = server
+        self._wire: Wire | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._liveness = Liveness(server.options.patience, asyncio.get_running_loop().time())
+        claims = Claims(server.options.sas_key, server.broker.clock)
+        self.connection = Connection(CONTAINER_ID, claims.authenticate)
+        self.connection.on_output = self._on_output
+        self.gateway = Gateway(server.broker, self.connection, claims, server.options.max_message_bytes)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(high=WRITE_LIMIT_BYTES)
+        self.attach(transport)
+
+    def attach(self, wire: Wire) -> None:
+        """The connection begins."""
+        self._wire = wire
+        self._server.clients.add(self)
+        self._look()
+
+    def data_received(self, data: bytes) -> None:
+        self._liveness.heard(asyncio.get_running_loop().time())
+        self._guarded(lambda: self.connection.receive_data(data))
+        if not self._liveness.is_open and self.connection.state is State.OPEN:
+            self._liveness.is_open = True
+            self._look()  # now it is known how often the peer wants to hear from us
+        self._server.wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._server.clients.discard(self)
+        self._guarded(self.connection.lost)
+        self._server.wake()
+
+    def pause_writing(self) -> None:
+        self.gateway.pause()
+
+    def resume_writing(self) -> None:
+        self._guarded(self.gateway.resume)
+        self._server.wake()
+
+    def _on_output(self) -> None:
+        self._server.will_write(self)
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """A fault of ours while serving this client ends this client's connection and nothing else."""
+        try:
+            step()
+            self.gateway.handle_events()
+        except Exception:
+            log.exception("internal error, connection closed peer=%s", self.connection.remote_container_id or "?")
+            self.connection.close("amqp:internal-error", "The emulator failed; its log says how.")
+            self.gateway.handle_events()
+
+    def write(self) -> None:
+        """Sends what waits; closes the transport when the connection is over."""
+        data = self.connection.take_output()
+        ends = self.connection.state is State.CLOSED
+        if self._server.delay_s > 0:
+            asyncio.get_running_loop().call_later(self._server.delay_s, self._send, data, ends)
+        else:
+            self._send(data, ends)
+
+    def _send(self, data: bytes, ends: bool) -> None:
+        if self._wire is None or self._wire.is_closing():
+            return
+        if data:
+            self._wire.write(data)
+            self.gateway.catch_up()
+        if ends:
+            self._wire.close()
+
+    def abort(self) -> None:
+        """Cuts the connection without a word."""
+        if self._wire is not None:
+            self._wire.abort()
+
+    def _look(self) -> None:
+        """Sends a heartbeat if the peer wants one, gives it up if it has been silent too long, and comes back."""
+        if self._watch is not None:
+            self._watch.cancel()
+        loop = asyncio.get_running_loop()
+        complaint = self._liveness.complaint(loop.time())
+        if complaint is not None:
+            log.warning("connection given up peer=%s reason=%s", self.connection.remote_container_id or "?", complaint)
+            self.abort()
+            return
+        self.connection.heartbeat()
+        wait_s = self._liveness.next_look_s(loop.time(), self.connection.heartbeat_every_ms)
+        self._watch = loop.call_later(wait_s, self._look)

@@ -1,0 +1,69 @@
+"""What a receiver's outcome does to the message (how the SDKs encode the four operations: see the table below).
+
+| operation   | Python                       | JavaScript                        |
+|-------------|------------------------------|-----------------------------------|
+| complete    | accepted                     | accepted                          |
+| abandon     | modified, not undeliverable  | modified, delivery-failed left out |
+| defer       | modified, undeliverable-here | the same                          |
+| dead-letter | rejected with an error       | the same                          |
+
+`released` gives the message back without counting a delivery: what the Python SDK does with prefetched messages.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from servicebus_emulator.amqp.performatives import (
+    Accepted,
+    Body,
+    Error,
+    Modified,
+    Rejected,
+    Released,
+    TransactionalState,
+)
+from servicebus_emulator.broker.errors import BusError, InvalidRequest, NotImplementedHere
+from servicebus_emulator.broker.queue import DESCRIPTION, REASON, MessageQueue
+
+NO_TRANSACTIONS = "Transactions are not supported by the emulator: send and settle each message by itself."
+
+
+def settle(queue: MessageQueue, token: uuid.UUID, outcome: Any) -> Body:
+    """Does what the outcome says and gives the outcome to echo: the same when it came true, else `rejected`."""
+    try:
+        match outcome:
+            case Accepted():
+                queue.complete(token)
+                return Accepted()
+            case Modified(_, undeliverable_here, annotations):
+                change = queue.defer if undeliverable_here else queue.abandon
+                change(token, _texts(annotations))
+                return Modified(outcome.delivery_failed, undeliverable_here, annotations)
+            case Rejected(error):
+                _dead_letter(queue, token, error)
+                return Rejected()  # an error in the echo would mean that it failed
+            case Released():
+                queue.release(token)
+                return Released()
+            case TransactionalState():
+                raise NotImplementedHere(NO_TRANSACTIONS)
+            case _:
+                raise InvalidRequest("A delivery is settled with accepted, modified, rejected or released.")
+    except BusError as error:
+        return Rejected(Error(error.condition, error.description))
+
+
+def _dead_letter(queue: MessageQueue, token: uuid.UUID, error: Any) -> None:
+    info = _texts(error.info if isinstance(error, Error) else None)
+    reason, description = info.pop(REASON, None), info.pop(DESCRIPTION, None)
+    if description is None and isinstance(error, Error):
+        description = error.description
+    queue.dead_letter(token, reason, description, info)
+
+
+def _texts(entries: Mapping[Any, Any] | None) -> dict[str, Any]:
+    """Keys come as symbols from Python and strings from JavaScript."""
+    return {str(key): value for key, value in (entries or {}).items()}

@@ -1,0 +1,71 @@
+"""AMQP over WebSockets (OASIS "AMQP WebSocket Binding"): each binary message carries bytes of the stream."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from aiohttp import WSMsgType, web
+
+from servicebus_emulator.server import WRITE_LIMIT_BYTES, BusServer, Client
+
+PATH = "/$servicebus/websocket"
+_SUBPROTOCOLS = ("amqp", "AMQPWSB10")
+
+
+class _Pipe:
+    """See `server.Wire`: a queue that a task empties into the WebSocket."""
+
+    def __init__(self, socket: web.WebSocketResponse, client: Client) -> None:
+        self._socket = socket
+        self._client = client
+        self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._waiting = 0
+        self._closing = False
+
+    def write(self, data: bytes) -> None:
+        self._waiting += len(data)
+        if self._waiting > WRITE_LIMIT_BYTES:
+            self._client.pause_writing()
+        self._queue.put_nowait(data)
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._queue.put_nowait(None)
+
+    def abort(self) -> None:
+        self.close()
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    async def run(self) -> None:
+        """Sends until closed."""
+        with contextlib.suppress(ConnectionError):
+            while (data := await self._queue.get()) is not None:
+                await self._socket.send_bytes(data)
+                paused = self._waiting > WRITE_LIMIT_BYTES
+                self._waiting -= len(data)
+                if paused and self._waiting <= WRITE_LIMIT_BYTES:
+                    self._client.resume_writing()
+        await self._socket.close()
+
+
+async def serve(bus: BusServer, request: web.Request) -> web.StreamResponse:
+    """One client's WebSocket, from the upgrade to its end."""
+    socket = web.WebSocketResponse(protocols=_SUBPROTOCOLS)
+    await socket.prepare(request)
+    client = Client(bus)
+    pipe = _Pipe(socket, client)
+    client.attach(pipe)
+    sender = asyncio.create_task(pipe.run())
+    try:
+        async for message in socket:
+            if message.type is WSMsgType.BINARY:
+                client.data_received(message.data)
+    finally:
+        client.connection_lost(None)
+        pipe.close()
+        await sender
+    return socket
