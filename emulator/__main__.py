@@ -14,7 +14,7 @@ from pathlib import Path
 _COMMANDS = {
     "up": "emulator.up.command",
     "bus": "servicebus_emulator.command",
-    "host": "emulator.host.command",
+    "host": "functions_emulator.command",
     "appconfig": "emulator.appconfig.command",
     "issuer": "emulator.issuer.command",
     "traces": "emulator.traces.command",

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from emulator.durable.client import Client
-from emulator.durable.engine import Engine
-from emulator.durable.runner import Runner
-from emulator.host import app_side
-from emulator.host.server import Server
+from functions_emulator.durable.client import Client
+from functions_emulator.durable.engine import Engine
+from functions_emulator.durable.runner import Runner
+from functions_emulator.host import app_side
+from functions_emulator.host.server import Server
 
 #: OrchestratorStarted, TaskCompleted or EventRaised, OrchestratorCompleted twice, and one TaskScheduled.
 _EVENTS_A_STEP = 7

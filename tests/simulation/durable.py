@@ -8,16 +8,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from azure.functions import _durable_functions
+from functions_emulator.durable import wire
+from functions_emulator.durable.actions import Reply
+from functions_emulator.durable.catalog import Catalog
+from functions_emulator.durable.client import Client
+from functions_emulator.durable.engine import Engine, Episode
+from functions_emulator.durable.errors import InstanceExistsError, InstanceGoneError, InstanceNotFoundError
+from functions_emulator.durable.events import ActivityTask, Instance
+from functions_emulator.durable.store import Store
+from functions_emulator.host import fast_timestamps
 
-from emulator.durable import wire
-from emulator.durable.actions import Reply
-from emulator.durable.catalog import Catalog
-from emulator.durable.client import Client
-from emulator.durable.engine import Engine, Episode
-from emulator.durable.errors import InstanceExistsError, InstanceGoneError, InstanceNotFoundError
-from emulator.durable.events import ActivityTask, Instance
-from emulator.durable.store import Store
-from emulator.host import fast_timestamps
 from orchestrations import names
 from orchestrations.job import job, step
 from shared.errors import InstanceEnded, InstanceNotFound

@@ -10,16 +10,15 @@ from typing import Any
 
 import azure.functions as func
 from azure.durable_functions import Entity, Orchestrator
-
-from emulator.durable import wire
-from emulator.durable.catalog import Catalog, entity_name
-from emulator.durable.client import Client
-from emulator.durable.clock import ManualClock
-from emulator.durable.engine import Engine, Episode
-from emulator.durable.entities import Entities, encode_batch
-from emulator.durable.events import Instance, Kind
-from emulator.durable.store import Store
-from emulator.durable.versions import Versions
+from functions_emulator.durable import wire
+from functions_emulator.durable.catalog import Catalog, entity_name
+from functions_emulator.durable.client import Client
+from functions_emulator.durable.clock import ManualClock
+from functions_emulator.durable.engine import Engine, Episode
+from functions_emulator.durable.entities import Entities, encode_batch
+from functions_emulator.durable.events import Instance, Kind
+from functions_emulator.durable.store import Store
+from functions_emulator.durable.versions import Versions
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

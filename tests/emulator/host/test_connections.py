@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-
-from emulator.host.errors import BindingError, HostError
-from emulator.host.settings import Settings, load_settings
+from functions_emulator.host.errors import BindingError, HostError
+from functions_emulator.host.settings import Settings, load_settings
 
 BUS = "Endpoint=sb://x"
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
-from emulator.host.errors import BindingError
-from emulator.host.routes import parse_template
+from functions_emulator.host.errors import BindingError
+from functions_emulator.host.routes import parse_template
 
 
 @pytest.mark.parametrize(

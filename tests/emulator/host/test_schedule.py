@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-
-from emulator.host.errors import BindingError
-from emulator.host.retry_policy import delays
-from emulator.host.schedule import parse_schedule
+from functions_emulator.host.errors import BindingError
+from functions_emulator.host.retry_policy import delays
+from functions_emulator.host.schedule import parse_schedule
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)  # a Sunday
 

@@ -1,0 +1,5 @@
+"""`python -m functions_emulator`."""
+
+from functions_emulator.command import main
+
+main()

@@ -1,0 +1,44 @@
+"""The names an orchestration may call. Function names are compared without regard to case, as the host does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from functions_emulator.durable.actions import Action, CallActivity, CallEntity, CallSubOrchestration, SignalEntity
+from functions_emulator.durable.errors import FunctionNotFoundError
+
+
+class Catalog:
+    def __init__(self, orchestrators: Iterable[str], activities: Iterable[str], entities: Iterable[str] = ()) -> None:
+        self._names = {
+            "orchestrator": {name.lower(): name for name in orchestrators},
+            "activity": {name.lower(): name for name in activities},
+            "entity": {name.lower(): name for name in entities},
+        }
+
+    def resolve(self, kind: str, name: str) -> str:
+        """The registered spelling; `FunctionNotFoundError` if there is none."""
+        known = self._names[kind]
+        found = known.get(name.lower())
+        if found is None:
+            raise FunctionNotFoundError(kind, name, sorted(known.values()))
+        return found
+
+    def problem(self, action: Action) -> str | None:
+        """Why the extension would refuse to schedule this action."""
+        try:
+            match action:
+                case CallActivity(name):
+                    self.resolve("activity", name)
+                case CallSubOrchestration(name):
+                    self.resolve("orchestrator", name)
+                case CallEntity(entity) | SignalEntity(entity):
+                    self.resolve("entity", entity_name(entity))
+        except FunctionNotFoundError as error:
+            return str(error)
+        return None
+
+
+def entity_name(entity_id: str) -> str:
+    """`name` of `@name@key`."""
+    return entity_id.split("@", 2)[1]

@@ -1,0 +1,191 @@
+"""What a client may do with orchestrations: the operations behind the extension's HTTP API."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from functions_emulator.durable.creation import create
+from functions_emulator.durable.engine import Engine
+from functions_emulator.durable.errors import (
+    InstanceExistsError,
+    InstanceGoneError,
+    InstanceNotFoundError,
+    InvalidInstanceIdError,
+    WrongStatusError,
+)
+from functions_emulator.durable.events import Event, Instance, Kind, Status
+
+_LOG = logging.getLogger("functions_emulator.durable")
+
+_FORBIDDEN_IN_IDS = frozenset("/\\#?")
+
+
+class Client:
+    def __init__(self, engine: Engine, default_version: str | None = None, *, replace_running: bool = False) -> None:
+        """`replace_running`: `overridableExistingInstanceStates` is `AnyState`."""
+        self._engine = engine
+        self._store = engine.store
+        self._default_version = default_version
+        self._replace_running = replace_running
+
+    def start(self, name: str, instance_id: str | None, input_text: str | None, version: str | None = None) -> str:
+        """Starts an orchestration; a finished instance of that id is silently replaced, a live one is an error.
+
+        `input_text` is the JSON text as the client posted it.
+        """
+        name = self._engine.catalog.resolve("orchestrator", name)
+        if instance_id is None:
+            instance_id = uuid.uuid4().hex
+        _check_id(instance_id)
+        with self._store.transaction():
+            existing = self._store.instance(instance_id)
+            if existing is not None and not existing.status.is_terminal and not self._replace_running:
+                raise InstanceExistsError(instance_id, existing.status)
+            create(self._engine, name, instance_id, input_text, version or self._default_version, None)
+        return instance_id
+
+    def raise_event(self, instance_id: str, name: str, data_text: str | None) -> None:
+        """`data_text` is JSON text."""
+        self._post(instance_id, Kind.EVENT_RAISED, {"Name": name, "Input": data_text})
+
+    def terminate(self, instance_id: str, reason: str) -> None:
+        self._post(instance_id, Kind.EXECUTION_TERMINATED, {"Input": reason})
+
+    def suspend(self, instance_id: str, reason: str) -> None:
+        self._post(instance_id, Kind.EXECUTION_SUSPENDED, {"Input": reason})
+
+    def resume(self, instance_id: str, reason: str) -> None:
+        self._post(instance_id, Kind.EXECUTION_RESUMED, {"Input": reason})
+
+    def restart(self, instance_id: str, *, with_new_id: bool) -> str:
+        """Runs the same function with the same input again."""
+        old = self._existing(instance_id)
+        if not with_new_id and not old.status.is_terminal:
+            raise InstanceExistsError(instance_id, old.status)
+        return self.start(old.name, None if with_new_id else instance_id, old.input, old.version)
+
+    def rewind(self, instance_id: str, reason: str) -> None:
+        """Takes the failures out of a failed instance's history, so that those calls are made again."""
+        old = self._existing(instance_id)
+        if old.status is not Status.FAILED:
+            raise WrongStatusError("The rewind operation is only supported on failed orchestration instances.")
+        now = self._engine.clock.now()
+        with self._store.transaction():
+            past = self._store.history(instance_id, old.execution_id)
+            kept, children = _rewound(past)
+            if _went_on_after_failure(past):
+                _LOG.warning(
+                    "rewind of %s: its code went on after a call that failed (retries do), which a rewind does not "
+                    "take back: expect it to fail as non-deterministic, as on Azure",
+                    instance_id,
+                )
+            self._store.delete_history(instance_id)
+            self._store.append_history(instance_id, old.execution_id, 0, kept)
+            self._store.put_instance(replace(old, status=Status.RUNNING, output=None, updated_at=now))
+            for child in children:
+                failed = self._store.instance(child)
+                if failed is not None and failed.status is Status.FAILED:
+                    self.rewind(child, reason)
+            # A generic event has no meaning to the code; it gives the instance an episode to ask again.
+            self._engine.post(instance_id, None, Kind.GENERIC, {"Data": reason}, now)
+
+    def purge(self, instance_id: str) -> None:
+        old = self._existing(instance_id)
+        if not old.status.is_terminal:
+            raise WrongStatusError(f"The instance '{instance_id}' is {old.status} and cannot be purged.")
+        with self._store.transaction():
+            self._store.delete_instance(instance_id)
+        self._engine.reports.forget(instance_id, self._engine.clock.now())
+
+    def purge_by(self, created_from: datetime, created_to: datetime | None, statuses: Sequence[Status]) -> int:
+        wanted = [one for one in statuses or tuple(Status) if one.is_terminal]
+        if not wanted:
+            return 0
+        found = self._store.instances(created_from=created_from, created_to=created_to, statuses=wanted)
+        for instance in found:
+            self.purge(instance.instance_id)
+        return len(found)
+
+    def status(self, instance_id: str) -> Instance:
+        return self._existing(instance_id)
+
+    def find(
+        self,
+        *,
+        created_from: datetime | None = None,
+        created_to: datetime | None = None,
+        statuses: Sequence[Status] = (),
+        prefix: str = "",
+        after: str = "",
+        limit: int = -1,
+    ) -> list[Instance]:
+        """By id, `limit` at most; `after` is the last id of the page before."""
+        return self._store.instances(
+            created_from=created_from,
+            created_to=created_to,
+            statuses=statuses,
+            prefix=prefix,
+            after=after,
+            limit=limit,
+        )
+
+    def history(self, instance: Instance) -> list[Event]:
+        return self._store.history(instance.instance_id, instance.execution_id)
+
+    def _existing(self, instance_id: str) -> Instance:
+        instance = self._store.instance(instance_id)
+        if instance is None:
+            raise InstanceNotFoundError(instance_id)
+        return instance
+
+    def check_live(self, instance_id: str) -> None:
+        """Raises unless there is such an instance and it is not finished."""
+        instance = self._existing(instance_id)
+        if instance.status.is_terminal:
+            raise InstanceGoneError(instance_id, instance.status)
+
+    def _post(self, instance_id: str, kind: Kind, data: dict[str, Any]) -> None:
+        self.check_live(instance_id)
+        with self._store.transaction():
+            self._engine.post(instance_id, None, kind, data, self._engine.clock.now())
+
+
+def _check_id(instance_id: str) -> None:
+    if (
+        not instance_id
+        or instance_id.startswith("@")
+        or any(char in _FORBIDDEN_IN_IDS or ord(char) < 32 for char in instance_id)
+    ):
+        raise InvalidInstanceIdError(
+            f"{instance_id!r} is no instance id: "
+            "it must not be empty, start with @, or hold / \\ # ? or control characters"
+        )
+
+
+def _rewound(past: Sequence[Event]) -> tuple[list[Event], list[str]]:
+    """The history without failures and completion, and the sub-orchestrations that failed in it."""
+    failed = {one.data["TaskScheduledId"] for one in past if one.kind in _FAILED}
+    children: list[str] = []
+    kept: list[Event] = []
+    for event in past:
+        if event.kind is Kind.SUB_ORCHESTRATION_CREATED and event.event_id in failed:
+            children.append(str(event.data["InstanceId"]))
+            kept.append(event)  # the child itself is rewound, and answers under the same id
+        elif not (event.kind in _ENDED or (event.kind is Kind.TASK_SCHEDULED and event.event_id in failed)):
+            kept.append(event)
+    return kept, children
+
+
+def _went_on_after_failure(past: Sequence[Event]) -> bool:
+    first = next((index for index, one in enumerate(past) if one.kind in _FAILED), len(past))
+    return any(one.kind in _DECISIONS for one in past[first:])
+
+
+_DECISIONS = frozenset({Kind.TASK_SCHEDULED, Kind.TIMER_CREATED, Kind.SUB_ORCHESTRATION_CREATED, Kind.EVENT_SENT})
+_FAILED = frozenset({Kind.TASK_FAILED, Kind.SUB_ORCHESTRATION_FAILED})
+_ENDED = _FAILED | {Kind.EXECUTION_COMPLETED}

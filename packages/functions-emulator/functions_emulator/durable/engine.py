@@ -1,0 +1,375 @@
+"""The dispatcher: turns messages into episodes, and the answers of episodes into history and new messages.
+
+Rules of DurableTask.Core's TaskOrchestrationDispatcher. Synchronous and single-threaded: whoever drives it takes
+an `Episode` or an `ActivityTask`, runs the function, and brings the answer back. What was taken and never
+brought back is handed out again after a restart, so activities run at least once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from functions_emulator.durable.actions import ContinueAsNew, Reply
+from functions_emulator.durable.catalog import Catalog
+from functions_emulator.durable.clock import Clock, parse_stamp, stamp
+from functions_emulator.durable.creation import start_child
+from functions_emulator.durable.decisions import (
+    Decision,
+    ScheduleActivity,
+    ScheduleSubOrchestration,
+    ScheduleTimer,
+    SendOperation,
+)
+from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Status
+from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
+from functions_emulator.durable.recent import RecentHistories
+from functions_emulator.durable.replay import Outcome, Replay
+from functions_emulator.durable.reports import Reports, StallReport
+from functions_emulator.durable.store import Store
+from functions_emulator.durable.versions import Versions
+from functions_emulator.durable.wakeups import Wakeups
+
+_LOG = logging.getLogger("functions_emulator.durable")
+
+
+#: How soon an instance of another version is looked at again.
+_REFUSED_AGAIN = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One run of an orchestrator function: the whole history, of which events from `new_from` on are new."""
+
+    instance: Instance
+    messages: tuple[Message, ...]
+    history: tuple[Event, ...]
+    new_from: int
+
+
+class Engine:
+    """`work_arrived` is called whenever there may be something new to take."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        catalog: Catalog,
+        versions: Versions | None = None,
+        poll_interval: timedelta = DEFAULT_POLL_INTERVAL,
+    ) -> None:
+        self.store = store
+        self.poll_interval = poll_interval
+        self._versions = versions or Versions()
+        self.clock = clock
+        self.catalog = catalog
+        self.reports = Reports()
+        for noted in store.notes():
+            self.reports.restore(*noted)
+        for report in self.reports.stalls:
+            _log_stall(report)
+        self._refused: set[str] = set()
+        self._recent = RecentHistories()
+        self.work_arrived: Callable[[], None] = lambda: None
+        self._wakeups = Wakeups()
+        self.entity_wakeups = Wakeups()
+        self._activities: deque[ActivityTask] = deque(store.activities())
+        self.running_activities: dict[int, ActivityTask] = {}
+        now = clock.now()
+        for instance_id, at in store.wake_times():
+            self._wakeups_for(instance_id).add(instance_id, at, now)
+        clock.subscribe(lambda: self.work_arrived())
+
+    # --- for whoever drives the engine
+
+    def next_episode(self) -> Episode | None:
+        """An orchestration with news; call `finish_episode` or `drop_episode` with it."""
+        while True:
+            instance_id = self._wakeups.take(self.clock.now())
+            if instance_id is None:
+                return None
+            episode = self._open(instance_id)
+            if episode is not None:
+                return episode
+            self._wakeups.release(instance_id)
+
+    def next_wake(self) -> datetime | None:
+        return self._wakeups.next_at()
+
+    @property
+    def idle(self) -> bool:
+        """Everything due has been dealt with, and no activity is waiting or running."""
+        next_at = self._wakeups.next_at()
+        due = next_at is not None and next_at <= self.clock.now()
+        busy = self._activities or self.running_activities or not self.entity_wakeups.idle
+        return self._wakeups.idle and not due and not busy
+
+    def next_activity(self) -> ActivityTask | None:
+        if not self._activities:
+            return None
+        task = self._activities.popleft()
+        self.running_activities[task.seq] = task
+        return task
+
+    def finish_activity(self, task: ActivityTask, result: str | None) -> None:
+        """`result` is JSON text."""
+        self._answer_activity(task, Kind.TASK_COMPLETED, {"TaskScheduledId": task.task_id, "Result": result})
+
+    def fail_activity(self, task: ActivityTask, reason: str, details: str) -> None:
+        data = {"TaskScheduledId": task.task_id, "Reason": reason, "Details": details}
+        self._answer_activity(task, Kind.TASK_FAILED, data)
+
+    def _answer_activity(self, task: ActivityTask, kind: Kind, data: dict[str, object]) -> None:
+        self.running_activities.pop(task.seq, None)
+        with self.store.transaction():
+            if not self.store.delete_activity(task.seq):
+                return
+            self.post(task.instance_id, task.execution_id, kind, data, self.clock.now())
+
+    def post(
+        self, instance_id: str, execution_id: str | None, kind: Kind, data: dict[str, object], at: datetime
+    ) -> None:
+        """Sends a message to an instance, visible from `at` on. Call it within a transaction of the store."""
+        self.store.post(instance_id, execution_id, kind, data, at)
+        self._wakeups_for(instance_id).add(instance_id, at, self.clock.now())
+        self.work_arrived()
+
+    def _wakeups_for(self, instance_id: str) -> Wakeups:
+        return self.entity_wakeups if instance_id.startswith("@") else self._wakeups
+
+    # --- one episode
+
+    def _open(self, instance_id: str) -> Episode | None:
+        now = self.clock.now()
+        messages = self.store.due_messages(instance_id, now)
+        if not messages:
+            return None
+        instance = self.store.instance(instance_id)
+        if instance is None or instance.status.is_terminal:
+            self.store.delete_messages(message.seq for message in messages)
+            return None
+        current = instance.execution_id
+        stale = [one.seq for one in messages if one.execution_id not in (None, current)]
+        if stale:
+            self.store.delete_messages(stale)
+            messages = [one for one in messages if one.execution_id in (None, current)]
+            if not messages:
+                return None
+        messages.sort(key=lambda one: one.kind is not Kind.EXECUTION_STARTED)
+        stop = next((one for one in messages if one.kind is Kind.EXECUTION_TERMINATED), None)
+        if stop is not None:
+            self._terminate(instance, messages, stop)
+            return None
+        if not self._versions.runs(instance.version):
+            self._refuse_version(instance, messages)
+            return None
+        past = self._recent.take(instance_id, current)
+        if past is None:
+            past = self.store.history(instance_id, current)
+        if past:
+            now = max(now, parse_stamp(past[-1].at))
+        at = stamp(now)
+        news = [Event(Kind.ORCHESTRATOR_STARTED, -1, at, {})]
+        news.extend(Event(one.kind, -1, at, one.data) for one in messages)
+        return Episode(instance, tuple(messages), (*past, *news), len(past))
+
+    def _refuse_version(self, instance: Instance, messages: Sequence[Message]) -> None:
+        """Another worker may know this version, so its messages wait; or it fails, if host.json says so."""
+        now = self.clock.now()
+        reason = self._versions.refusal(instance.version)
+        if not self._versions.fail:
+            if instance.instance_id not in self._refused:
+                self._refused.add(instance.instance_id)
+                _LOG.error("orchestration %s waits for a worker of its version: %s", instance.instance_id, reason)
+            self._wakeups.add(instance.instance_id, now + _REFUSED_AGAIN, now)
+            return
+        with self.store.transaction():
+            self.store.delete_messages(message.seq for message in messages)
+            changed = replace(instance, status=Status.FAILED, output=json.dumps(reason), updated_at=now, note=None)
+            self.store.put_instance(changed)
+            self.after_end(changed)
+
+    def drop_episode(self, episode: Episode) -> None:
+        """Gives an episode back unanswered, so that it is taken again."""
+        instance_id = episode.instance.instance_id
+        self._wakeups.release(instance_id)
+        self._wakeups.add(instance_id, self.clock.now(), self.clock.now())
+
+    def finish_episode(self, episode: Episode, reply: Reply) -> None:
+        """Commits what the orchestrator function answered."""
+        instance = episode.instance
+        try:
+            current = self.store.instance(instance.instance_id)
+            if current is None or current.execution_id != instance.execution_id or current.status.is_terminal:
+                return  # purged or replaced meanwhile
+            outcome = Replay(reply, instance.execution_id, self.catalog.problem, self.poll_interval).run(
+                episode.history
+            )
+            self._report(instance, outcome)
+            with self.store.transaction():
+                history = self._commit(episode, reply, outcome)
+            if history:
+                self._recent.put(instance.instance_id, instance.execution_id, history)
+            else:
+                self.reports.forget(instance.instance_id, self.clock.now())
+        finally:
+            self._wakeups.release(instance.instance_id)
+            self.work_arrived()
+
+    def _report(self, instance: Instance, outcome: Outcome) -> None:
+        report = self.reports.update(instance, outcome, self.clock.now())
+        if report is not None:
+            _log_stall(report)
+
+    def _commit(self, episode: Episode, reply: Reply, outcome: Outcome) -> Sequence[Event]:
+        """The history that the next episode of this execution begins with; empty: there will be none."""
+        instance, now = episode.instance, self.clock.now()
+        at = episode.history[episode.new_from].at
+        self.store.delete_messages(one.seq for one in episode.messages)
+        if reply.custom_status is not None:
+            instance = replace(instance, custom_status=reply.custom_status)
+        news = list(episode.history[episode.new_from :])
+        news.extend(_decision_event(one, at) for one in outcome.decisions)
+        status, output = _verdict(instance, reply, outcome)
+        if outcome.failure is None and outcome.finished and outcome.continue_as_new is not None:
+            self._send_operations(instance, outcome.decisions, now)
+            self._continue(instance, outcome.continue_as_new, outcome.carried_over, now)
+            return ()
+        if status.is_terminal:
+            news.append(
+                Event(Kind.EXECUTION_COMPLETED, -1, at, {"OrchestrationStatus": status.value, "Result": output})
+            )
+            self._send_operations(instance, outcome.decisions, now)
+        else:
+            self._send(instance, outcome.decisions, now)
+        news.append(Event(Kind.ORCHESTRATOR_COMPLETED, -1, at, {}))
+        self.store.append_history(instance.instance_id, instance.execution_id, episode.new_from, news)
+        note = None if status.is_terminal else self.reports.note(instance.instance_id)
+        changed = replace(instance, status=status, output=output, updated_at=now, note=note)
+        self.store.put_instance(changed)
+        if status.is_terminal:
+            self.after_end(changed)
+            return ()
+        return (*episode.history[: episode.new_from], *news)
+
+    def _send(self, instance: Instance, decisions: Sequence[Decision], now: datetime) -> None:
+        for decision in decisions:
+            if isinstance(decision, ScheduleActivity):
+                text = decision.input if isinstance(decision.input, str | None) else json.dumps(decision.input)
+                task = self.store.add_activity(
+                    instance.instance_id, instance.execution_id, decision.task_id, decision.name, text
+                )
+                self._activities.append(task)
+            elif isinstance(decision, ScheduleTimer):
+                self.post(
+                    instance.instance_id,
+                    instance.execution_id,
+                    Kind.TIMER_FIRED,
+                    {"TimerId": decision.task_id, "FireAt": stamp(decision.fire_at)},
+                    decision.fire_at,
+                )
+            elif isinstance(decision, ScheduleSubOrchestration):
+                start_child(self, instance, decision, now)
+        self._send_operations(instance, decisions, now)
+
+    def _send_operations(self, instance: Instance, decisions: Sequence[Decision], now: datetime) -> None:
+        for decision in decisions:
+            if isinstance(decision, SendOperation):
+                data: dict[str, object] = {
+                    "id": decision.request_id,
+                    "op": decision.operation,
+                    "input": decision.input,
+                    "signal": decision.signal,
+                    "parent": None if decision.signal else instance.instance_id,
+                    "parent_execution": None if decision.signal else instance.execution_id,
+                }
+                self.post(decision.entity, None, Kind.GENERIC, data, now)
+
+    def _continue(
+        self, instance: Instance, action: ContinueAsNew, carried_over: Sequence[Event], now: datetime
+    ) -> None:
+        """A new execution of the same instance with an empty history."""
+        self.store.delete_history(instance.instance_id)
+        text = None if action.input is None else json.dumps(action.input)
+        fresh = replace(
+            instance, execution_id=uuid.uuid4().hex, input=text, status=Status.RUNNING, updated_at=now, note=None
+        )
+        self.store.put_instance(fresh)
+        data: dict[str, object] = {"Name": fresh.name, "Version": fresh.version, "Input": text}
+        self.post(fresh.instance_id, fresh.execution_id, Kind.EXECUTION_STARTED, data, now)
+        for event in carried_over:
+            self.post(fresh.instance_id, None, event.kind, dict(event.data), now)
+
+    def _terminate(self, instance: Instance, messages: Sequence[Message], stop: Message) -> None:
+        now = self.clock.now()
+        output = json.dumps(stop.data.get("Input"))
+        with self.store.transaction():
+            self.store.delete_messages(message.seq for message in messages)
+            past = self.store.history(instance.instance_id, instance.execution_id)
+            end = [
+                Event(Kind.EXECUTION_TERMINATED, -1, stamp(now), stop.data),
+                Event(
+                    Kind.EXECUTION_COMPLETED, -1, stamp(now), {"OrchestrationStatus": "Terminated", "Result": output}
+                ),
+            ]
+            self.store.append_history(instance.instance_id, instance.execution_id, len(past), end)
+            changed = replace(instance, status=Status.TERMINATED, output=output, updated_at=now, note=None)
+            self.store.put_instance(changed)
+            self.after_end(changed)
+        self.reports.forget(instance.instance_id, now)
+
+    def after_end(self, instance: Instance) -> None:
+        """Tells a waiting parent how its sub-orchestration ended."""
+        parent = instance.parent
+        if parent is None:
+            return
+        data: dict[str, object] = {"TaskScheduledId": parent.task_id}
+        if instance.status is Status.COMPLETED:
+            kind = Kind.SUB_ORCHESTRATION_COMPLETED
+            data["Result"] = instance.output
+        else:
+            kind = Kind.SUB_ORCHESTRATION_FAILED
+            data["Reason"] = json.loads(instance.output) if instance.output else instance.status.value
+            data["Details"] = ""
+        self.post(parent.instance_id, parent.execution_id, kind, data, self.clock.now())
+
+
+def _log_stall(report: StallReport) -> None:
+    _LOG.error(
+        "STALL: orchestration %s (%s) %s: %s",
+        report.instance_id,
+        report.name,
+        "hangs for ever" if report.for_ever else "is held up",
+        report.reason,
+    )
+
+
+def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status, str | None]:
+    """A completion takes effect only when every await is over and nothing is open; so does a failure."""
+    if outcome.failure is not None:
+        return Status.FAILED, json.dumps(f"Orchestrator function '{instance.name}' failed: {outcome.failure}")
+    if outcome.finished and reply.error is not None:
+        return Status.FAILED, json.dumps(f"Orchestrator function '{instance.name}' failed: {reply.error}")
+    if outcome.finished and reply.done:
+        return Status.COMPLETED, reply.output
+    return (Status.SUSPENDED if outcome.suspended else Status.RUNNING), None
+
+
+def _decision_event(decision: Decision, at: str) -> Event:
+    if isinstance(decision, ScheduleActivity):
+        text = decision.input if isinstance(decision.input, str | None) else json.dumps(decision.input)
+        data = {"Name": decision.name, "Version": "", "Input": json.dumps([text])}
+        return Event(Kind.TASK_SCHEDULED, decision.task_id, at, data)
+    if isinstance(decision, ScheduleTimer):
+        return Event(Kind.TIMER_CREATED, decision.task_id, at, {"FireAt": stamp(decision.fire_at)})
+    if isinstance(decision, ScheduleSubOrchestration):
+        data = {"Name": decision.name, "InstanceId": decision.instance_id, "Input": decision.input or ""}
+        return Event(Kind.SUB_ORCHESTRATION_CREATED, decision.task_id, at, data)
+    request = {"id": decision.request_id, "op": decision.operation, "signal": decision.signal}
+    data = {"InstanceId": decision.entity, "Name": "op", "Input": json.dumps(request)}
+    return Event(Kind.EVENT_SENT, decision.task_id, at, data)

@@ -1,0 +1,148 @@
+"""Entities: named pieces of state that handle one operation after another.
+
+Operations wait in the store as messages to `@name@key` (the name lower-cased). A batch is handed to the entity
+function; its new state and the answers to callers are one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from functions_emulator.durable.clock import parse_stamp
+from functions_emulator.durable.engine import Engine
+from functions_emulator.durable.events import Kind, Message
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Operations for one entity. `state` is JSON text, `None` while it does not exist."""
+
+    entity_id: str
+    state: str | None
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """`id` is `@name@key`, `state` JSON text."""
+
+    id: str
+    state: str
+    updated_at: datetime
+
+    @property
+    def name(self) -> str:
+        return self.id.split("@", 2)[1]
+
+    @property
+    def key(self) -> str:
+        return self.id.split("@", 2)[2]
+
+
+class Entities:
+    def __init__(self, engine: Engine, max_batch: int = 50) -> None:
+        """`max_batch` operations are handed over at once."""
+        self._max_batch = max_batch
+        self._engine = engine
+        self._store = engine.store
+
+    def state(self, name: str, key: str) -> str | None:
+        """JSON text, or `None`: no such entity."""
+        return self._store.entity(entity_id(name, key))
+
+    def find(
+        self,
+        name: str | None = None,
+        *,
+        used_from: datetime | None = None,
+        used_to: datetime | None = None,
+        after: str = "",
+        limit: int = -1,
+    ) -> list[Entity]:
+        """By id, `limit` at most; `after` is the last id of the page before."""
+        prefix = "@" if name is None else entity_id(name, "")
+        rows = self._store.entities(prefix, after, limit, used_from, used_to)
+        return [Entity(one, state, parse_stamp(at)) for one, state, at in rows]
+
+    def signal(self, name: str, key: str, operation: str, input_text: str | None) -> None:
+        """`input_text` is the JSON text as the client posted it; the SDK posts a JSON string of JSON text."""
+        self._engine.catalog.resolve("entity", name)
+        decoded = None if input_text is None else json.loads(input_text)
+        text = decoded if isinstance(decoded, str) or decoded is None else input_text
+        data: dict[str, object] = {
+            "id": str(uuid.uuid4()),
+            "op": operation,
+            "input": text,
+            "signal": True,
+            "parent": None,
+            "parent_execution": None,
+        }
+        with self._store.transaction():
+            self._engine.post(entity_id(name, key), None, Kind.GENERIC, data, self._engine.clock.now())
+
+    def next_batch(self) -> Batch | None:
+        """An entity with waiting operations; call `finish` or `drop` with it."""
+        while True:
+            wanted = self._engine.entity_wakeups.take(self._engine.clock.now())
+            if wanted is None:
+                return None
+            messages = self._store.due_messages(wanted, self._engine.clock.now())[: self._max_batch]
+            if messages:
+                return Batch(wanted, self._store.entity(wanted), tuple(messages))
+            self._engine.entity_wakeups.release(wanted)
+
+    def finish(self, batch: Batch, *, exists: bool, state: str | None, results: Sequence[Mapping[str, Any]]) -> None:
+        """`results` are `{"isError", "result"}`, one an operation, `result` JSON text."""
+        now = self._engine.clock.now()
+        try:
+            with self._store.transaction():
+                self._store.delete_messages(message.seq for message in batch.messages)
+                self._store.put_entity(batch.entity_id, state if exists else None, now)
+                for message, result in zip(batch.messages, results, strict=True):
+                    parent = message.data["parent"]
+                    if parent is None:
+                        continue
+                    answer: dict[str, Any] = {"result": result["result"]}
+                    if result["isError"]:
+                        answer["exceptionType"] = "Error"
+                    data: dict[str, object] = {"Name": message.data["id"], "Input": json.dumps(answer)}
+                    self._engine.post(parent, message.data["parent_execution"], Kind.EVENT_RAISED, data, now)
+        finally:
+            self.drop(batch)
+
+    def drop(self, batch: Batch) -> None:
+        """Gives a batch back; what was not finished is taken again."""
+        now = self._engine.clock.now()
+        self._engine.entity_wakeups.release(batch.entity_id)
+        self._engine.entity_wakeups.add(batch.entity_id, now, now)
+        self._engine.work_arrived()
+
+
+def entity_id(name: str, key: str) -> str:
+    return f"@{name.lower()}@{key}"
+
+
+def encode_batch(batch: Batch) -> str:
+    """The trigger input of an entity function."""
+    _, name, key = batch.entity_id.split("@", 2)
+    return json.dumps(
+        {
+            "self": {"name": name, "key": key},
+            "exists": batch.state is not None,
+            "state": batch.state,
+            "batch": [
+                {
+                    "name": message.data["op"],
+                    # The SDK decodes it twice.
+                    "input": json.dumps(message.data["input"]),
+                    "isSignal": message.data["signal"],
+                }
+                for message in batch.messages
+            ],
+        }
+    )

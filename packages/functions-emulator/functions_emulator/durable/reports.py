@@ -1,0 +1,78 @@
+"""Stalls seen so far, for the log, the admin query and the tests that fail on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from functions_emulator.durable.clock import parse_stamp, stamp
+from functions_emulator.durable.events import Instance
+from functions_emulator.durable.replay import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class StallReport:
+    """`over_at`: the instance has gone on since; `None`: it still hangs."""
+
+    instance_id: str
+    name: str
+    for_ever: bool
+    reason: str
+    seen_at: datetime
+    over_at: datetime | None = None
+
+
+class Reports:
+    def __init__(self) -> None:
+        self._open: dict[str, StallReport] = {}
+        self._over: list[StallReport] = []
+        self._waiting: dict[str, tuple[str, ...]] = {}
+
+    def note(self, instance_id: str) -> str:
+        """JSON text of what is known of an instance, for `restore`."""
+        known: dict[str, object] = {"waits": self.waiting_for(instance_id)}
+        stall = self._open.get(instance_id)
+        if stall is not None:
+            known["stall"] = {"for_ever": stall.for_ever, "reason": stall.reason, "seen_at": stamp(stall.seen_at)}
+        return json.dumps(known)
+
+    def restore(self, instance_id: str, name: str, note: str) -> None:
+        """Takes up what another process knew."""
+        known = json.loads(note)
+        self._waiting[instance_id] = tuple(known["waits"])
+        if stall := known.get("stall"):
+            seen_at = parse_stamp(stall["seen_at"])
+            self._open[instance_id] = StallReport(instance_id, name, stall["for_ever"], stall["reason"], seen_at)
+
+    def update(self, instance: Instance, outcome: Outcome, now: datetime) -> StallReport | None:
+        """Takes note of an episode; gives the stall that it shows, if that was not known."""
+        self._waiting[instance.instance_id] = outcome.waiting_for
+        before = self._open.get(instance.instance_id)
+        if outcome.stall is None:
+            self.forget(instance.instance_id, now, keep_waiting=True)
+            return None
+        if before is not None and before.reason == outcome.stall.reason:
+            return None
+        self.forget(instance.instance_id, now, keep_waiting=True)
+        report = StallReport(instance.instance_id, instance.name, outcome.stall.for_ever, outcome.stall.reason, now)
+        self._open[instance.instance_id] = report
+        return report
+
+    def forget(self, instance_id: str, now: datetime, *, keep_waiting: bool = False) -> None:
+        """The instance has gone on, or is no more."""
+        report = self._open.pop(instance_id, None)
+        if report is not None:
+            self._over.append(replace(report, over_at=now))
+        if not keep_waiting:
+            self._waiting.pop(instance_id, None)
+
+    def waiting_for(self, instance_id: str) -> tuple[str, ...]:
+        """What an instance waited for at the end of its last episode."""
+        return self._waiting.get(instance_id, ())
+
+    @property
+    def stalls(self) -> Sequence[StallReport]:
+        """Those that last, and all since the start of this process that are over; oldest first."""
+        return sorted([*self._over, *self._open.values()], key=lambda report: report.seen_at)

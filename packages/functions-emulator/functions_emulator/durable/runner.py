@@ -1,0 +1,232 @@
+"""Drives the engine on an asyncio loop: hands episodes and activities to the functions, and wakes timers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from functions_emulator.durable import wire
+from functions_emulator.durable.actions import Reply
+from functions_emulator.durable.catalog import entity_name
+from functions_emulator.durable.engine import Engine, Episode
+from functions_emulator.durable.entities import Batch, Entities, encode_batch
+from functions_emulator.durable.events import ActivityTask
+from functions_emulator.durable.http_call import HttpCallError, call_http
+from functions_emulator.durable.replay import HTTP_ACTIVITY
+
+
+class ActivityFailedError(Exception):
+    """an activity function failed
+
+    `reason` and `details` are what the orchestrator's exception is made of.
+    """
+
+    def __init__(self, reason: str, details: str = "") -> None:
+        self.reason, self.details = reason, details
+        super().__init__(reason)
+
+
+class OrchestratorRaisedError(Exception):
+    """an orchestrator function raised; the message is the exception's, with the state behind the marker"""
+
+
+_LOG = logging.getLogger("functions_emulator.durable")
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestratorCall:
+    """`context` is the trigger input's JSON text."""
+
+    name: str
+    instance_id: str
+    context: str
+
+
+class Functions(Protocol):
+    """The app's side. Both take and give JSON text."""
+
+    async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
+        """One answer a call; a function that raises is an answer too."""
+
+    async def run_entity(self, name: str, entity_id: str, batch: str) -> str:
+        """Raises `ActivityFailedError` when the function could not run at all."""
+
+    async def run_activity(self, name: str, instance_id: str, text: str | None) -> str:
+        """Raises `ActivityFailedError`."""
+
+
+#: Orchestrator functions are pure Python that only computes. Run beside the host's loop they would take the
+#: interpreter from it at every turn, so they are handed over in batches, one batch after another; a batch that takes
+#: longer than this, because a function blocks, no longer keeps the next one from beginning.
+_BATCH = 16
+_SLOW_S = 0.1
+
+
+class Runner:
+    """At most so many orchestrator, activity and entity functions run at once."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        entities: Entities,
+        functions: Functions,
+        *,
+        max_episodes: int,
+        max_activities: int,
+        max_entities: int,
+        token_of: Callable[[str], str | None] = lambda resource: None,
+    ) -> None:
+        """`token_of` gives the bearer token of a managed identity for a resource."""
+        self._engine = engine
+        self._entities = entities
+        self._functions = functions
+        self._token_of = token_of
+        self._episodes = max_episodes
+        self._activities = max_activities
+        self._entity_batches = max_entities
+        self._batches = 0
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Until cancelled or stopped."""
+        loop = asyncio.get_running_loop()
+        self._engine.work_arrived = self._wake.set
+        self._wake.set()
+        timer: asyncio.TimerHandle | None = None
+        while not self._stopping:
+            await self._wake.wait()
+            self._wake.clear()
+            self._hand_out()
+            if timer is not None:
+                timer.cancel()
+            at = self._engine.next_wake()
+            seconds = None if at is None else self._engine.clock.seconds_until(at)
+            # asyncio's timers are milliseconds early at times; waking once more is cheap.
+            timer = None if seconds is None else loop.call_later(min(seconds, 3600.0), self._wake.set)
+        if timer is not None:
+            timer.cancel()
+
+    async def drain(self, timeout: float) -> None:
+        """Takes nothing new, and lets what runs end."""
+        self._stopping = True
+        self._wake.set()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=timeout)
+
+    def _hand_out(self) -> None:
+        while not self._stopping and self._batches == 0:
+            episodes = self._next_batch()
+            if not episodes:
+                break
+            self._episodes -= len(episodes)
+            self._batches += 1
+            self._spawn(self._run_episodes(episodes))
+        while not self._stopping and self._entity_batches > 0:
+            batch = self._entities.next_batch()
+            if batch is None:
+                break
+            self._entity_batches -= 1
+            self._spawn(self._run_entity(batch))
+        while not self._stopping and self._activities > 0:
+            task = self._engine.next_activity()
+            if task is None:
+                break
+            self._activities -= 1
+            self._spawn(self._run_activity(task))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.critical("the durable engine has failed: %r", error, exc_info=error)
+
+    def _next_batch(self) -> list[Episode]:
+        batch: list[Episode] = []
+        while len(batch) < min(_BATCH, self._episodes):
+            episode = self._engine.next_episode()
+            if episode is None:
+                break
+            batch.append(episode)
+        return batch
+
+    async def _run_episodes(self, batch: Sequence[Episode]) -> None:
+        slow = asyncio.get_running_loop().call_later(_SLOW_S, self._let_others_begin)
+        calls = [
+            OrchestratorCall(
+                one.instance.name,
+                one.instance.instance_id,
+                wire.encode_context(one.instance, one.history, one.new_from, self._engine.poll_interval),
+            )
+            for one in batch
+        ]
+        answers: Sequence[str | OrchestratorRaisedError] = ()
+        try:
+            answers = await self._functions.run_orchestrators(calls)
+        finally:
+            self._episodes += len(batch)
+            if slow.when() > asyncio.get_running_loop().time():
+                slow.cancel()
+                self._let_others_begin()
+            for one in batch[len(answers) :]:
+                self._engine.drop_episode(one)
+        for one, answer in zip(batch, answers, strict=True):
+            self._engine.finish_episode(one, _reply(answer))
+
+    def _let_others_begin(self) -> None:
+        self._batches -= 1
+        self._wake.set()
+
+    async def _run_entity(self, batch: Batch) -> None:
+        done = False
+        try:
+            name = entity_name(batch.entity_id)
+            text = await self._functions.run_entity(name, batch.entity_id, encode_batch(batch))
+            answer = json.loads(text)
+            done = True
+        except ActivityFailedError as error:
+            failure = {"isError": True, "result": json.dumps(error.reason)}
+            answer = {"entityExists": batch.state is not None, "entityState": batch.state}
+            answer["results"] = [failure] * len(batch.messages)
+            done = True
+        finally:
+            self._entity_batches += 1
+            if not done:
+                self._entities.drop(batch)
+        self._entities.finish(
+            batch, exists=answer["entityExists"], state=answer["entityState"], results=answer["results"]
+        )
+
+    async def _run_activity(self, task: ActivityTask) -> None:
+        try:
+            if task.name == HTTP_ACTIVITY:
+                result = await call_http(task.input or "{}", self._token_of)
+            else:
+                result = await self._functions.run_activity(task.name, task.instance_id, task.input)
+        except ActivityFailedError as error:
+            self._engine.fail_activity(task, error.reason, error.details)
+        except HttpCallError as error:
+            self._engine.fail_activity(task, str(error), "")
+        else:
+            self._engine.finish_activity(task, result)
+        finally:
+            self._activities += 1
+            self._wake.set()
+
+
+def _reply(answer: str | OrchestratorRaisedError) -> Reply:
+    if isinstance(answer, OrchestratorRaisedError):
+        return wire.decode_error(str(answer))
+    try:
+        return wire.decode_reply(answer)
+    except wire.WireError as error:
+        return Reply(done=False, actions=(), error=str(error))

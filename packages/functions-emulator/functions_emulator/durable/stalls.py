@@ -1,0 +1,107 @@
+"""Finds orchestrations that Azure would leave hanging though their code is content.
+
+Three shapes, from the disagreement of the code and the extension about the same history (traps P1, P3, P4 and
+the case rule of event names): the code has gone past an await that the extension still sits on; the code is
+over while something it started is still open; the code waits for what the extension takes as finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from functions_emulator.durable.actions import (
+    CallActivity,
+    CallEntity,
+    CallHttp,
+    CallSubOrchestration,
+    CreateTimer,
+    Reply,
+    WaitForEvent,
+    WhenAll,
+    WhenAny,
+)
+
+if TYPE_CHECKING:
+    from functions_emulator.durable.replay import Await
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """`for_ever`: nothing that is under way can wake the instance; else it hangs until that has ended."""
+
+    for_ever: bool
+    reason: str
+
+
+def describe_stall(
+    reply: Reply,
+    blocked: Await | None,
+    position: int,
+    open_tasks: Mapping[int, Await],
+    waiters: Mapping[str, Sequence[Await]],
+) -> Stall | None:
+    over = reply.done or reply.error is not None
+    if blocked is not None:
+        if not over and position >= len(reply.actions) - 1:
+            return None
+        leaves = [leaf for leaf in _leaves(blocked) if not leaf.done]
+        pending = [leaf for leaf in leaves if not isinstance(leaf.action, WaitForEvent)]
+        what = ", ".join(dict.fromkeys(_name(leaf) for leaf in leaves))
+        return Stall(
+            for_ever=not pending,
+            reason=f"the code has gone past await {position + 1} of {len(reply.actions)}, but the extension still "
+            f"waits there for {what}. {_advice(blocked, leaves)}",
+        )
+    if over and open_tasks:
+        what = ", ".join(dict.fromkeys(_name(node) for node in open_tasks.values()))
+        verb = "raised" if reply.error is not None else "returned"
+        return Stall(
+            for_ever=False,
+            reason=f"the code has {verb} while {what} is open: the instance stays Running until that has ended. "
+            "Cancel timers in `finally`, and await what was started.",
+        )
+    if not over and not open_tasks and not any(waiters.values()):
+        return Stall(
+            for_ever=True,
+            reason="the code waits, but the extension takes everything it asked for as finished: an event may "
+            "have come under a name that differs in case only, or was taken by an abandoned wait.",
+        )
+    return None
+
+
+def _advice(blocked: Await, leaves: Sequence[Await]) -> str:
+    events = [leaf for leaf in leaves if isinstance(leaf.action, WaitForEvent)]
+    if isinstance(blocked.action, WaitForEvent) or (len(events) == len(leaves) and events):
+        return "One event answered several waits of its name in the code: give every wait a name of its own."
+    if isinstance(blocked.action, WhenAny):
+        return (
+            "The winner of this task_any was scheduled by an earlier one, and the extension waits for its new "
+            "tasks only: cancel the new timer as soon as the reused task wins."
+        )
+    return "The code did not wait for all of it: await every task that was started."
+
+
+def _leaves(node: Await) -> list[Await]:
+    if isinstance(node.action, WhenAny | WhenAll):
+        return [leaf for child in node.children for leaf in _leaves(child)]
+    return [node]
+
+
+def _name(node: Await) -> str:
+    match node.action:
+        case CallActivity(name):
+            return f"activity {name}"
+        case CallSubOrchestration(name):
+            return f"sub-orchestration {name}"
+        case WaitForEvent(name):
+            return f"event {name!r}"
+        case CreateTimer(fire_at):
+            return f"the timer of {fire_at:%Y-%m-%dT%H:%M:%SZ}"
+        case CallEntity(entity, operation):
+            return f"entity {entity} ({operation})"
+        case CallHttp(request):
+            return f"HTTP {request.get('method', '')} {request.get('uri', '')}"
+        case other:
+            return type(other).__name__

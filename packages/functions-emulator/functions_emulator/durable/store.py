@@ -1,0 +1,297 @@
+"""What must outlive the process: instances, histories, messages on their way, activities not yet answered.
+
+One SQLite database in WAL mode; a commit survives SIGKILL. Everything an episode changes is one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from functions_emulator.durable.clock import parse_stamp, stamp
+from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Parent, Status
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS instances (
+    instance_id TEXT PRIMARY KEY, execution_id TEXT NOT NULL, name TEXT NOT NULL, version TEXT, input TEXT,
+    status TEXT NOT NULL, custom_status TEXT, output TEXT, created_at TEXT NOT NULL, updated_at TEXT NOT NULL,
+    parent_id TEXT, parent_execution_id TEXT, parent_task_id INTEGER, note TEXT
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS instances_by_creation ON instances (created_at);
+CREATE TABLE IF NOT EXISTS history (
+    instance_id TEXT NOT NULL, execution_id TEXT NOT NULL, seq INTEGER NOT NULL,
+    kind INTEGER NOT NULL, event_id INTEGER NOT NULL, at TEXT NOT NULL, data TEXT NOT NULL,
+    PRIMARY KEY (instance_id, execution_id, seq)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS messages (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, instance_id TEXT NOT NULL, execution_id TEXT,
+    kind INTEGER NOT NULL, data TEXT NOT NULL, visible_at TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS messages_of_instance ON messages (instance_id, visible_at, seq);
+CREATE TABLE IF NOT EXISTS activities (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, instance_id TEXT NOT NULL, execution_id TEXT NOT NULL,
+    task_id INTEGER NOT NULL, name TEXT NOT NULL, input TEXT
+);
+CREATE INDEX IF NOT EXISTS activities_of_instance ON activities (instance_id);
+CREATE TABLE IF NOT EXISTS entities (
+    entity_id TEXT PRIMARY KEY, state TEXT NOT NULL, updated_at TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS host_state (name TEXT PRIMARY KEY, data TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+_INSTANCE = (
+    "instance_id, execution_id, name, version, input, status, custom_status, output, created_at, updated_at, "
+    "parent_id, parent_execution_id, parent_task_id, note"
+)
+
+
+class Store:
+    """The database of one task hub; `path` `None` keeps it in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        # NORMAL: a commit survives the death of the process, which is what is promised; a power cut may take
+        # the last moments.
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.executescript(_SCHEMA)
+        if "note" not in {row[1] for row in self._db.execute("PRAGMA table_info(instances)")}:
+            self._db.execute("ALTER TABLE instances ADD COLUMN note TEXT")  # a store of an earlier version
+        #: Called around each commit: with false before it, with true after it.
+        self.committing: Callable[[bool], None] = lambda done: None
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing. A transaction inside another one is part of it."""
+        if self._db.in_transaction:
+            yield
+            return
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self.committing(False)
+        self._db.execute("COMMIT")
+        self.committing(True)
+
+    # --- instances
+
+    def put_instance(self, one: Instance) -> None:
+        parent = one.parent
+        self._db.execute(
+            f"INSERT OR REPLACE INTO instances ({_INSTANCE}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            (
+                one.instance_id,
+                one.execution_id,
+                one.name,
+                one.version,
+                one.input,
+                one.status.value,
+                one.custom_status,
+                one.output,
+                stamp(one.created_at),
+                stamp(one.updated_at),
+                parent.instance_id if parent else None,
+                parent.execution_id if parent else None,
+                parent.task_id if parent else None,
+                one.note,
+            ),
+        )
+
+    def instance(self, instance_id: str) -> Instance | None:
+        row = self._db.execute(f"SELECT {_INSTANCE} FROM instances WHERE instance_id = ?", (instance_id,)).fetchone()
+        return None if row is None else _instance(row)
+
+    def instances(
+        self,
+        *,
+        created_from: datetime | None = None,
+        created_to: datetime | None = None,
+        statuses: Sequence[Status] = (),
+        prefix: str = "",
+        after: str = "",
+        limit: int = -1,
+    ) -> list[Instance]:
+        """By id; `after` is the last id of the page before."""
+        where, values = ["instance_id > ?"], [after]
+        if created_from is not None:
+            where.append("created_at >= ?")
+            values.append(stamp(created_from))
+        if created_to is not None:
+            where.append("created_at <= ?")
+            values.append(stamp(created_to))
+        if statuses:
+            where.append(f"status IN ({','.join('?' * len(statuses))})")
+            values.extend(status.value for status in statuses)
+        if prefix:
+            where.append("substr(instance_id, 1, ?) = ?")
+            values.extend((len(prefix), prefix))  # type: ignore[arg-type]  # one list of SQL values
+        rows = self._db.execute(
+            f"SELECT {_INSTANCE} FROM instances WHERE {' AND '.join(where)} ORDER BY instance_id LIMIT ?",
+            (*values, limit),
+        )
+        return [_instance(row) for row in rows]
+
+    def notes(self) -> list[tuple[str, str, str]]:
+        """Id, function and note of the instances that have one."""
+        return self._db.execute("SELECT instance_id, name, note FROM instances WHERE note IS NOT NULL").fetchall()
+
+    def count_by_status(self) -> dict[Status, int]:
+        rows = self._db.execute("SELECT status, count(*) FROM instances GROUP BY status")
+        return {Status(status): count for status, count in rows}
+
+    def count(self, table: str) -> int:
+        return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+    def delete_instance(self, instance_id: str) -> None:
+        for table in ("instances", "history", "messages", "activities"):
+            self._db.execute(f"DELETE FROM {table} WHERE instance_id = ?", (instance_id,))
+
+    # --- history
+
+    def history(self, instance_id: str, execution_id: str) -> list[Event]:
+        rows = self._db.execute(
+            "SELECT kind, event_id, at, data FROM history WHERE instance_id = ? AND execution_id = ? ORDER BY seq",
+            (instance_id, execution_id),
+        )
+        return [Event(_KINDS[kind], event_id, at, json.loads(data)) for kind, event_id, at, data in rows]
+
+    def append_history(self, instance_id: str, execution_id: str, first_seq: int, events: Iterable[Event]) -> None:
+        self._db.executemany(
+            "INSERT INTO history (instance_id, execution_id, seq, kind, event_id, at, data) VALUES (?,?,?,?,?,?,?)",
+            [
+                (instance_id, execution_id, seq, int(one.kind), one.event_id, one.at, json.dumps(one.data))
+                for seq, one in enumerate(events, first_seq)
+            ],
+        )
+
+    def delete_history(self, instance_id: str) -> None:
+        self._db.execute("DELETE FROM history WHERE instance_id = ?", (instance_id,))
+
+    # --- messages to instances
+
+    def post(
+        self,
+        instance_id: str,
+        execution_id: str | None,
+        kind: Kind,
+        data: Mapping[str, Any],
+        visible_at: datetime,
+    ) -> None:
+        self._db.execute(
+            "INSERT INTO messages (instance_id, execution_id, kind, data, visible_at) VALUES (?,?,?,?,?)",
+            (instance_id, execution_id, int(kind), json.dumps(data), stamp(visible_at)),
+        )
+
+    def due_messages(self, instance_id: str, now: datetime) -> list[Message]:
+        rows = self._db.execute(
+            "SELECT seq, instance_id, execution_id, kind, data, visible_at FROM messages "
+            "WHERE instance_id = ? AND visible_at <= ? ORDER BY visible_at, seq",
+            (instance_id, stamp(now)),
+        )
+        return [
+            Message(seq, instance, execution, _KINDS[kind], json.loads(data), visible_at)
+            for seq, instance, execution, kind, data, visible_at in rows
+        ]
+
+    def wake_times(self) -> list[tuple[str, datetime]]:
+        """Every instance with a message, and when its messages become visible."""
+        rows = self._db.execute("SELECT instance_id, visible_at FROM messages GROUP BY instance_id, visible_at")
+        return [(instance_id, parse_stamp(visible_at)) for instance_id, visible_at in rows]
+
+    def delete_messages(self, seqs: Iterable[int]) -> None:
+        self._db.executemany("DELETE FROM messages WHERE seq = ?", [(seq,) for seq in seqs])
+
+    # --- activities
+
+    def add_activity(
+        self, instance_id: str, execution_id: str, task_id: int, name: str, text: str | None
+    ) -> ActivityTask:
+        row = self._db.execute(
+            "INSERT INTO activities (instance_id, execution_id, task_id, name, input) VALUES (?,?,?,?,?) RETURNING seq",
+            (instance_id, execution_id, task_id, name, text),
+        ).fetchone()
+        return ActivityTask(row[0], instance_id, execution_id, task_id, name, text)
+
+    def activities(self) -> list[ActivityTask]:
+        rows = self._db.execute(
+            "SELECT seq, instance_id, execution_id, task_id, name, input FROM activities ORDER BY seq"
+        )
+        return [ActivityTask(*row) for row in rows]
+
+    def delete_activity(self, seq: int) -> bool:
+        """Whether it was still there: a result that comes twice counts once."""
+        return self._db.execute("DELETE FROM activities WHERE seq = ?", (seq,)).rowcount == 1
+
+    # --- entities
+
+    def entity(self, entity_id: str) -> str | None:
+        """The state's JSON text; `None`: it does not exist."""
+        row = self._db.execute("SELECT state FROM entities WHERE entity_id = ?", (entity_id,)).fetchone()
+        return None if row is None else row[0]
+
+    def entities(
+        self, prefix: str, after: str, limit: int, used_from: datetime | None, used_to: datetime | None
+    ) -> list[tuple[str, str, str]]:
+        """Id, state and last use of those whose id begins so, by id."""
+        return self._db.execute(
+            "SELECT entity_id, state, updated_at FROM entities WHERE substr(entity_id, 1, ?) = ? AND entity_id > ? "
+            "AND updated_at BETWEEN ? AND ? ORDER BY entity_id LIMIT ?",
+            (
+                len(prefix),
+                prefix,
+                after,
+                stamp(used_from) if used_from else "",
+                stamp(used_to) if used_to else "~",
+                limit,
+            ),
+        ).fetchall()
+
+    def put_entity(self, entity_id: str, state: str | None, now: datetime) -> None:
+        if state is None:
+            self._db.execute("DELETE FROM entities WHERE entity_id = ?", (entity_id,))
+        else:
+            self._db.execute(
+                "INSERT OR REPLACE INTO entities (entity_id, state, updated_at) VALUES (?,?,?)",
+                (entity_id, state, stamp(now)),
+            )
+
+    # --- what the host around the engine must remember
+
+    def state(self, name: str) -> Mapping[str, Any] | None:
+        row = self._db.execute("SELECT data FROM host_state WHERE name = ?", (name,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def put_state(self, name: str, data: Mapping[str, Any]) -> None:
+        self._db.execute("INSERT OR REPLACE INTO host_state (name, data) VALUES (?,?)", (name, json.dumps(data)))
+
+
+_KINDS = {int(kind): kind for kind in Kind}
+
+
+def _instance(row: Sequence[Any]) -> Instance:
+    parent = Parent(row[10], row[11], row[12]) if row[10] is not None else None
+    return Instance(
+        instance_id=row[0],
+        execution_id=row[1],
+        name=row[2],
+        version=row[3],
+        input=row[4],
+        status=Status(row[5]),
+        custom_status=row[6],
+        output=row[7],
+        created_at=parse_stamp(row[8]),
+        updated_at=parse_stamp(row[9]),
+        parent=parent,
+        note=row[13],
+    )

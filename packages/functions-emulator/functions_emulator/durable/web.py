@@ -1,0 +1,329 @@
+"""The extension's HTTP API without HTTP: a request's parts in, an `Answer` out.
+
+Paths are those below `/runtime/webhooks/durabletask/`. The SDK's client and the management URLs use the same.
+Source: HttpApiHandler of the Durable extension.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from functions_emulator.durable.client import Client
+from functions_emulator.durable.clock import parse_stamp
+from functions_emulator.durable.entities import Entities
+from functions_emulator.durable.errors import (
+    FunctionNotFoundError,
+    InstanceExistsError,
+    InstanceGoneError,
+    InstanceNotFoundError,
+    InvalidInstanceIdError,
+    WrongStatusError,
+)
+from functions_emulator.durable.events import Instance, Status
+from functions_emulator.durable.history_view import show_history
+
+#: Seconds a client is asked to wait before it looks again.
+_RETRY_AFTER_START_S = 10
+_RETRY_AFTER_STATUS_S = 5
+
+_CONTINUATION = "x-ms-continuation-token"
+
+#: How a path writes the key that is the empty text.
+_EMPTY_KEY = "$"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`body` is to be sent as JSON; `None` is an empty body.
+
+    `wait_s`: the end of the instance that the body tells of is to be waited for first, so long and looking so often.
+    """
+
+    status: int
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    wait_s: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`parts` are those of the path below the API's; header names in lower case."""
+
+    method: str
+    parts: Sequence[str]
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def is_json(self) -> bool:
+        return self.headers.get("content-type", "").split(";")[0].strip().lower() == "application/json"
+
+    @property
+    def wait_s(self) -> tuple[float, float] | None:
+        """How long the caller of a start or restart lets it wait for the end, and how often it is to look."""
+        timeout, interval = self.query.get("timeout"), self.query.get("pollingInterval")
+        if not timeout or not interval:
+            return None
+        if float(interval) > float(timeout):
+            raise BadRequestError(f"Total timeout {timeout} should be bigger than retry timeout {interval}")
+        return float(timeout), float(interval)
+
+
+class BadRequestError(Exception):
+    """the request does not say what it should; the message is for the caller"""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The management URLs; `base` ends with a slash, `query` holds the task hub and, if there is one, the key."""
+
+    base: str
+    query: str
+
+    def of(self, instance_id: str) -> dict[str, str]:
+        one = f"{self.base}instances/{instance_id}"
+        return {
+            "id": instance_id,
+            "statusQueryGetUri": f"{one}?{self.query}",
+            "sendEventPostUri": f"{one}/raiseEvent/{{eventName}}?{self.query}",
+            "terminatePostUri": f"{one}/terminate?reason={{text}}&{self.query}",
+            "rewindPostUri": f"{one}/rewind?reason={{text}}&{self.query}",
+            "purgeHistoryDeleteUri": f"{one}?{self.query}",
+            "restartPostUri": f"{one}/restart?{self.query}",
+            "suspendPostUri": f"{one}/suspend?reason={{text}}&{self.query}",
+            "resumePostUri": f"{one}/resume?reason={{text}}&{self.query}",
+        }
+
+    def creation(self) -> dict[str, str]:
+        start = f"{self.base}orchestrators/{{functionName}}[/{{instanceId}}]?{self.query}"
+        return {
+            "createNewInstancePostUri": start,
+            "createAndWaitOnNewInstancePostUri": f"{start}&timeout={{timeoutInSeconds}}"
+            "&pollingInterval={intervalInSeconds}",
+        }
+
+
+class WebApi:
+    def __init__(self, client: Client, entities: Entities) -> None:
+        self._client = client
+        self._entities = entities
+
+    def handle(self, request: Request, links: Links) -> Answer | None:
+        """`None`: the caller is to get no answer at all."""
+        try:
+            return self._route(request, links)
+        except InstanceNotFoundError:
+            return Answer(404)
+        except InstanceGoneError as error:
+            return Answer(410, {"Message": str(error)})
+        except (BadRequestError, InvalidInstanceIdError, ValueError) as error:
+            return Answer(400, _exception(str(error)))
+        except FunctionNotFoundError as error:
+            return Answer(400, _exception(str(error)))
+        except InstanceExistsError as error:
+            return Answer(409, {"Message": str(error)})
+        except WrongStatusError as error:
+            return Answer(412, str(error))
+
+    def outcome(self, instance_id: str, links: Links) -> Answer | None:
+        """What a caller that waited for the end gets: the output alone, or the status; `None` while it is running."""
+        instance = self._client.status(instance_id)
+        if not instance.status.is_terminal:
+            return None
+        if instance.status is Status.COMPLETED:
+            return Answer(200, None if instance.output is None else json.loads(instance.output))
+        return self._status(instance_id, {}, links)
+
+    def _route(self, request: Request, links: Links) -> Answer:
+        query = request.query
+        match request.method, *request.parts:
+            case "POST", "orchestrators", name:
+                return self._start(name, None, request, links)
+            case "POST", "orchestrators", name, instance_id:
+                return self._start(name, instance_id, request, links)
+            case "GET", "instances":
+                return self._list(request)
+            case "DELETE", "instances":
+                return self._purge_by(query)
+            case "GET", "instances", instance_id:
+                return self._status(instance_id, query, links)
+            case "DELETE", "instances", instance_id:
+                self._client.purge(instance_id)
+                return Answer(200, {"instancesDeleted": 1})
+            case "POST", "instances", instance_id, "raiseEvent", name:
+                self._client.check_live(instance_id)
+                if not request.is_json:
+                    raise BadRequestError("Only application/json request content is supported")
+                self._client.raise_event(instance_id, name, _json_text(request.body))
+                return Answer(202)
+            case "POST", "instances", instance_id, operation:
+                return self._control(instance_id, operation, request, links)
+            case "GET", "entities", *name if len(name) < 2:
+                return self._list_entities(name[0] if name else None, request)
+            case "GET", "entities", name, key:
+                state = self._entities.state(name, "" if key == _EMPTY_KEY else key)
+                return Answer(404) if state is None else Answer(200, json.loads(state))
+            case "POST" | "DELETE", "entities", name, key:
+                text = _json_text(request.body) if request.is_json else _as_json(request.body)
+                operation = "delete" if request.method == "DELETE" else query.get("op", "")
+                self._entities.signal(name, key, operation, text)
+                return Answer(202)
+            case _:
+                return Answer(404)
+
+    def _start(self, name: str, instance_id: str | None, request: Request, links: Links) -> Answer:
+        wait_s = request.wait_s
+        started = self._client.start(name, instance_id, _json_text(request.body), request.query.get("version"))
+        return self._started(started, wait_s, links)
+
+    def _started(self, instance_id: str, wait_s: tuple[float, float] | None, links: Links) -> Answer:
+        urls = links.of(instance_id)
+        headers = {"Location": urls["statusQueryGetUri"], "Retry-After": str(_RETRY_AFTER_START_S)}
+        return Answer(202, urls, headers, wait_s)
+
+    def _control(self, instance_id: str, operation: str, request: Request, links: Links) -> Answer:
+        reason = request.query.get("reason", "")
+        match operation:
+            case "terminate":
+                self._client.terminate(instance_id, reason)
+            case "suspend":
+                self._client.suspend(instance_id, reason)
+            case "resume":
+                self._client.resume(instance_id, reason)
+            case "rewind":
+                if self._client.status(instance_id).status in (Status.COMPLETED, Status.TERMINATED):
+                    return Answer(410)
+                self._client.rewind(instance_id, reason)
+            case "restart":
+                wait_s = request.wait_s
+                with_new_id = request.query.get("restartWithNewInstanceId", "true").lower() == "true"
+                try:
+                    restarted = self._client.restart(instance_id, with_new_id=with_new_id)
+                except InstanceNotFoundError:
+                    raise BadRequestError("InstanceId does not match a valid orchestration instance.") from None
+                return self._started(restarted, wait_s, links)
+            case _:
+                return Answer(404)
+        return Answer(202)
+
+    def _status(self, instance_id: str, query: Mapping[str, str], links: Links) -> Answer:
+        instance = self._client.status(instance_id)
+        shown = _show(instance, with_input=_flag(query, "showInput", default=True))
+        if _flag(query, "showHistory"):
+            events = self._client.history(instance)
+            shown["historyEvents"] = show_history(events, with_output=_flag(query, "showHistoryOutput"))
+        if not instance.status.is_terminal:
+            location = links.of(instance_id)["statusQueryGetUri"]
+            return Answer(202, shown, {"Location": location, "Retry-After": str(_RETRY_AFTER_STATUS_S)})
+        failed = instance.status is Status.FAILED
+        error = failed and _flag(query, "returnInternalServerErrorOnFailure")
+        return Answer(500 if error else 200, shown)
+
+    def _list(self, request: Request) -> Answer:
+        query = request.query
+        top = int(query.get("top", "0")) or -1
+        found = self._client.find(
+            created_from=_time(query, "createdTimeFrom"),
+            created_to=_time(query, "createdTimeTo"),
+            statuses=_statuses(query),
+            prefix=query.get("instanceIdPrefix", ""),
+            after=_page_before(request),
+            limit=top,
+        )
+        with_input = _flag(query, "showInput")
+        headers = _next_page(found[-1].instance_id if found and len(found) == top else None)
+        return Answer(200, [_show(one, with_input=with_input) for one in found], headers)
+
+    def _list_entities(self, name: str | None, request: Request) -> Answer:
+        query = request.query
+        top = int(query.get("top", "0")) or -1
+        found = self._entities.find(
+            name,
+            used_from=_time(query, "lastOperationTimeFrom"),
+            used_to=_time(query, "lastOperationTimeTo"),
+            after=_page_before(request),
+            limit=top,
+        )
+        shown = [
+            {
+                "entityId": {"name": one.name, "key": one.key},
+                "lastOperationTime": f"{one.updated_at:%Y-%m-%dT%H:%M:%SZ}",
+                **({"state": json.loads(one.state)} if _flag(query, "fetchState") else {}),
+            }
+            for one in found
+        ]
+        return Answer(200, shown, _next_page(found[-1].id if found and len(found) == top else None))
+
+    def _purge_by(self, query: Mapping[str, str]) -> Answer:
+        created_from = _time(query, "createdTimeFrom")
+        if created_from is None:
+            raise BadRequestError("createdTimeFrom is required")
+        deleted = self._client.purge_by(created_from, _time(query, "createdTimeTo"), _statuses(query))
+        return Answer(200 if deleted else 404, {"instancesDeleted": deleted})
+
+
+def _show(instance: Instance, *, with_input: bool) -> dict[str, Any]:
+    return {
+        "name": instance.name,
+        "instanceId": instance.instance_id,
+        "runtimeStatus": instance.status.value,
+        "input": json.loads(instance.input) if with_input and instance.input is not None else None,
+        "customStatus": json.loads(instance.custom_status) if instance.custom_status is not None else None,
+        "output": json.loads(instance.output) if instance.output is not None else None,
+        "createdTime": f"{instance.created_at:%Y-%m-%dT%H:%M:%SZ}",
+        "lastUpdatedTime": f"{instance.updated_at:%Y-%m-%dT%H:%M:%SZ}",
+    }
+
+
+def _json_text(body: bytes) -> str | None:
+    if not body.strip():
+        return None
+    try:
+        text = body.decode()
+        json.loads(text)
+    except ValueError:
+        raise BadRequestError("Only application/json request content is supported") from None
+    return text
+
+
+def _as_json(body: bytes) -> str | None:
+    return json.dumps(body.decode()) if body else None
+
+
+def _page_before(request: Request) -> str:
+    token = request.headers.get(_CONTINUATION, "")
+    return base64.urlsafe_b64decode(token).decode() if token else ""
+
+
+def _next_page(last: str | None) -> dict[str, str]:
+    """Where the next page begins; empty after the last one."""
+    return {_CONTINUATION: base64.urlsafe_b64encode((last or "").encode()).decode()}
+
+
+def _flag(query: Mapping[str, str], name: str, *, default: bool = False) -> bool:
+    return query.get(name, str(default)).lower() == "true"
+
+
+def _time(query: Mapping[str, str], name: str) -> datetime | None:
+    text = query.get(name)
+    return parse_stamp(text) if text else None
+
+
+def _statuses(query: Mapping[str, str]) -> list[Status]:
+    known = {status.value.lower(): status for status in Status}
+    names = [name.strip().lower() for name in query.get("runtimeStatus", "").split(",") if name.strip()]
+    wanted = [known[name] for name in names if name in known]
+    # Canceled and ContinuedAsNew exist on Azure and never here: asked for alone they match nothing.
+    if names and not wanted:
+        raise BadRequestError(f"unknown runtimeStatus; known: {', '.join(status.value for status in Status)}")
+    return wanted
+
+
+def _exception(message: str) -> dict[str, str]:
+    return {"Message": "The request could not be processed.", "ExceptionMessage": message}

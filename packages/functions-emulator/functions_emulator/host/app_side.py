@@ -1,0 +1,191 @@
+"""Where the app's code runs: one event loop in a thread of its own for `async` functions, a pool for the others.
+
+The rules of the Python worker. The host's own loop is another one, so that a function that blocks stops other
+functions of the app (as on Azure), never the host, which can then say who does it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import Any
+
+from functions_emulator.host.errors import FunctionFailedError
+from functions_emulator.host.functions import Function
+from functions_emulator.host.invocation import Context, Invocation, current
+
+_LOG = logging.getLogger("functions_emulator.host")
+
+#: A loop that has not answered for so long is reported as blocked.
+BLOCKED_AFTER_S = 2.0
+
+_WATCH_INTERVAL_S = 0.5
+
+#: `functionTimeout` where host.json names none, as on every plan but Consumption.
+DEFAULT_TIMEOUT_S = 1800.0
+
+
+class AppSide:
+    def __init__(self, function_timeout_s: float) -> None:
+        self._timeout = None if function_timeout_s == float("inf") else function_timeout_s
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="app-loop", daemon=True)
+        self._pool = ThreadPoolExecutor(_thread_count(), thread_name_prefix="app-sync")
+        self._answered = monotonic()
+        self._reported = False
+        self._running: dict[str, str] = {}
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where `async` functions run."""
+        return self._loop
+
+    @property
+    def running(self) -> Mapping[str, str]:
+        """Function names of invocations under way, by invocation id."""
+        return self._running
+
+    async def call(self, function: Function, arguments: Mapping[str, Any], invocation: Invocation) -> Any:
+        """The function's return value; `FunctionFailedError` if it raises anything but a cancellation of ours."""
+        values = dict(arguments)
+        if function.wants_context:
+            values["context"] = Context(invocation)
+        self._running[invocation.id] = function.name
+        try:
+            if function.is_async:
+                future = asyncio.run_coroutine_threadsafe(self._call_async(function, values, invocation), self._loop)
+                return await asyncio.wait_for(asyncio.wrap_future(future), self._timeout)
+            context = contextvars.copy_context()
+            loop = asyncio.get_running_loop()
+            future_of_thread = loop.run_in_executor(self._pool, context.run, _call_sync, function, values, invocation)
+            return await asyncio.wait_for(future_of_thread, self._timeout)
+        except TimeoutError:
+            problem = TimeoutError(f"it did not end within functionTimeout ({self._timeout:g} s)")
+            raise FunctionFailedError(function.name, problem, str(problem)) from None
+        finally:
+            self._running.pop(invocation.id, None)
+
+    async def call_in_a_row(self, runs: Sequence[tuple[Function, Mapping[str, Any], Invocation]]) -> list[Any]:
+        """Runs sync functions one after another in one thread; a `FunctionFailedError` is given back in its place."""
+
+        def row() -> list[Any]:
+            results: list[Any] = []
+            for function, values, invocation in runs:
+                began = monotonic()
+                try:
+                    results.append(_call_sync(function, values, invocation))
+                except FunctionFailedError as error:
+                    results.append(error)
+                if (took := monotonic() - began) > BLOCKED_AFTER_S:
+                    _LOG.warning(
+                        "the orchestrator %s took %.1f s in one episode: it must only yield, never block or wait",
+                        function.name,
+                        took,
+                    )
+            return results
+
+        for function, _, invocation in runs:
+            self._running[invocation.id] = function.name
+        try:
+            context = contextvars.copy_context()
+            return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, row)
+        finally:
+            for _, _, invocation in runs:
+                self._running.pop(invocation.id, None)
+
+    async def _call_async(self, function: Function, values: Mapping[str, Any], invocation: Invocation) -> Any:
+        current.set(invocation)
+        task = asyncio.current_task()
+        if task is not None:
+            task.set_name(f"{function.name} {invocation.id}")
+        try:
+            return await function.call(**values)
+        except Exception as error:
+            raise _failed(function, error) from None
+
+    async def watch(self) -> None:
+        """Reports a blocked app loop with the function and the line that blocks it; until cancelled."""
+        while True:
+            self._loop.call_soon_threadsafe(self._mark)
+            await asyncio.sleep(_WATCH_INTERVAL_S)
+            late = monotonic() - self._answered
+            if late > BLOCKED_AFTER_S and not self._reported:
+                self._reported = True
+                _LOG.error("the app's event loop is blocked for %.1f s by %s", late, self._culprit())
+            elif late < BLOCKED_AFTER_S and self._reported:
+                self._reported = False
+                _LOG.warning("the app's event loop answers again")
+
+    def _mark(self) -> None:
+        self._answered = monotonic()
+
+    def _culprit(self) -> str:
+        task = asyncio.current_task(self._loop)
+        name = task.get_name() if task is not None else "a callback"
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
+        return f"{name}; use an async call there or a plain `def` function\n{stack}"
+
+    async def settle(self, timeout: float) -> None:
+        """Waits until no function runs."""
+        deadline = monotonic() + timeout
+        while self._running and monotonic() < deadline:  # noqa: ASYNC110  # the count changes in other threads
+            await asyncio.sleep(0.02)
+
+    async def stop(self) -> None:
+        """Ends the loop, and leaves alone what hangs in a thread."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._thread.is_alive():
+            closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+            await asyncio.wait([asyncio.wrap_future(closing)], timeout=2.0)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    async def _close(self) -> None:
+        """Ends what the app left on its loop, and the durable client's HTTP session."""
+        http_utils = sys.modules.get("azure.durable_functions.models.utils.http_utils")
+        if http_utils is not None:
+            await http_utils._close_session()
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
+        # clients that the app never closed, as none does on Azure, end with the process and are no error of it
+        self._loop.set_exception_handler(lambda loop, context: _LOG.debug("left open: %s", context.get("message")))
+
+
+def _thread_count() -> int | None:
+    """`PYTHON_THREADPOOL_THREAD_COUNT`; without it, or where it is nonsense, `None`: Python's own choice."""
+    setting = os.environ.get("PYTHON_THREADPOOL_THREAD_COUNT", "")
+    if setting and not (setting.isdigit() and int(setting) > 0):
+        _LOG.warning("PYTHON_THREADPOOL_THREAD_COUNT must be a whole number from 1 on, not %r: ignored", setting)
+        return None
+    return int(setting) if setting else None
+
+
+def _call_sync(function: Function, values: Mapping[str, Any], invocation: Invocation) -> Any:
+    current.set(invocation)
+    try:
+        return function.call(**values)
+    except Exception as error:
+        raise _failed(function, error) from None
+
+
+def _failed(function: Function, error: BaseException) -> FunctionFailedError:
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    return FunctionFailedError(function.name, error, "".join(lines))

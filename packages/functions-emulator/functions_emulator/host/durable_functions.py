@@ -1,0 +1,118 @@
+"""The app's orchestrators, activities and entities for the engine, and the durable client binding for the app."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from azure.functions import _durable_functions
+from azure.functions.durable_functions import ActivityTriggerConverter
+from azure.functions.meta import Datum
+
+from functions_emulator.durable.catalog import Catalog
+from functions_emulator.durable.runner import ActivityFailedError, OrchestratorCall, OrchestratorRaisedError
+from functions_emulator.durable.web import Links
+from functions_emulator.host.app_side import AppSide
+from functions_emulator.host.errors import FunctionFailedError
+from functions_emulator.host.functions import Binding, Function
+from functions_emulator.host.invocation import Invocation
+from functions_emulator.host.invoker import Invoker
+
+_FIELD = {"orchestrationTrigger": "orchestration", "activityTrigger": "activity", "entityTrigger": "entityName"}
+
+
+class DurableFunctions:
+    def __init__(self, functions: tuple[Function, ...], app: AppSide, directory: str) -> None:
+        self._app = app
+        self._directory = directory
+        self._functions: dict[str, dict[str, Function]] = {kind: {} for kind in _FIELD}
+        for one in functions:
+            if one.trigger.type in _FIELD:
+                name = one.trigger.text(_FIELD[one.trigger.type]) or one.name
+                self._functions[one.trigger.type][name.lower()] = one
+        self._invoker: Invoker | None = None
+
+    def connect(self, invoker: Invoker) -> None:
+        """Activities have bindings like any function, so they go through the invoker."""
+        self._invoker = invoker
+
+    @property
+    def catalog(self) -> Catalog:
+        names = {
+            kind: [one.trigger.text(_FIELD[kind]) or one.name for one in functions.values()]
+            for kind, functions in self._functions.items()
+        }
+        return Catalog(names["orchestrationTrigger"], names["activityTrigger"], names["entityTrigger"])
+
+    @property
+    def any(self) -> bool:
+        return any(self._functions.values())
+
+    async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
+        known = self._functions["orchestrationTrigger"]
+        runs, places = [], []
+        answers: list[str | OrchestratorRaisedError] = []
+        for place, call in enumerate(calls):
+            answers.append(OrchestratorRaisedError(f"The function {call.name!r} doesn't exist any more."))
+            function = known.get(call.name.lower())
+            if function is not None:
+                arguments = {function.trigger.name: _durable_functions.OrchestrationContext(call.context)}
+                runs.append((function, arguments, Invocation(function.name, self._directory)))
+                places.append(place)
+        for place, result in zip(places, await self._app.call_in_a_row(runs), strict=True):
+            failed = isinstance(result, FunctionFailedError)
+            answers[place] = OrchestratorRaisedError(str(result.cause)) if failed else str(result)
+        return answers
+
+    async def run_activity(self, name: str, instance_id: str, text: str | None) -> str:
+        function = self._functions["activityTrigger"].get(name.lower())
+        if function is None or self._invoker is None:
+            raise ActivityFailedError(f"Activity function '{name}' failed: it doesn't exist any more.")
+        try:
+            value = None
+            if text is not None:
+                value = ActivityTriggerConverter.decode(Datum(text, "string"), trigger_metadata={})
+            result = await self._invoker.invoke(function, value, trigger_data={"instanceId": instance_id})
+            return str(ActivityTriggerConverter.encode(result, expected_type=None).value)
+        except FunctionFailedError as error:
+            raise ActivityFailedError(_reason(function.name, error.cause, error.stack)) from None
+        except ValueError as error:  # input or output is not JSON
+            raise ActivityFailedError(_reason(function.name, error, "")) from None
+
+    async def run_entity(self, name: str, entity_id: str, batch: str) -> str:
+        function = self._functions["entityTrigger"].get(name.lower())
+        if function is None:
+            raise ActivityFailedError(f"Entity function '{name}' doesn't exist any more.")
+        arguments = {function.trigger.name: _durable_functions.EntityContext(batch)}
+        try:
+            result = await self._app.call(function, arguments, Invocation(function.name, self._directory))
+        except FunctionFailedError as error:
+            raise ActivityFailedError(str(error.cause)) from None
+        return str(result)
+
+
+def _reason(name: str, cause: BaseException, stack: str) -> str:
+    """As the extension words a failure of a Python worker."""
+    trace = f"\nStack: {stack.rstrip()}" if stack else ""
+    return f"Activity function '{name}' failed: Result: Failure\nException: {type(cause).__name__}: {cause}{trace}"
+
+
+class DurableClientReader:
+    """The `durableClient` input: a JSON text with the addresses the SDK's client talks to."""
+
+    def __init__(self, links: Links, hub: str, rpc_url: str) -> None:
+        self._text = json.dumps(
+            {
+                "taskHubName": hub,
+                "connectionName": "Storage",
+                "creationUrls": links.creation(),
+                "managementUrls": links.of("INSTANCEID"),
+                "baseUrl": links.base.rstrip("/"),
+                "requiredQueryStringParameters": links.query,
+                "rpcBaseUrl": rpc_url,
+            }
+        )
+
+    async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> str:
+        return self._text

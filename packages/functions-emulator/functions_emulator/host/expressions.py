@@ -1,0 +1,52 @@
+"""Binding expressions: `{name}` in a path, queue name or key, filled in from what triggered the function."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from functions_emulator.host.errors import BindingError
+
+_NAME = re.compile(r"\{([^{}:]+)(?::([^{}]*))?\}")
+
+
+def fill(text: str, data: Mapping[str, Any]) -> str:
+    """`text` with every `{name}` replaced; `{a.b}` goes into objects; `BindingError` if there is no such value."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name == "rand-guid":
+            return str(uuid.uuid4())
+        if name == "DateTime":
+            return datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+        current: Any = data
+        for part in name.split("."):
+            if not isinstance(current, Mapping) or part not in current:
+                raise BindingError(f"{text!r}: the trigger has no value {name!r}")
+            current = current[part]
+        return str(current)
+
+    return _NAME.sub(value, text)
+
+
+def match_path(pattern: str, path: str) -> dict[str, str] | None:
+    """The values of `{name}` in a pattern like `container/{name}.txt`, or `None` if the path is another."""
+    expression, position = "", 0
+    for found in _NAME.finditer(pattern):
+        expression += re.escape(pattern[position : found.start()]) + f"(?P<{found[1]}>.+)"
+        position = found.end()
+    match = re.fullmatch(expression + re.escape(pattern[position:]), path)
+    return None if match is None else match.groupdict()
+
+
+def data_of_body(body: bytes | str) -> dict[str, Any]:
+    """The properties of a JSON object in a message's body."""
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,129 @@
+"""Faults on demand, for tests of apps: `--fault NAME=VALUE`, as often as wanted.
+
+`kill-before-commit=N`, `kill-after-commit=N`   the process dies by SIGKILL around the N-th commit of its store
+`run-twice=ACTIVITY`                            each call of that activity runs the function twice
+`delay-events=DURATION`                         external events arrive so much later
+`shuffle-events=DURATION`                       each external event arrives later by a different part of it
+`drop-answer=N`                                 the N-th call of the durable client takes effect, but its answer is lost
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from functions_emulator.durable.client import Client
+from functions_emulator.durable.engine import Engine
+from functions_emulator.durable.events import Kind
+from functions_emulator.durable.runner import Functions, OrchestratorCall, OrchestratorRaisedError
+from functions_emulator.durable.store import Store
+from functions_emulator.durable.web import Answer, Links, Request, WebApi
+from functions_emulator.host.errors import HostError
+from functions_emulator.host.virtual_time import parse_duration
+
+_NAMES = ("kill-before-commit", "kill-after-commit", "run-twice", "delay-events", "shuffle-events", "drop-answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """`None`: that fault is off."""
+
+    kill_before_commit: int | None = None
+    kill_after_commit: int | None = None
+    run_twice: str | None = None
+    delay_events: timedelta | None = None
+    shuffle_events: timedelta | None = None
+    drop_answer: int | None = None
+
+    def watch(self, store: Store) -> None:
+        """Dies around the commit that was asked for."""
+        if self.kill_before_commit is None and self.kill_after_commit is None:
+            return
+        commits = 0
+
+        def committing(done: bool) -> None:
+            nonlocal commits
+            commits += not done
+            if commits == (self.kill_after_commit if done else self.kill_before_commit):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        store.committing = committing
+
+    def client(self, engine: Engine, default_version: str | None, *, replace_running: bool) -> Client:
+        most = self.delay_events or self.shuffle_events
+        if most is None:
+            return Client(engine, default_version, replace_running=replace_running)
+        shuffle = self.delay_events is None
+        return _LateClient(engine, default_version, most, shuffle=shuffle, replace_running=replace_running)
+
+    def functions(self, functions: Functions) -> Functions:
+        return functions if self.run_twice is None else _Twice(functions, self.run_twice)
+
+    def api(self, api: WebApi) -> WebApi:
+        return api if self.drop_answer is None else _Forgetful(api, self.drop_answer)
+
+
+def parse_faults(given: Sequence[str]) -> Faults:
+    values: dict[str, object] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if name not in _NAMES or not equals:
+            raise HostError(f"--fault {one}: must be NAME=VALUE with one of {', '.join(_NAMES)}")
+        try:
+            if name in ("delay-events", "shuffle-events"):
+                values[name.replace("-", "_")] = parse_duration(value)
+            else:
+                values[name.replace("-", "_")] = value if name == "run-twice" else int(value)
+        except ValueError as error:
+            raise HostError(f"--fault {one}: {error}") from None
+    return Faults(**values)  # type: ignore[arg-type]  # each value was made for its name above
+
+
+class _LateClient(Client):
+    def __init__(
+        self, engine: Engine, default_version: str | None, most: timedelta, *, shuffle: bool, replace_running: bool
+    ) -> None:
+        super().__init__(engine, default_version, replace_running=replace_running)
+        self._most = most
+        # Always the same order for the same calls: a failing test must fail again.
+        self._random = random.Random(0) if shuffle else None
+
+    def raise_event(self, instance_id: str, name: str, data_text: str | None) -> None:
+        self.check_live(instance_id)
+        share = 1.0 if self._random is None else self._random.random()
+        at = self._engine.clock.now() + self._most * share
+        with self._store.transaction():
+            self._engine.post(instance_id, None, Kind.EVENT_RAISED, {"Name": name, "Input": data_text}, at)
+
+
+class _Twice:
+    def __init__(self, functions: Functions, activity: str) -> None:
+        self._functions = functions
+        self._activity = activity.lower()
+
+    async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
+        return await self._functions.run_orchestrators(calls)
+
+    async def run_entity(self, name: str, entity_id: str, batch: str) -> str:
+        return await self._functions.run_entity(name, entity_id, batch)
+
+    async def run_activity(self, name: str, instance_id: str, text: str | None) -> str:
+        if name.lower() == self._activity:
+            await self._functions.run_activity(name, instance_id, text)
+        return await self._functions.run_activity(name, instance_id, text)
+
+
+class _Forgetful(WebApi):
+    def __init__(self, api: WebApi, number: int) -> None:
+        self._api = api
+        self._number = number
+        self._calls = 0
+
+    def handle(self, request: Request, links: Links) -> Answer | None:
+        answer = self._api.handle(request, links)
+        self._calls += 1
+        return None if self._calls == self._number else answer

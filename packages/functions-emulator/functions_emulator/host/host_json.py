@@ -1,0 +1,132 @@
+"""`host.json`: what is honoured here, and a warning for the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from functions_emulator.durable.clock import parse_time_span
+from functions_emulator.host.errors import HostError
+
+#: What Azure allows an HTTP answer; the load balancer cuts the connection then.
+HTTP_LIMIT_S = 230.0
+
+#: Keys that are read here. A key not listed is named in a warning; a parent listed alone covers its children.
+_HONOURED = {
+    "version",
+    "extensions.http.routePrefix",
+    "extensions.http.maxConcurrentRequests",
+    "extensions.http.maxOutstandingRequests",
+    "extensions.http.customHeaders",
+    "extensions.serviceBus.maxConcurrentCalls",
+    "extensions.serviceBus.maxConcurrentSessions",
+    "extensions.serviceBus.maxAutoLockRenewalDuration",
+    "extensions.serviceBus.prefetchCount",
+    "extensions.serviceBus.autoCompleteMessages",
+    "extensions.serviceBus.maxMessageBatchSize",
+    "extensions.serviceBus.sessionIdleTimeout",
+    "extensions.queues.maxPollingInterval",
+    "extensions.queues.visibilityTimeout",
+    "extensions.queues.batchSize",
+    "extensions.queues.maxDequeueCount",
+    "extensions.queues.messageEncoding",
+    "extensions.blobs.poisonBlobThreshold",
+    "extensions.durableTask.hubName",
+    "extensions.durableTask.maxConcurrentActivityFunctions",
+    "extensions.durableTask.maxConcurrentOrchestratorFunctions",
+    "extensions.durableTask.maxConcurrentEntityFunctions",
+    "extensions.durableTask.maxEntityOperationBatchSize",
+    "extensions.durableTask.defaultVersion",
+    "extensions.durableTask.versionMatchStrategy",
+    "extensions.durableTask.versionFailureStrategy",
+    "extensions.durableTask.overridableExistingInstanceStates",
+    "extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds",
+    "functionTimeout",
+}
+
+#: Keys that mean something on Azure only: no warning, they do no harm here.
+_SILENT = {
+    "extensionBundle",
+    "extensions.durableTask.storageProvider",
+    "extensions.durableTask.tracing",
+    "extensions.durableTask.extendedSessionsEnabled",
+    "extensions.durableTask.useGracefulShutdown",
+    "extensions.serviceBus.clientRetryOptions",
+    "logging",  # `--log-level` rules here
+    "telemetryMode",
+    "concurrency",
+    "aggregator",
+    "healthMonitor",
+    "$schema",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HostJson:
+    """Values by dotted key. Times in seconds."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def text(self, key: str, default: str) -> str:
+        return str(self.values.get(key, default))
+
+    def number(self, key: str, default: int) -> int:
+        value = self.values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise HostError(f"host.json: {key} must be a whole number, not {value!r}")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            raise HostError(f"host.json: {key} must be true or false, not {value!r}")
+        return value
+
+    def seconds(self, key: str, default: float) -> float:
+        """A .NET TimeSpan; `-1` (no limit) is infinity."""
+        if key not in self.values:
+            return default
+        return parse_timespan(self.values[key], f"host.json: {key}")
+
+    def below(self, key: str) -> dict[str, str]:
+        """The texts of an object, by name."""
+        prefix = f"{key}."
+        return {name[len(prefix) :]: str(value) for name, value in self.values.items() if name.startswith(prefix)}
+
+    @property
+    def unknown_keys(self) -> list[str]:
+        """Keys that have no effect here."""
+        known = _HONOURED | _SILENT
+        return sorted(key for key in self.values if not any(key == one or key.startswith(one + ".") for one in known))
+
+
+def load_host_json(app_dir: Path) -> HostJson:
+    path = app_dir / "host.json"
+    if not path.exists():
+        raise HostError(f"{path} is missing: is {app_dir} a function app?")
+    try:
+        document = json.loads(path.read_text("utf-8-sig"))
+        if document["version"] != "2.0":
+            raise HostError(f'{path}: "version" must be "2.0"')
+    except (ValueError, KeyError, TypeError) as error:
+        raise HostError(f"{path}: not a valid host.json: {error!r}") from None
+    return HostJson(dict(_flatten("", document)))
+
+
+def _flatten(prefix: str, value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [item for key, child in value.items() for item in _flatten(f"{prefix}.{key}".lstrip("."), child)]
+    return [(prefix, value)]
+
+
+def parse_timespan(text: object, where: str) -> float:
+    """Seconds of `[d.]hh:mm:ss[.fffffff]`."""
+    if text == "-1":
+        return float("inf")
+    try:
+        return parse_time_span(str(text)).total_seconds()
+    except ValueError:
+        raise HostError(f"{where} must be a time span like 00:05:00, not {text!r}") from None

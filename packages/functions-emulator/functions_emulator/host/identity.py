@@ -1,0 +1,79 @@
+"""Connections given by identity: `NAME__fullyQualifiedNamespace`, `NAME__blobServiceUri` and their like.
+
+A managed identity has nobody to answer for it here, so a connection is served where it leads to an emulator on this
+machine: there it is turned into the connection string of the emulators' development account.
+Source: AzureComponentFactory and the client providers of the Service Bus and Storage extensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from functions_emulator.host.errors import BindingError
+
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+#: The development account of Azurite, published by Microsoft; it opens nothing else.
+_ACCOUNT = "devstoreaccount1"
+_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+#: Which properties an extension reads for a storage service, in their order.
+_STORAGE = {
+    "blob": ("blobserviceuri", "serviceuri", "accountname"),
+    "queue": ("queueserviceuri", "serviceuri", "accountname"),
+    "table": ("tableserviceuri", "endpoint", "serviceuri", "accountname"),
+}
+
+
+def connection_by_identity(name: str, properties: Mapping[str, str], service: str) -> str:
+    """A connection string for `service` (`serviceBus`, `blob`, `queue`, `table`); `BindingError` if there is none.
+
+    `properties` are those behind `NAME__`, with names in lower case.
+    """
+    if service == "serviceBus":
+        return _service_bus(name, properties)
+    for property_name in _STORAGE[service]:
+        value = properties.get(property_name)
+        if value and property_name == "accountname":
+            raise BindingError(_needs_azure(name, f"the account {value!r}"))
+        if value:
+            return _storage(name, value, service)
+    raise BindingError(
+        f"the connection {name!r} is given by identity but for another service: "
+        f"set {name}__{service}ServiceUri, or {name} to a connection string"
+    )
+
+
+def _service_bus(name: str, properties: Mapping[str, str]) -> str:
+    namespace = properties.get("fullyqualifiednamespace")
+    if not namespace:
+        raise BindingError(
+            f"the connection {name!r} is given by identity but not for Service Bus: "
+            f"set {name}__fullyQualifiedNamespace, or {name} to a connection string"
+        )
+    if urlsplit(f"//{namespace}").hostname not in _LOOPBACK:
+        raise BindingError(_needs_azure(name, namespace))
+    return (
+        f"Endpoint=sb://{namespace};SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;"
+        "UseDevelopmentEmulator=true;"
+    )
+
+
+def _storage(name: str, uri: str, service: str) -> str:
+    parts = urlsplit(uri)
+    if parts.hostname not in _LOOPBACK:
+        raise BindingError(_needs_azure(name, uri))
+    account = parts.path.strip("/") or _ACCOUNT
+    endpoint = f"{parts.scheme}://{parts.netloc}/{account}"
+    return (
+        f"DefaultEndpointsProtocol={parts.scheme};AccountName={account};AccountKey={_KEY};"
+        f"{service.capitalize()}Endpoint={endpoint};"
+    )
+
+
+def _needs_azure(name: str, what: str) -> str:
+    return (
+        f"the connection {name!r} is by identity to {what}, which needs Azure: "
+        f"set {name} to a connection string, or its address to an emulator on this machine"
+    )

@@ -1,0 +1,87 @@
+"""Runs a function for a trigger: inputs in, function, outputs out, and a line in the log for how it ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from functions_emulator.host.app_side import AppSide
+from functions_emulator.host.errors import FunctionFailedError
+from functions_emulator.host.functions import Binding, Function
+from functions_emulator.host.invocation import Invocation, OutValue, RetryState, TraceState
+from functions_emulator.host.plain import as_plain
+
+_LOG = logging.getLogger("functions_emulator.host")
+
+
+class InputReader(Protocol):
+    async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> Any:
+        """The value an input binding hands to the function."""
+
+
+class OutputWriter(Protocol):
+    async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
+        """Puts a value where an output binding points to; raises if it cannot."""
+
+    async def close(self) -> None: ...
+
+
+class Invoker:
+    """`readers` and `writers` are by binding type. An `http` output is the caller's to use."""
+
+    def __init__(
+        self,
+        app: AppSide,
+        directory: str,
+        readers: Mapping[str, InputReader],
+        writers: Mapping[str, OutputWriter],
+    ) -> None:
+        self._app = app
+        self._directory = directory
+        self._readers = readers
+        self._writers = writers
+
+    @property
+    def running(self) -> list[str]:
+        """Names of the functions under way."""
+        return sorted(self._app.running.values())
+
+    async def invoke(
+        self,
+        function: Function,
+        trigger_value: Any,
+        *,
+        trigger_data: Mapping[str, Any] | None = None,
+        trace: TraceState | None = None,
+        retry: RetryState | None = None,
+    ) -> Any:
+        """The value of the HTTP output, else the return value; `FunctionFailedError` after logging it."""
+        trace = trace or TraceState("", "")
+        invocation = Invocation(function.name, self._directory, trace=trace, retry=retry)
+        data = trigger_data or {}
+        try:
+            values: dict[str, Any] = {function.trigger.name: trigger_value}
+            for binding in function.inputs:
+                values[binding.name] = await self._readers[binding.type].read(binding, data)
+            for name, wanted in function.plain.items():
+                values[name] = as_plain(values[name], wanted)
+            outs = {binding.name: OutValue() for binding in function.outputs if binding.name != "$return"}
+            values.update(outs)
+            result = await self._app.call(function, values, invocation)
+            if result is not None and not function.may_return:
+                raise TypeError("it has no $return binding and returned a value")
+            answer = result
+            for binding in function.outputs:
+                value = result if binding.name == "$return" else outs[binding.name].get()
+                if binding.type == "http":
+                    answer = value
+                elif value is not None:
+                    await self._writers[binding.type].write(binding, value, data)
+            return answer
+        except FunctionFailedError as error:
+            _LOG.error("%s failed, invocation %s: %s\n%s", function.name, invocation.id, error, error.stack.rstrip())
+            raise
+        except Exception as error:  # a binding failed: so did the invocation
+            _LOG.error("%s failed, invocation %s: %s: %s", function.name, invocation.id, type(error).__name__, error)
+            raise FunctionFailedError(function.name, error, "") from error

@@ -1,0 +1,154 @@
+"""The host as a process: logging, signals, exit codes, and beginning again when the app's files change."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+from functions_emulator.host.errors import HostError
+from functions_emulator.host.invocation import InvocationFilter
+
+_LOG = logging.getLogger("functions_emulator.host")
+_FORMAT = "%(asctime)s %(levelname)s [%(invocation)s] %(message)s"
+
+
+def run(args: argparse.Namespace) -> int:
+    _log_to_stderr(args.log_level)
+    args.app = args.app.resolve()
+    # stdout belongs to the ready line; what the app prints goes where the log goes.
+    args.stdout, sys.stdout = sys.stdout, sys.stderr
+    # Orchestrators are CPU-bound Python; the default of 5 ms would delay every hand-over to the host's loop.
+    sys.setswitchinterval(0.001)
+    try:
+        return asyncio.run(_serve(args))
+    except HostError as error:
+        for line in str(error).splitlines():
+            print(f"error: {line}", file=sys.stderr)
+        return 1
+
+
+def _log_to_stderr(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(InvocationFilter())
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    for noisy in ("azure", "aiohttp.access", "asyncio"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger("azure.functions").setLevel(root.level)
+    logging.captureWarnings(True)
+
+
+async def _serve(args: argparse.Namespace) -> int:
+    stopped = _stop_signal()
+    scratch = None
+    if args.watch and args.data is None:
+        # What the app did must outlive its reload; `--reloaded` says where, and that there is a caller already.
+        scratch = Path(tempfile.mkdtemp(prefix="functions-host-")) if args.reloaded is None else args.reloaded
+        args.data = scratch
+    try:
+        server, problem = await _start(args)
+        if server is None and args.reloaded is None:
+            raise HostError(problem)
+        if server is None:
+            _LOG.error("the changed app cannot be served, waiting for the next change: %s", problem)
+        elif args.reloaded is None:
+            print(f"ready {server.url}", file=args.stdout, flush=True)
+        path = await _first(stopped.wait(), *([_change(args.app)] if args.watch else []))
+        if server is not None:
+            await server.stop()
+            args.port = server.port
+        if stopped.is_set() and server is not None and server.still_running:
+            _remove(scratch)
+            os._exit(0)  # a function that hangs in a thread would keep the interpreter from ending
+        if stopped.is_set():
+            return 0
+    except BaseException:
+        _remove(scratch)
+        raise
+    finally:
+        if stopped.is_set():
+            _remove(scratch)
+    _LOG.info("%s has changed, starting again", path)
+    _begin_again(args, scratch)
+    return 0  # not reached
+
+
+def _remove(scratch: Path | None) -> None:
+    if scratch is not None:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+async def _start(args: argparse.Namespace) -> tuple[Any, str]:
+    from functions_emulator.host.faults import parse_faults
+    from functions_emulator.host.keys import load_keys
+    from functions_emulator.host.server import Server
+
+    server = Server(
+        args.app,
+        data_dir=args.data,
+        host=args.host,
+        port=args.port,
+        virtual_clock=args.virtual_clock,
+        keys=None if args.keys is None else load_keys(args.keys),
+        faults=parse_faults(args.fault),
+    )
+    try:
+        await server.start()
+    except HostError as error:
+        return None, str(error)
+    return server, ""
+
+
+async def _change(app_dir: Path) -> Path:
+    from functions_emulator.host.watch import changed
+
+    return await changed(app_dir)
+
+
+async def _first(*works: Awaitable[Any]) -> Any:
+    tasks = [asyncio.ensure_future(work) for work in works]
+    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in rest:
+        task.cancel()
+    return done.pop().result()
+
+
+def _begin_again(args: argparse.Namespace, scratch: Path | None) -> None:
+    """Replaces this process by a new one with the same port and store: modules cannot be unloaded for sure."""
+    options = ["--app", str(args.app), "--host", args.host, "--port", str(args.port), "--log-level", args.log_level]
+    options += ["--watch", "--reloaded", str(scratch or args.data)]
+    if scratch is None:
+        options += ["--data", str(args.data)]
+    if args.keys is not None:
+        options += ["--keys", str(args.keys)]
+    if args.virtual_clock:
+        options.append("--virtual-clock")
+    for fault in args.fault:
+        options += ["--fault", fault]
+    os.execv(sys.executable, [sys.executable, "-m", "functions_emulator", *options])
+
+
+def _stop_signal() -> asyncio.Event:
+    stopped = asyncio.Event()
+
+    def stop() -> None:
+        if stopped.is_set():
+            _LOG.warning("stopped at once")
+            os._exit(1)
+        stopped.set()
+        _LOG.info("stopping; again: at once")
+
+    for one in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(one, stop)
+    return stopped

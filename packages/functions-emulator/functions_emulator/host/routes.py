@@ -1,0 +1,144 @@
+"""Route templates as ASP.NET Core reads them: `v1/jobs/{jobId:int}`, `{jobId}:cancel`, `{id?}`, `{*rest}`.
+
+The first function by name whose template and methods fit gets the request: Azure does not prefer the more
+specific one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from functions_emulator.host.errors import BindingError
+from functions_emulator.host.functions import Function
+
+#: `{{` and `}}` are braces of a regular expression; while a template is taken apart they are these characters.
+_OPEN, _CLOSE = "\x00", "\x01"
+_PART = re.compile(
+    r"\{(?P<catch>\*{0,2})(?P<name>\w+)"
+    r"(?P<rest>(?::\w+(?:\((?:[^()]|\([^()]*\))*\))?)*)"
+    r"(?P<default>=[^{}?]*)?(?P<optional>\?)?\}"
+)
+
+_CONSTRAINTS = {
+    "int": r"[-+]?\d+",
+    "long": r"[-+]?\d+",
+    "bool": r"(?i:true|false)",
+    "guid": r"(?i:\{?[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\}?)",
+    "alpha": r"[a-zA-Z]*",
+    "decimal": r"[-+]?\d+(?:\.\d+)?",
+    "double": r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?",
+    "float": r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?",
+    "datetime": r"[^/]+",
+    "required": r"[^/]+",
+}
+_CHECKS = re.compile(r":(?P<name>\w+)(?:\((?P<argument>(?:[^()]|\([^()]*\))*)\))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A compiled template. `defaults` are values of parameters a shorter path leaves out."""
+
+    text: str
+    pattern: re.Pattern[str]
+    defaults: Mapping[str, str]
+    bounds: tuple[tuple[str, str, str], ...]
+
+    def match(self, path: str) -> dict[str, str] | None:
+        """Parameters of a still percent-encoded path without a leading slash, or `None`."""
+        found = self.pattern.fullmatch(path)
+        if found is None:
+            return None
+        values = {name: unquote(value) for name, value in found.groupdict().items() if value}
+        if not all(_in_bounds(values.get(name), check, argument) for name, check, argument in self.bounds):
+            return None
+        return {**self.defaults, **values}
+
+
+def parse_template(text: str) -> Template:
+    defaults: dict[str, str] = {}
+    bounds: list[tuple[str, str, str]] = []
+    pattern = ""
+    bare = text.strip("/").replace("{{", _OPEN).replace("}}", _CLOSE)
+    for index, segment in enumerate(bare.split("/") if bare else []):
+        piece, omissible, position = "", False, 0
+        for found in _PART.finditer(segment):
+            piece += re.escape(segment[position : found.start()])
+            position = found.end()
+            alone = found.group() == segment
+            piece += f"(?P<{found['name']}>{_value(found, bounds, text)})"
+            if found["default"]:
+                defaults[found["name"]] = found["default"][1:]
+            omissible = alone and bool(found["default"] or found["optional"] or found["catch"])
+        literal = segment[position:]
+        if "{" in literal or "}" in literal:
+            raise BindingError(f"the route {text!r} is not valid at {literal!r}")
+        piece += re.escape(literal)
+        slash = "/" if index else ""
+        pattern += f"(?:{slash}{piece})?" if omissible else f"{slash}{piece}"
+    try:
+        return Template(text, re.compile(pattern + "/?", re.IGNORECASE), defaults, tuple(bounds))
+    except re.error as error:
+        raise BindingError(f"the route {text!r} is not valid: {error}") from None
+
+
+def _value(found: re.Match[str], bounds: list[tuple[str, str, str]], text: str) -> str:
+    value = ".*" if found["catch"] else "[^/]+?"
+    for check in _CHECKS.finditer(found["rest"]):
+        name, argument = check["name"], check["argument"] or ""
+        if name in _CONSTRAINTS:
+            value = _CONSTRAINTS[name]
+        elif name == "regex":
+            value = argument.replace(_OPEN, "{").replace(_CLOSE, "}").removeprefix("^").removesuffix("$")
+        elif name in ("min", "max", "range", "length", "minlength", "maxlength"):
+            bounds.append((found["name"], name, argument))
+        else:
+            raise BindingError(f"the route {text!r} has an unknown constraint {name!r}")
+    return value
+
+
+def _in_bounds(value: str | None, check: str, argument: str) -> bool:
+    if value is None:
+        return True
+    limits = [int(part) for part in argument.split(",")]
+    size = len(value) if "length" in check else int(value) if value.lstrip("+-").isdigit() else None
+    if size is None:
+        return False
+    if check in ("min", "minlength"):
+        return size >= limits[0]
+    if check in ("max", "maxlength"):
+        return size <= limits[0]
+    return limits[0] <= size <= limits[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    function: Function
+    template: Template
+    methods: frozenset[str]
+    auth_level: str
+
+
+class RouteTable:
+    def __init__(self, functions: Iterable[Function], prefix: str) -> None:
+        self.routes = tuple(_route(one, prefix) for one in sorted(functions, key=lambda one: one.name))
+
+    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
+        """The route of a percent-encoded path without a leading slash. A wrong method is no route: 404, not 405."""
+        for route in self.routes:
+            if route.methods and method not in route.methods:
+                continue
+            values = route.template.match(path)
+            if values is not None:
+                return route, values
+        return None
+
+
+def _route(function: Function, prefix: str) -> Route:
+    fields = function.trigger.fields
+    text = str(fields.get("route") or function.name)
+    template = parse_template("/".join(part for part in (prefix.strip("/"), text.lstrip("/")) if part))
+    methods = frozenset(str(one).upper() for one in fields.get("methods") or ())
+    return Route(function, template, methods, str(fields.get("authLevel") or "function").lower())

@@ -1,0 +1,337 @@
+"""Puts the parts of the host together: the one place that builds them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Coroutine, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote
+
+from functions_emulator.durable.clock import Clock, SystemClock
+from functions_emulator.durable.engine import Engine
+from functions_emulator.durable.entities import Entities
+from functions_emulator.durable.runner import Runner
+from functions_emulator.durable.store import Store
+from functions_emulator.durable.versions import STRATEGIES, Versions
+from functions_emulator.durable.web import Links, WebApi
+from functions_emulator.host import fast_timestamps
+from functions_emulator.host.admin import Admin
+from functions_emulator.host.app_side import DEFAULT_TIMEOUT_S, AppSide
+from functions_emulator.host.bindings import make_bindings, poison_blobs, queue_options
+from functions_emulator.host.cors import load_cors
+from functions_emulator.host.data_lock import hold_data_dir
+from functions_emulator.host.durable_functions import DurableClientReader, DurableFunctions
+from functions_emulator.host.errors import FunctionFailedError, HostError
+from functions_emulator.host.faults import Faults
+from functions_emulator.host.functions import Function
+from functions_emulator.host.gate import UNLIMITED, Gate
+from functions_emulator.host.host_json import HostJson, load_host_json
+from functions_emulator.host.http_streams import Streams, extension
+from functions_emulator.host.indexing import App, index_app
+from functions_emulator.host.invocation import RetryState
+from functions_emulator.host.invoker import Invoker
+from functions_emulator.host.keys import Keys
+from functions_emulator.host.manual import MANUAL_TRIGGERS
+from functions_emulator.host.page import Page
+from functions_emulator.host.retry_policy import delays
+from functions_emulator.host.routes import RouteTable
+from functions_emulator.host.schedule import parse_schedule
+from functions_emulator.host.settings import Settings, load_settings
+from functions_emulator.host.site import Site
+from functions_emulator.host.timer_trigger import TimerTrigger
+from functions_emulator.host.virtual_time import ShiftedClock, VirtualTime
+
+_LOG = logging.getLogger("functions_emulator.host")
+
+_DEFAULT_VERSION = "extensions.durableTask.defaultVersion"
+_POLL_INTERVAL = "extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds"
+_OVERRIDABLE = "extensions.durableTask.overridableExistingInstanceStates"
+
+#: How long running functions may go on after a stop was asked for.
+DRAIN_S = 10.0
+
+
+class Server:
+    def __init__(
+        self,
+        app_dir: Path,
+        *,
+        data_dir: Path | None,
+        host: str,
+        port: int,
+        virtual_clock: bool = False,
+        keys: Keys | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        self._app_dir = app_dir.resolve()
+        self._data_dir = data_dir
+        self._host, self._port = host, port
+        self._keys = keys
+        self._faults = faults or Faults()
+        self._virtual_clock = virtual_clock
+        self._clock: Clock = SystemClock()
+        self._timers: list[TimerTrigger] = []
+        self._lock: IO[str] | None = None
+        #: After `stop`: some function did not end in time.
+        self.still_running = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def port(self) -> int:
+        """The port it serves on."""
+        return int(self.url.rsplit(":", 1)[1])
+
+    async def start(self) -> None:
+        """Serves at `url`. `HostError` if the app or its host.json cannot be used, or the port is taken."""
+        settings = load_settings(self._app_dir)
+        host_json = load_host_json(self._app_dir)
+        for key in host_json.unknown_keys:
+            _LOG.warning("host.json: %s has no effect here", key)
+        app = index_app(self._app_dir, settings)
+        fast_timestamps.install()
+        for problem in app.problems:
+            _LOG.error("left out: %s", problem)
+        if app.refusals:
+            _LOG.error("Azure's Python worker would serve none of this app's functions: %s", ", ".join(app.refusals))
+        self._store = Store(self._database())
+        self._faults.watch(self._store)
+        if self._virtual_clock:
+            self._clock = ShiftedClock(self._store)
+        self._app_side = AppSide(host_json.seconds("functionTimeout", DEFAULT_TIMEOUT_S))
+        self._app_side.start()
+        try:
+            self.url = await self._assemble(app, settings, host_json)
+        except BaseException:
+            self._store.close()
+            self._unlock()
+            raise
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+    def _database(self) -> Path | None:
+        if self._data_dir is None:
+            return None
+        try:
+            self._data_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HostError(f"--data {self._data_dir}: {error.strerror}") from None
+        self._lock = hold_data_dir(self._data_dir)
+        return self._data_dir / "host.sqlite3"
+
+    async def _assemble(self, app: App, settings: Settings, host_json: HostJson) -> str:
+        directory = str(self._app_dir)
+        durable = DurableFunctions(app.functions, self._app_side, directory)
+        engine = Engine(
+            self._store,
+            self._clock,
+            durable.catalog,
+            _versions(host_json),
+            timedelta(milliseconds=host_json.number(_POLL_INTERVAL, 30_000)),
+        )
+        entities = Entities(engine, host_json.number("extensions.durableTask.maxEntityOperationBatchSize", 50))
+        client = self._faults.client(
+            engine,
+            host_json.values.get(_DEFAULT_VERSION),
+            replace_running=host_json.text(_OVERRIDABLE, "NonRunningStates") == "AnyState",
+        )
+        api = self._faults.api(WebApi(client, entities))
+        routes = RouteTable(
+            [one for one in app.functions if one.trigger.type == "httpTrigger"],
+            host_json.text("extensions.http.routePrefix", "api"),
+        )
+        gate = Gate(
+            host_json.number("extensions.http.maxConcurrentRequests", UNLIMITED),
+            host_json.number("extensions.http.maxOutstandingRequests", UNLIMITED),
+        )
+        site = Site(
+            routes,
+            api,
+            keys=self._keys,
+            cors=load_cors(self._app_dir),
+            gate=gate,
+            custom_headers=host_json.below("extensions.http.customHeaders"),
+        )
+        url = await site.listen(self._host, self._port)
+        _tell_functions(app, routes, url)
+        self._site = site
+        hub = host_json.text("extensions.durableTask.hubName", "TestHubName")
+        links = Links(f"{url}/runtime/webhooks/durabletask/", _required_query(hub, self._keys))
+        readers, writers = make_bindings(app, settings, host_json)
+        readers["durableClient"] = DurableClientReader(links, hub, site.rpc_url(url))
+        self._writers = writers
+        self._invoker = Invoker(self._app_side, directory, readers, writers)
+        durable.connect(self._invoker)
+        cores = os.cpu_count() or 1
+        self._runner = Runner(
+            engine,
+            entities,
+            self._faults.functions(durable),
+            max_episodes=host_json.number("extensions.durableTask.maxConcurrentOrchestratorFunctions", 10 * cores),
+            max_entities=host_json.number("extensions.durableTask.maxConcurrentEntityFunctions", 10 * cores),
+            max_activities=host_json.number("extensions.durableTask.maxConcurrentActivityFunctions", 10 * cores),
+            token_of=lambda resource: settings.get("EMULATOR_IDENTITY_TOKEN"),
+        )
+        self._start(self._app_side.watch())
+        self._start(self._runner.run())
+        self._start_timers(app)
+        self._start_service_bus(app, settings, host_json)
+        self._start_storage(app, settings, host_json)
+        admin = Admin(app, engine, client, self._invoker, MANUAL_TRIGGERS, self._virtual_time(engine))
+        base = extension()
+        streams = None if base is None else Streams(base, self._app_side.loop)
+        site.open(self._invoker, links, admin, Page(app, engine, client), streams)
+        return url
+
+    def _virtual_time(self, engine: Engine) -> VirtualTime | None:
+        if not isinstance(self._clock, ShiftedClock):
+            return None
+
+        def wakes() -> list[datetime]:
+            return [at for at in (engine.next_wake(), *(timer.due for timer in self._timers)) if at is not None]
+
+        def at_rest() -> bool:
+            return engine.idle and not self._app_side.running
+
+        return VirtualTime(self._clock, wakes, at_rest)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(_log_crash)
+        self._tasks.append(task)
+        return task
+
+    def _start_timers(self, app: App) -> None:
+        for one in app.functions:
+            if one.trigger.type == "timerTrigger":
+                schedule = parse_schedule(str(one.trigger.fields["schedule"]))
+                trigger = TimerTrigger(one, schedule, self._store, self._clock, self._run_with_retries)
+                self._timers.append(trigger)
+                self._start(trigger.run())
+
+    def _start_service_bus(self, app: App, settings: Settings, host_json: HostJson) -> None:
+        functions = [one for one in app.functions if one.trigger.type == "serviceBusTrigger"]
+        self._receivers: list[tuple[Any, asyncio.Task[None]]] = []
+        if not functions:
+            return
+        from functions_emulator.host.service_bus_sessions import SessionTrigger
+        from functions_emulator.host.service_bus_trigger import Limits, ServiceBusTrigger
+
+        limits = Limits(
+            max_concurrent_calls=host_json.number("extensions.serviceBus.maxConcurrentCalls", 16),
+            max_renewal_s=host_json.seconds("extensions.serviceBus.maxAutoLockRenewalDuration", 300.0),
+            prefetch_count=host_json.number("extensions.serviceBus.prefetchCount", 0),
+            max_batch=host_json.number("extensions.serviceBus.maxMessageBatchSize", 1000),
+            auto_complete=host_json.flag("extensions.serviceBus.autoCompleteMessages", True),
+        )
+        sessions = host_json.number("extensions.serviceBus.maxConcurrentSessions", 8)
+        idle_s = host_json.seconds("extensions.serviceBus.sessionIdleTimeout", 60.0)
+        for one in functions:
+            connection = settings.connection(one.trigger.connection, one.trigger.service)
+            trigger: ServiceBusTrigger | SessionTrigger
+            if one.trigger.fields.get("isSessionsEnabled") is True:
+                trigger = SessionTrigger(one, connection, limits, sessions, idle_s, self._run_quietly)
+            else:
+                trigger = ServiceBusTrigger(one, connection, limits, self._run_quietly)
+            self._receivers.append((trigger, self._start(trigger.run())))
+
+    def _start_storage(self, app: App, settings: Settings, host_json: HostJson) -> None:
+        functions = [one for one in app.functions if one.trigger.type in ("queueTrigger", "blobTrigger")]
+        if not functions:
+            return
+        from functions_emulator.host.storage_blob import BlobTrigger
+        from functions_emulator.host.storage_queue import QueueTrigger
+
+        options = queue_options(host_json)
+        for one in functions:
+            connection = settings.connection(one.trigger.connection, one.trigger.service)
+            if one.trigger.type == "queueTrigger":
+                self._start(QueueTrigger(one, connection, options, self._run_quietly).run())
+            else:
+                give_up = poison_blobs(settings, options)
+                attempts = host_json.number("extensions.blobs.poisonBlobThreshold", 5)
+                self._start(BlobTrigger(one, connection, self._store, self._run_quietly, give_up, attempts).run())
+
+    async def _run_quietly(self, function: Function, value: Any, data: Mapping[str, Any] | None = None) -> bool:
+        """Whether the function succeeded; the invoker has logged a failure."""
+        try:
+            await self._invoker.invoke(function, value, trigger_data=data)
+        except FunctionFailedError:
+            return False
+        return True
+
+    async def _run_with_retries(self, function: Function, value: Any) -> None:
+        waits = delays(function.retry)
+        failure: str | None = None
+        for attempt in range(len(waits) + 1):
+            retry = RetryState(attempt, len(waits), failure) if waits else None
+            try:
+                await self._invoker.invoke(function, value, retry=retry)
+                return
+            except FunctionFailedError as error:
+                failure = str(error)
+            if attempt < len(waits):
+                await asyncio.sleep(waits[attempt])
+
+    async def stop(self) -> None:
+        """Takes nothing new, lets what runs end, and closes."""
+        for trigger, _ in self._receivers:
+            trigger.stop()
+        waits: list[Awaitable[Any]] = [
+            self._site.drain(DRAIN_S),
+            self._runner.drain(DRAIN_S),
+            self._app_side.settle(DRAIN_S),
+        ]
+        if self._receivers:
+            waits.append(asyncio.wait([task for _, task in self._receivers], timeout=DRAIN_S))
+        await asyncio.gather(*waits)
+        await self._site.stop()
+        hanging = self._app_side.running
+        self.still_running = bool(hanging)
+        if hanging:
+            _LOG.warning("stopped while running: %s", ", ".join(sorted(set(hanging.values()))))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._app_side.stop()
+        for writer in self._writers.values():
+            await writer.close()
+        self._store.close()
+        self._unlock()
+        if isinstance(self._clock, ShiftedClock):
+            self._clock.stop()
+
+
+def _versions(host_json: HostJson) -> Versions:
+    key = "extensions.durableTask.versionMatchStrategy"
+    # On Azure the strategy has a default of its own, which matters only where a version is set.
+    strategy = host_json.text(key, "CurrentOrOlder" if _DEFAULT_VERSION in host_json.values else "None")
+    if strategy not in STRATEGIES:
+        raise HostError(f"host.json: {key} must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
+    fail = host_json.text("extensions.durableTask.versionFailureStrategy", "Reject") == "Fail"
+    return Versions(host_json.values.get(_DEFAULT_VERSION), strategy, fail)
+
+
+def _required_query(hub: str, keys: Keys | None) -> str:
+    query = f"taskHub={hub}&connection=Storage"
+    return query if keys is None else f"{query}&code={quote(keys.durable, safe='')}"
+
+
+def _tell_functions(app: App, routes: RouteTable, url: str) -> None:
+    """What `func start` shows: each function, and where its requests go."""
+    for route in routes.routes:
+        methods = ",".join(sorted(route.methods)) or "any method"
+        _LOG.info("%s: %s/%s [%s]", route.function.name, url, route.template.text, methods)
+    for one in app.functions:
+        if one.trigger.type != "httpTrigger":
+            _LOG.info("%s: %s", one.name, one.trigger.type)
+
+
+def _log_crash(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _LOG.critical("a part of the host has died: %r", error, exc_info=error)

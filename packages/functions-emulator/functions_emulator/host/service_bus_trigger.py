@@ -1,0 +1,219 @@
+"""Service Bus triggers: peek-lock; a function that returns completes the message, one that raises abandons it.
+
+One SDK receiver a function. The SDK's receiver must not be used by two coroutines at once: they would wait for
+each other's frames (up to 0.2 s a settlement). So one coroutine owns it: it receives, and interrupts that to
+settle what has finished and to renew locks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from azure.servicebus import ServiceBusReceivedMessage
+from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
+
+from functions_emulator.host.functions import Function
+from functions_emulator.host.service_bus_message import convert
+
+_LOG = logging.getLogger("functions_emulator.host")
+
+#: The SDK looks at its connection that often while idle; frames wake it at once all the same.
+_IDLE_POLL_S = 2.0
+_RECEIVE_WAIT_S = 60.0
+_FIRST_RETRY_S = 0.2
+_MAX_RETRY_S = 5.0
+#: How long an interrupted receive may take to come back before it is interrupted again.
+_INTERRUPT_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From host.json, `extensions.serviceBus`. Renewal in seconds, 0: none."""
+
+    max_concurrent_calls: int
+    max_renewal_s: float
+    prefetch_count: int
+    max_batch: int
+    auto_complete: bool
+
+
+@dataclass(slots=True, eq=False)
+class _InFlight:
+    """An invocation and its messages: one, or a batch where the cardinality is many."""
+
+    messages: list[ServiceBusReceivedMessage]
+    task: asyncio.Task[None] | None
+    renew_at: datetime | None
+    give_up_at: datetime
+
+
+class ServiceBusTrigger:
+    """`invoke` runs the function with a `func.ServiceBusMessage`, and tells whether it succeeded."""
+
+    def __init__(
+        self,
+        function: Function,
+        connection: str,
+        limits: Limits,
+        invoke: Callable[[Function, Any], Awaitable[bool]],
+    ) -> None:
+        self._function = function
+        self._connection = connection
+        self._limits = limits
+        self._invoke = invoke
+        self._in_flight: set[_InFlight] = set()
+        self._finished: deque[tuple[_InFlight, bool]] = deque()
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._lost = False
+        self._many = str(function.trigger.fields.get("cardinality")).lower() == "many"
+        self._slots = 1 if self._many else limits.max_concurrent_calls
+
+    @property
+    def source(self) -> str:
+        return source_of(self._function)
+
+    async def run(self) -> None:
+        """Until `stop`; a bus that goes away is connected to again for ever."""
+        delay = _FIRST_RETRY_S
+        while not self._stopping:
+            try:
+                async with ServiceBusClient.from_connection_string(
+                    self._connection, retry_total=0, socket_timeout=_IDLE_POLL_S
+                ) as client:
+                    async with open_receiver(
+                        client, self._function, prefetch_count=self._limits.prefetch_count
+                    ) as receiver:
+                        if self._lost:
+                            self._lost = False
+                            _LOG.info("%s receives from %s again", self._function.name, self.source)
+                        delay = _FIRST_RETRY_S
+                        await self._serve(receiver)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:  # whatever the SDK raises: the trigger must not die
+                self._finished.clear()
+                if not self._lost:
+                    self._lost = True
+                    _LOG.warning("%s cannot receive from %s, trying on: %s", self._function.name, self.source, error)
+            if not self._stopping:
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, _MAX_RETRY_S)
+
+    def stop(self) -> None:
+        """Takes nothing more; `run` ends when what is in flight is settled."""
+        self._stopping = True
+        self._wake.set()
+
+    async def _serve(self, receiver: ServiceBusReceiver) -> None:
+        while True:
+            self._wake.clear()
+            while self._finished:
+                await self._settle(receiver, *self._finished.popleft())
+            await self._renew(receiver)
+            if self._stopping and not self._in_flight:
+                return
+            if self._stopping or len(self._in_flight) >= self._slots:
+                await self._wait(None)
+            elif messages := await self._receive(receiver):
+                self._start(messages)
+
+    async def _receive(self, receiver: ServiceBusReceiver) -> list[ServiceBusReceivedMessage]:
+        # One at a time, if not a batch: asked for more, the SDK holds the first back for 0.2 s to see whether
+        # others come.
+        count = self._limits.max_batch if self._many else 1
+        asked = receiver.receive_messages(max_message_count=count, max_wait_time=_RECEIVE_WAIT_S)
+        receiving = asyncio.ensure_future(asked)
+        try:
+            await self._wait(receiving)
+        finally:
+            while not receiving.done():
+                receiving.cancel()
+                await asyncio.wait([receiving], timeout=_INTERRUPT_S)
+        return [] if receiving.cancelled() else receiving.result()
+
+    async def _wait(self, receiving: asyncio.Future[Any] | None) -> None:
+        """Until something was received or finished, or a lock must be renewed."""
+        due = min((one.renew_at for one in self._in_flight if one.renew_at is not None), default=None)
+        timeout = None if due is None else max(0.0, (due - datetime.now(UTC)).total_seconds())
+        woken = asyncio.ensure_future(self._wake.wait())
+        try:
+            futures = [woken] if receiving is None else [woken, receiving]
+            await asyncio.wait(futures, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            woken.cancel()
+
+    def _start(self, messages: list[ServiceBusReceivedMessage]) -> None:
+        now = datetime.now(UTC)
+        one = _InFlight(messages, None, None, now + timedelta(seconds=min(self._limits.max_renewal_s, 1e8)))
+        self._plan_renewal(one, now)
+        self._in_flight.add(one)
+        one.task = asyncio.ensure_future(self._call(one))
+
+    async def _call(self, one: _InFlight) -> None:
+        succeeded = False
+        try:
+            converted = [convert(message) for message in one.messages]
+            succeeded = await self._invoke(self._function, converted if self._many else converted[0])
+        finally:
+            self._in_flight.discard(one)
+            self._finished.append((one, succeeded))
+            self._wake.set()
+
+    def _plan_renewal(self, one: _InFlight, now: datetime) -> None:
+        locks = [until for message in one.messages if (until := message.locked_until_utc) is not None]
+        one.renew_at = None
+        if locks and self._limits.max_renewal_s > 0:
+            at = now + (min(locks).replace(tzinfo=UTC) - now) / 2
+            one.renew_at = at if at < one.give_up_at else None
+
+    async def _renew(self, receiver: ServiceBusReceiver) -> None:
+        for one in list(self._in_flight):
+            now = datetime.now(UTC)
+            if one.renew_at is None or one.renew_at > now:
+                continue
+            try:
+                for message in one.messages:
+                    await receiver.renew_message_lock(message)
+                self._plan_renewal(one, datetime.now(UTC))
+            except Exception as error:  # a lost lock: the message comes again, its function goes on
+                one.renew_at = None
+                _LOG.warning("%s: the lock of message %s is lost: %s", self.source, message.message_id, error)
+
+    async def _settle(self, receiver: ServiceBusReceiver, one: _InFlight, succeeded: bool) -> None:
+        if succeeded and not self._limits.auto_complete:
+            return  # the app settles by itself, or lets the lock run out
+        for message in one.messages:
+            await settle(receiver, message, succeeded, self.source)
+
+
+def source_of(function: Function) -> str:
+    """What the log calls the queue or subscription."""
+    fields = function.trigger.fields
+    topic = fields.get("topicName")
+    return f"{topic}/{fields.get('subscriptionName')}" if topic else str(fields.get("queueName"))
+
+
+def open_receiver(client: ServiceBusClient, function: Function, **options: Any) -> ServiceBusReceiver:
+    trigger = function.trigger
+    if topic := trigger.text("topicName"):
+        return client.get_subscription_receiver(topic, str(trigger.fields["subscriptionName"]), **options)
+    return client.get_queue_receiver(str(trigger.fields["queueName"]), **options)
+
+
+async def settle(
+    receiver: ServiceBusReceiver, message: ServiceBusReceivedMessage, succeeded: bool, source: str
+) -> None:
+    try:
+        if succeeded:
+            await receiver.complete_message(message)
+        else:
+            await receiver.abandon_message(message)
+    except Exception as error:  # a lost lock or connection: the message comes again
+        _LOG.warning("%s: message %s could not be settled: %s", source, message.message_id, error)

@@ -1,0 +1,86 @@
+"""App settings: `local.settings.json` below, the environment above it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+
+from functions_emulator.host.errors import BindingError, HostError
+from functions_emulator.host.identity import connection_by_identity
+
+_NAME = re.compile(r"%([^%]+)%")
+
+
+class Settings:
+    """Names are looked up as they are and with `:` written `__`, as .NET configuration does."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def get(self, name: str) -> str | None:
+        value = self._values.get(name)
+        return value if value is not None else self._values.get(name.replace(":", "__"))
+
+    def disabled(self, function: str) -> bool:
+        """Whether `AzureWebJobs.NAME.Disabled` switches a function off; `_` stands for the dots where they cannot."""
+        values = (self.get(f"AzureWebJobs{dot}{function}{dot}Disabled") for dot in (".", "_", "__"))
+        return any((value or "").lower() in ("true", "1") for value in values)
+
+    def resolve(self, text: str) -> str:
+        """`text` with every `%NAME%` replaced; `BindingError` names a setting that is missing."""
+
+        def value(found: re.Match[str]) -> str:
+            setting = self.get(found[1])
+            if setting is None:
+                raise BindingError(f"the setting {found[1]!r} of {text!r} is missing")
+            return setting
+
+        return _NAME.sub(value, text)
+
+    def connection(self, name: str, service: str) -> str:
+        """The connection string behind a binding's `connection`, looked up as Azure's extensions do.
+
+        `service` is `serviceBus`, `blob`, `queue` or `table`. The WebJobs SDK (GetWebJobsConnectionSection) looks with
+        its prefix first, among the connection strings before the settings.
+        """
+        for candidate in (f"AzureWebJobs{name}", name):
+            for key in (f"ConnectionStrings:{candidate}", candidate):
+                if value := self.get(key):
+                    return value
+                if properties := self._below(key):
+                    return connection_by_identity(key, properties, service)
+        raise BindingError(f"the connection setting {name!r} is missing")
+
+    def _below(self, name: str) -> dict[str, str]:
+        """What is written `NAME__property` or `NAME:property`, whatever its case."""
+        prefixes = (f"{name}__".lower(), f"{name}:".lower())
+        return {
+            key[len(prefix) :].lower(): value
+            for key, value in self._values.items()
+            for prefix in prefixes
+            if key.lower().startswith(prefix)
+        }
+
+
+def load_settings(app_dir: Path, environment: MutableMapping[str, str] | None = None) -> Settings:
+    """Reads `local.settings.json` and puts what the environment lacks into it, as Core Tools does."""
+    target = os.environ if environment is None else environment
+    path = app_dir / "local.settings.json"
+    if path.exists():
+        try:
+            document = json.loads(path.read_text("utf-8-sig"))
+            values = dict(document.get("Values") or {})
+            for name, value in (document.get("ConnectionStrings") or {}).items():
+                values[f"ConnectionStrings:{name}"] = value["ConnectionString"] if isinstance(value, dict) else value
+        except (ValueError, AttributeError, KeyError, TypeError) as error:
+            raise HostError(f"{path}: not valid settings: {error!r}") from None
+        if document.get("IsEncrypted") is True:
+            raise HostError(f"{path}: is encrypted, which only Core Tools can read: func settings decrypt")
+        for name, value in values.items():
+            if not isinstance(value, str):
+                raise HostError(f"{path}: the value of {name!r} must be a string")
+            target.setdefault(name, value)
+    return Settings(target)

@@ -1,0 +1,131 @@
+"""What the Python worker asks of a function's parameters and annotations.
+
+Source: functions.Registry of azure-functions-python-worker. The worker refuses the whole app for one such mistake;
+here the function alone is left out.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from azure.functions import get_binding_registry
+
+from functions_emulator.host.errors import WorkerRefusesError
+from functions_emulator.host.functions import Binding
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationRules:
+    """What an HTTP function's request parameter and return value may be annotated with."""
+
+    takes_request: Callable[[Any], bool]
+    takes_response: Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """`plain` are the inputs annotated `str` or `bytes`, which get the bare value instead of the SDK's object."""
+
+    wants_context: bool
+    plain: Mapping[str, type]
+    may_return: bool
+
+
+def read_signature(call: Any, bindings: Sequence[Binding], http: AnnotationRules | None) -> Signature:
+    """`http` are the rules of an HTTP extension that the app has loaded. `WorkerRefusesError` names what is wrong."""
+    parameters = {name for name, one in inspect.signature(call).parameters.items() if one.kind not in _COLLECTORS}
+    try:
+        hints = typing.get_type_hints(call)
+    except (NameError, TypeError, AttributeError) as error:
+        raise WorkerRefusesError(f"its annotations cannot be resolved: {error}") from None
+    bound = {one.name: one for one in bindings if one.name != "$return"}
+    if missing := sorted(bound.keys() - parameters):
+        raise WorkerRefusesError(f"bound names that are no parameters of the function: {', '.join(missing)}")
+    wants_context = "context" in parameters and "context" not in bound
+    if wants_context and getattr(hints.get("context"), "__name__", "Context") != "Context":
+        raise WorkerRefusesError("the parameter 'context' must be annotated azure.functions.Context")
+    if unbound := sorted(parameters - bound.keys() - ({"context"} if wants_context else set())):
+        raise WorkerRefusesError(f"parameters without a binding: {', '.join(unbound)}")
+    plain = {}
+    for name, binding in bound.items():
+        if name in hints and _check_parameter(binding, hints[name], http):
+            plain[name] = hints[name]
+    returned = next((one for one in bindings if one.name == "$return"), None)
+    if returned is not None and "return" in hints:
+        _check_return(returned, hints["return"], http)
+    return Signature(wants_context, plain, returned is not None or any(map(_returns_by_itself, bound.values())))
+
+
+_COLLECTORS = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+
+
+def _check_parameter(binding: Binding, hint: Any, http: AnnotationRules | None) -> bool:
+    """Whether the function gets the bare value."""
+    name, is_out = binding.name, binding.direction == "OUT"
+    origin = typing.get_origin(hint) or hint
+    declared_out = isinstance(origin, type) and origin.__name__ == "Out"
+    wanted = (typing.get_args(hint) or (hint,))[0] if declared_out else hint
+    if not isinstance(wanted, type) and not _is_generic(wanted):
+        raise WorkerRefusesError(f"the parameter {name!r} must have a plain type, not {_shown(hint)}")
+    if is_out and not declared_out:
+        raise WorkerRefusesError(f"the output parameter {name!r} must be annotated func.Out[...]")
+    if declared_out and not is_out:
+        raise WorkerRefusesError(f"the parameter {name!r} is annotated func.Out but has no output binding")
+    bare = wanted in (str, bytes) and not _returns_by_itself(binding)
+    if not bare and not _fits(binding, wanted, is_out=is_out, http=http):
+        raise WorkerRefusesError(f"the parameter {name!r} of a {binding.type} cannot be a {_shown(wanted)}")
+    return bare and not is_out
+
+
+def _check_return(binding: Binding, hint: Any, http: AnnotationRules | None) -> None:
+    if not isinstance(hint, type):
+        raise WorkerRefusesError(f"the return annotation must be a plain type, not {_shown(hint)}")
+    if not _fits(binding, hint, is_out=True, http=http):
+        raise WorkerRefusesError(f"the return annotation {_shown(hint)} does not fit the {binding.type} output")
+
+
+def _fits(binding: Binding, wanted: Any, *, is_out: bool, http: AnnotationRules | None) -> bool:
+    if http is not None and binding.type == "httpTrigger":
+        return http.takes_request(wanted)
+    if http is not None and binding.type == "http":
+        return http.takes_response(wanted)
+    converter = _converter(binding)
+    try:
+        if converter is None:
+            return issubclass(wanted, (str, bytes, bytearray) if is_out else (str, bytes))
+        check = converter.check_output_type_annotation if is_out else converter.check_input_type_annotation
+        return bool(check(wanted))
+    except TypeError:  # issubclass() of something like List[str]
+        return False
+
+
+def _returns_by_itself(binding: Binding) -> bool:
+    """An activity's result needs no output binding, for instance."""
+    converter = _converter(binding)
+    return binding.type != "durableClient" if converter is None else _implicit(converter)
+
+
+def _converter(binding: Binding) -> Any:
+    """What the SDK knows of a binding type; `None`: the worker's generic binding takes it."""
+    return get_binding_registry().get(binding.type)  # type: ignore[no-untyped-call]  # the SDK's
+
+
+def _implicit(converter: Any) -> bool:
+    """Converters of outputs only have no such method."""
+    return bool(getattr(converter, "has_implicit_output", bool)())
+
+
+def _is_generic(hint: Any) -> bool:
+    """`typing.List[x]` is what the worker knows as generic, and neither `list[x]` nor a union is."""
+    if isinstance(hint, types.GenericAlias):
+        return False
+    return typing.get_origin(hint) not in (None, typing.Union, types.UnionType, tuple)
+
+
+def _shown(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint)

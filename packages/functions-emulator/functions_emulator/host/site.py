@@ -1,0 +1,279 @@
+"""The HTTP server: the app's routes, `/admin`, and the durable extension's API, on one port."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import Mapping
+from time import monotonic
+from typing import Any
+from urllib.parse import quote, unquote
+
+from aiohttp import web
+
+from functions_emulator.durable.errors import DurableError, InstanceNotFoundError
+from functions_emulator.durable.web import Answer, Links, Request, WebApi
+from functions_emulator.host.admin import Admin
+from functions_emulator.host.cors import Cors
+from functions_emulator.host.errors import FunctionFailedError, HostError
+from functions_emulator.host.expressions import data_of_body
+from functions_emulator.host.gate import Gate, TooManyRequestsError
+from functions_emulator.host.host_json import HTTP_LIMIT_S
+from functions_emulator.host.http_streams import Streams
+from functions_emulator.host.http_trigger import make_request, make_response
+from functions_emulator.host.invocation import TraceState
+from functions_emulator.host.invoker import Invoker
+from functions_emulator.host.keys import Keys
+from functions_emulator.host.page import Page
+from functions_emulator.host.routes import Route, RouteTable
+
+_LOG = logging.getLogger("functions_emulator.host")
+_DURABLE = "runtime/webhooks/durabletask/"
+
+#: The largest request body, as on Azure (FUNCTIONS_REQUEST_BODY_SIZE_LIMIT).
+_MAX_BODY = 100 * 1024 * 1024
+
+
+class Site:
+    def __init__(
+        self,
+        routes: RouteTable,
+        api: WebApi,
+        *,
+        keys: Keys | None,
+        cors: Cors,
+        gate: Gate,
+        custom_headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """`custom_headers` go with every answer of a function."""
+        self._custom_headers = dict(custom_headers or {})
+        self._routes = routes
+        self._api = api
+        self._keys = keys
+        self._cors = cors
+        self._gate = gate
+        self._invoker: Invoker | None = None
+        self._admin: Admin | None = None
+        self._page: Page | None = None
+        self._streams: Streams | None = None
+        # On Azure the SDK's client talks to a port that only the worker sees; here, to a path that only it knows.
+        self._rpc_path = f"runtime/rpc/{secrets.token_urlsafe(16)}/durabletask/"
+        self._links: Links | None = None
+        self._opened = asyncio.Event()
+        self._running: set[asyncio.Task[Any]] = set()
+        self._draining = False
+
+    async def listen(self, host: str, port: int) -> str:
+        """Binds the port, and lets requests wait until `open`."""
+        server = web.Server(self._handle, request_factory=_make_request, access_log=None)
+        self._runner = web.ServerRunner(server, handle_signals=False)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, host, port, shutdown_timeout=0.5).start()
+        except OSError as error:
+            await self._runner.cleanup()
+            raise HostError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+        name = f"[{host}]" if ":" in host else host
+        return f"http://{name}:{self._runner.addresses[0][1]}"
+
+    def rpc_url(self, url: str) -> str:
+        """Where the SDK's durable client finds the API without a key."""
+        return f"{url}/{self._rpc_path}"
+
+    def open(self, invoker: Invoker, links: Links, admin: Admin, page: Page, streams: Streams | None = None) -> None:
+        """`streams` is there if the app uses an HTTP extension."""
+        self._invoker, self._links, self._admin, self._page, self._streams = invoker, links, admin, page, streams
+        self._opened.set()
+
+    async def drain(self, timeout: float) -> None:
+        """Takes no new requests for functions, and lets those under way end; their durable clients are still served."""
+        self._draining = True
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=timeout)
+
+    async def stop(self) -> None:
+        await self._runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        await self._opened.wait()
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            path = request.rel_url.raw_path.lstrip("/")
+            if path.startswith(self._rpc_path):
+                return await self._durable(request, path.removeprefix(self._rpc_path))
+            if path.startswith(_DURABLE):
+                if self._keys is not None and not self._keys.opens_durable(_key(request)):
+                    return web.Response(status=401)
+                return await self._durable(request, path.removeprefix(_DURABLE))
+            if path.startswith(("admin/", "runtime/")):
+                return await self._administer(request, path)
+            if path == "emulator" or path.startswith("emulator/"):
+                return await self._show(request, path)
+            if not path and request.method == "GET" and self._routes.find("GET", path) is None and self._keys is None:
+                return web.Response(status=302, headers={"Location": "/emulator"})
+            return await self._function(request, path)
+        except web.HTTPRequestEntityTooLarge:
+            return web.Response(status=413)
+        finally:
+            self._running.discard(task)
+
+    async def _administer(self, request: web.BaseRequest, path: str) -> web.Response:
+        assert self._admin is not None
+        free = path in ("admin/host/status", "admin/host/ping")
+        if self._keys is not None and not free and not self._keys.opens_admin(_key(request)):
+            return web.Response(status=401)
+        return await self._admin.handle(request, path)
+
+    async def _show(self, request: web.BaseRequest, path: str) -> web.Response:
+        """The page; not served where keys are asked for, since a browser has none."""
+        if self._keys is not None or self._page is None:
+            return web.Response(status=404)
+        try:
+            match request.method, *(unquote(part) for part in path.split("/")):
+                case "GET", "emulator":
+                    query = request.query
+                    names = ("status", "prefix", "after")
+                    return _html(self._page.overview(*(query.get(name, "") for name in names)))
+                case "GET", "emulator", "instances", instance_id:
+                    return _html(self._page.detail(instance_id))
+                case "POST", "emulator", "instances", instance_id, operation:
+                    if not _same_origin(request):
+                        return web.Response(status=403)
+                    form = {name: str(value) for name, value in (await request.post()).items()}
+                    self._page.control(instance_id, operation, form)
+                    location = f"/emulator/instances/{quote(instance_id, safe='')}"
+                    return web.Response(status=303, headers={"Location": location})
+                case _:
+                    return web.Response(status=404)
+        except InstanceNotFoundError as error:
+            return web.Response(status=404, text=str(error))
+        except (DurableError, ValueError) as error:
+            return web.Response(status=400, text=str(error))
+
+    async def _function(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        if request.method == "OPTIONS":
+            allowed = self._cors.preflight(request.headers)
+            if allowed is not None:
+                return web.Response(status=204, headers=allowed)
+        found = self._routes.find(request.method, path)
+        if found is None:
+            return web.Response(status=404)
+        if self._draining:
+            return web.Response(status=503, headers={"Connection": "close"})
+        route, values = found
+        if self._keys is not None and not self._keys.opens_function(
+            _key(request), route.function.name, route.auth_level
+        ):
+            return web.Response(status=401)
+        try:
+            async with self._gate:
+                extra = {**self._custom_headers, **self._cors.headers(request.headers.get("Origin"))}
+                if self._streams is not None:
+                    return await self._stream(self._streams, request, route, values, extra)
+                answer = await self._invoke(request, route, values)
+        except TooManyRequestsError:
+            return web.Response(status=429)
+        answer.headers.update(extra)
+        return answer
+
+    async def _stream(
+        self,
+        streams: Streams,
+        request: web.BaseRequest,
+        route: Route,
+        values: Mapping[str, str],
+        headers: Mapping[str, str],
+    ) -> web.StreamResponse:
+        invoker = self._invoker
+        assert invoker is not None
+
+        async def call(extension_request: Any) -> Any:
+            return await invoker.invoke(route.function, extension_request, trigger_data=values, trace=_trace(request))
+
+        try:
+            return await streams.respond(request, values, call, headers, HTTP_LIMIT_S)
+        except TimeoutError:
+            return _too_late(route.function.name)
+
+    async def _invoke(self, request: web.BaseRequest, route: Route, values: Mapping[str, str]) -> web.Response:
+        assert self._invoker is not None
+        body = await request.read()
+        trace = _trace(request)
+        data = {**data_of_body(body), **values} if route.function.has_expressions else values
+        work = self._invoker.invoke(route.function, make_request(request, body, values), trigger_data=data, trace=trace)
+        try:
+            # The function goes on after the limit, as on Azure.
+            result = await asyncio.wait_for(asyncio.shield(work), HTTP_LIMIT_S)
+        except FunctionFailedError:
+            return web.Response(status=500)
+        except TimeoutError:
+            return _too_late(route.function.name)
+        try:
+            return make_response(route.function.name, result)
+        except FunctionFailedError as error:
+            _LOG.error("%s failed: %s", route.function.name, error)
+            return web.Response(status=500)
+
+    async def _durable(self, request: web.BaseRequest, path: str) -> web.Response:
+        assert self._links is not None
+        parts = [unquote(part) for part in path.strip("/").split("/")]
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        asked = Request(request.method, parts, dict(request.query), headers, await request.read())
+        answer = self._api.handle(asked, self._links)
+        if answer is None:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=503)
+        if answer.wait_s is not None:
+            answer = await self._outcome(answer, *answer.wait_s)
+        return _answer(answer)
+
+    async def _outcome(self, started: Answer, timeout_s: float, interval_s: float) -> Answer:
+        """What the instance came to, or that it was started."""
+        assert self._links is not None
+        deadline = monotonic() + timeout_s
+        while (ended := self._api.outcome(started.body["id"], self._links)) is None:
+            left = deadline - monotonic()
+            if left <= 0:
+                return started
+            await asyncio.sleep(min(left, interval_s))
+        return ended
+
+
+def _trace(request: web.BaseRequest) -> TraceState:
+    return TraceState(request.headers.get("traceparent", ""), request.headers.get("tracestate", ""))
+
+
+def _too_late(name: str) -> web.Response:
+    _LOG.error("%s did not answer within %g s: on Azure the caller gets 502", name, HTTP_LIMIT_S)
+    return web.Response(status=502)
+
+
+def _html(text: str) -> web.Response:
+    return web.Response(text=text, content_type="text/html", headers={"Cache-Control": "no-store"})
+
+
+def _same_origin(request: web.BaseRequest) -> bool:
+    """A page of another origin must not press our buttons."""
+    origin = request.headers.get("Origin")
+    return origin is None or origin.split("://")[-1] == request.host
+
+
+def _key(request: web.BaseRequest) -> str | None:
+    return request.headers.get("x-functions-key") or request.query.get("code")
+
+
+def _answer(answer: Answer) -> web.Response:
+    if answer.body is None:
+        return web.Response(status=answer.status, headers=dict(answer.headers))
+    text = json.dumps(answer.body)
+    return web.Response(status=answer.status, text=text, content_type="application/json", headers=dict(answer.headers))
+
+
+def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_MAX_BODY)

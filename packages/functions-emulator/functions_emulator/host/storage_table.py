@@ -1,0 +1,77 @@
+"""Table inputs (one entity, or a query) and outputs (one entity, or a list of them), as JSON texts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+
+from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
+from azure.data.tables.aio import TableClient
+
+from functions_emulator.host.expressions import fill
+from functions_emulator.host.functions import Binding
+from functions_emulator.host.settings import Settings
+
+
+class TableStorage:
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def _open(self, binding: Binding, trigger_data: Mapping[str, Any]) -> TableClient:
+        table = fill(str(binding.fields["tableName"]), trigger_data)
+        return TableClient.from_connection_string(self._settings.connection(binding.connection, binding.service), table)
+
+    async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> str | None:
+        """With a row key the entity or `None`, else the list of what the filter lets through."""
+        partition = fill(binding.text("partitionKey") or "", trigger_data)
+        row = fill(binding.text("rowKey") or "", trigger_data)
+        async with self._open(binding, trigger_data) as table:
+            try:
+                if row:
+                    return json.dumps(dict(await table.get_entity(partition, row)), default=_plain)
+                found = []
+                limit = int(binding.fields.get("take") or 0)
+                async for entity in table.query_entities(self._filter(binding, partition, trigger_data)):
+                    found.append(dict(entity))
+                    if limit and len(found) >= limit:
+                        break
+                return json.dumps(found, default=_plain)
+            except ResourceNotFoundError:
+                return None if row else "[]"
+
+    def _filter(self, binding: Binding, partition: str, trigger_data: Mapping[str, Any]) -> str:
+        parts = []
+        if partition:
+            quoted = partition.replace("'", "''")
+            parts.append(f"PartitionKey eq '{quoted}'")
+        if given := binding.text("filter"):
+            parts.append(f"({fill(given, trigger_data)})")
+        return " and ".join(parts)
+
+    async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
+        """Inserts; the binding's keys complete an entity that names none. An entity that exists is an error."""
+        parsed = json.loads(value) if isinstance(value, str | bytes) else value
+        async with self._open(binding, trigger_data) as table:
+            keys = {
+                "PartitionKey": fill(binding.text("partitionKey") or "", trigger_data),
+                "RowKey": fill(binding.text("rowKey") or "", trigger_data),
+            }
+            known = {key: text for key, text in keys.items() if text}
+            for entity in parsed if isinstance(parsed, list) else [parsed]:
+                try:
+                    await table.create_entity({**known, **entity})
+                except ResourceNotFoundError:
+                    with contextlib.suppress(ResourceExistsError):  # somebody may be quicker
+                        await table.create_table()
+                    await table.create_entity({**known, **entity})
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
+
+def _plain(value: Any) -> Any:
+    """What a table holds and JSON does not."""
+    return value.isoformat() if isinstance(value, datetime | date) else str(value)

@@ -1,0 +1,119 @@
+"""Time that an admin call moves forward: hours of timers pass in seconds, one after another, in their order.
+
+The clock ticks on as the machine's does, from wherever it was moved to, because SDKs measure their waits with it.
+The app's own `datetime.now` and `time.time` follow, since the whole process is shifted by `time-machine`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+
+from functions_emulator.durable.store import Store
+from functions_emulator.host.errors import HostError
+
+#: The longest that one step waits for what it woke to come to rest.
+_REST_TIMEOUT_S = 10.0
+_REST_POLL_S = 0.01
+#: A step is at rest when nothing was to be done that many looks in a row.
+_RESTFUL_LOOKS = 3
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def parse_duration(text: str) -> timedelta:
+    """`90s`, `15m`, `1h30m`, `2d`."""
+    if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
+        raise ValueError(f"a duration is like 90s, 15m or 1h30m, not {text!r}")
+    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text)))
+
+
+class ShiftedClock:
+    """The machine's time plus what it was moved by; the shift is kept in the store."""
+
+    def __init__(self, store: Store) -> None:
+        try:
+            import time_machine
+        except ImportError:
+            raise HostError(
+                "--virtual-clock needs the package time-machine: pip install -r requirements-dev.txt"
+            ) from None
+        self._store = store
+        known = store.state("virtual-clock")
+        self._shift = timedelta(seconds=float(known["shift_s"]) if known else 0.0)
+        self._listeners: list[Callable[[], None]] = []
+        # The process's wall clock is about to be shifted: from here on real time is taken from the monotonic clock.
+        self._start = datetime.now(UTC)
+        self._started = time.monotonic()
+        self._traveller = time_machine.travel(self._start + self._shift, tick=True)
+        self._process: Any = self._traveller.start()
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=time.monotonic() - self._started) + self._shift
+
+    def seconds_until(self, instant: datetime) -> float | None:
+        return max(0.0, (instant - self.now()).total_seconds())
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        self._listeners.append(changed)
+
+    def shift(self, by: timedelta) -> None:
+        self._shift += by
+        self._store.put_state("virtual-clock", {"shift_s": self._shift.total_seconds()})
+        self._process.move_to(self.now())
+        for changed in self._listeners:
+            changed()
+
+    def stop(self) -> None:
+        self._traveller.stop()
+
+
+class VirtualTime:
+    """`wakes` are the instants something waits for; `at_rest` tells whether nothing is under way."""
+
+    def __init__(
+        self, clock: ShiftedClock, wakes: Callable[[], Iterable[datetime]], at_rest: Callable[[], bool]
+    ) -> None:
+        self._clock = clock
+        self._wakes = wakes
+        self._at_rest = at_rest
+        self._one_at_a_time = asyncio.Lock()
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    async def advance(self, by: timedelta, bus_admin: str | None = None) -> None:
+        """Moves from timer to timer up to `by`. A bus that is given goes ahead by each step, so that no lock or
+        message looks older here than there."""
+        async with self._one_at_a_time:
+            target = self._clock.now() + by
+            await self._rest()
+            while (now := self._clock.now()) < target:
+                due = [at for at in self._wakes() if now < at <= target]
+                step = min(due, default=target) - now
+                if bus_admin is not None:
+                    await _advance_bus(bus_admin, step)
+                self._clock.shift(step)
+                await self._rest()
+
+    async def _rest(self) -> None:
+        deadline = time.monotonic() + _REST_TIMEOUT_S
+        looks = 0
+        while looks < _RESTFUL_LOOKS and time.monotonic() < deadline:
+            await asyncio.sleep(_REST_POLL_S)
+            looks = looks + 1 if self._at_rest() else 0
+
+
+async def _advance_bus(url: str, by: timedelta) -> None:
+    async with aiohttp.ClientSession() as session:
+        body = {"seconds": by.total_seconds()}
+        async with session.post(f"{url.rstrip('/')}/clock/advance", json=body) as answer:
+            if answer.status != 200:
+                raise ValueError(f"the bus does not advance its clock: {answer.status} {await answer.text()}")
