@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a fault for tests, see packages/functions-emulator/functions_emulator/host/faults.py",
+        help="a fault for tests: a wrong one names them all",
     )
     parser.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
 
