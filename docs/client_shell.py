@@ -7,7 +7,7 @@ from pathlib import Path
 
 from docs.client_models import formatted
 
-_FOLDER = Path(__file__).resolve().parents[1] / "lucius_client"
+_FOLDER = Path(__file__).resolve().parents[1] / "packages" / "lucius-client" / "lucius_client"
 SOURCE = _FOLDER / "async_client.py"
 FILE = _FOLDER / "client.py"
 

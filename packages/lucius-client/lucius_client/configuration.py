@@ -42,6 +42,6 @@ def lower(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _agent() -> str:
     try:
-        return f"lucius-client/{version('lucius')}"
+        return f"lucius-client/{version('lucius-client')}"
     except PackageNotFoundError:
         return "lucius-client"
