@@ -17,7 +17,7 @@ setup: ## make .venv and node_modules from the pinned files (quick when they are
 	@sh scripts/setup.sh
 
 demo: setup ## put real documents through OCR, EMBEDDING and SIS; DOCS="a.pdf b.png" takes yours, ASK="..." your question
-	@$(PY) -m cli.demo
+	@$(PY) -m scripts.demo
 
 up: setup ## serve until Ctrl-C: API 7071, bus 5672 (admin 5300), Azurite 10000-10002; TRACES=1 shows traces on 4318, AUTH=1 wants tokens and issues them on 7080
 	@$(PY) -m emulator up $(if $(TRACES),--traces) $(if $(AUTH),--auth)

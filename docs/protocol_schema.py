@@ -7,7 +7,14 @@ from pathlib import Path
 
 from shared.contracts.protocol import ProtocolDefinition
 
-FILE = Path(__file__).resolve().parents[1] / "cli" / "protocol.schema.json"
+FILE = (
+    Path(__file__).resolve().parents[1]
+    / "packages"
+    / "lucius-client"
+    / "lucius_client"
+    / "cli"
+    / "protocol.schema.json"
+)
 
 
 def text() -> str:

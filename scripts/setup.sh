@@ -46,11 +46,12 @@ if [ -z "$keep" ]; then
     pwd -P >.venv/.home
 fi
 
-pins=$(cat requirements.txt requirements-dev.txt constraints.txt pyproject.toml | cksum)
+pins=$(cat requirements.txt requirements-dev.txt constraints.txt packages/*/pyproject.toml | cksum)
 if [ "$(cat .venv/.pins 2>/dev/null || true)" != "$pins" ]; then
     pip=".venv/bin/python -m pip --disable-pip-version-check --no-input"
     run .venv/setup.log "pip could not install requirements-dev.txt" $pip install -r requirements-dev.txt -c constraints.txt
-    run .venv/setup.log "pip could not install the checkout" $pip install --no-deps --no-build-isolation -e .
+    run .venv/setup.log "pip could not install the packages" $pip install --no-deps --no-build-isolation \
+        -e packages/servicebus-emulator -e packages/functions-emulator -e packages/lucius-client
     echo "$pins" >.venv/.pins
 fi
 

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from cli.main import main
+from lucius_client.cli.main import main
+
 from tests.running_stack import ROOT
 
 PROGRAM = Path(sys.executable).parent / "lucius"

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lucius_client.cli.exits import UsageError
 
-from cli.demo_documents import SAMPLES, chosen_documents
-from cli.exits import UsageError
+from scripts.demo.documents import SAMPLES, chosen_documents
 
 
 def test_without_docs_it_is_the_samples_with_their_questions() -> None:

@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-
-from cli.envelope import envelope, payload_for
-from cli.exits import UsageError
+from lucius_client.cli.envelope import envelope, payload_for
+from lucius_client.cli.exits import UsageError
 
 OCR = {"request_type": "OCR", "steps": [{"step_id": "ocr", "step_type": "OCR"}]}
 ALL = {

@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-
-from cli import sources
-from cli.exits import UsageError
+from lucius_client.cli import sources
+from lucius_client.cli.exits import UsageError
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from cli import rendering
-from cli.exits import Exit, UsageError
-from cli.session import Session, with_session
+from lucius_client.cli import rendering
+from lucius_client.cli.exits import Exit, UsageError
+from lucius_client.cli.session import Session, with_session
 
 protocol_app = typer.Typer(help="One protocol: show; protocol files: lint.", no_args_is_help=True)
 
@@ -38,7 +38,7 @@ def lint(
     json_: Annotated[bool, typer.Option("--json", help="What was found, as JSON.")] = False,
 ) -> None:
     """Check protocol files without an API, as the app does when it loads them. Exit code 1 where something is wrong."""
-    from cli.lint import Linter, services_of  # needs jsonschema, which no other command does
+    from lucius_client.cli.lint import Linter, services_of  # needs jsonschema, which no other command does
 
     linter = Linter(services_of(topology))
     found = [finding for file in _files(files) for finding in linter.check(file)]

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cli.exits import UsageError
-from cli.rendering import Json
+from lucius_client.cli.exits import UsageError
+from lucius_client.cli.rendering import Json
 
 #: what one request of the API takes
 MAX_LINES = 1000

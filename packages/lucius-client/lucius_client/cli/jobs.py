@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from cli import rendering
-from cli.exits import Exit, UsageError
-from cli.rendering import Json, job_id
-from cli.session import Session, with_session
-from cli.submit import follow_all
+from lucius_client.cli import rendering
+from lucius_client.cli.exits import Exit, UsageError
+from lucius_client.cli.rendering import Json, job_id
+from lucius_client.cli.session import Session, with_session
+from lucius_client.cli.submit import follow_all
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A job's id.")]
 Reason = Annotated[str | None, typer.Option(help="Kept on the job's history.")]

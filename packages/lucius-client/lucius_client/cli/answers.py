@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cli.rendering import coloured
+from lucius_client.cli.rendering import coloured
 
 if TYPE_CHECKING:  # the blob SDK takes longer to import than most commands run
-    from cli.documents import Documents
+    from lucius_client.cli.documents import Documents
 
 Json = dict[str, Any]
 

@@ -17,8 +17,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cli.rendering import Json, coloured
 from lucius_client import Client
+from lucius_client.cli.rendering import Json, coloured
 
 TERMINAL = {"SUCCEEDED", "FAILED_FINAL", "CANCELLED"}
 _POLL_S = 0.4

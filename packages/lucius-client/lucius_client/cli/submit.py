@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from cli import credentials, rendering, sources
-from cli.answers import show_answers
-from cli.board import Board, follow
-from cli.envelope import envelope, payload_for
-from cli.exits import CliError, Exit, UsageError, failure
-from cli.labels import unique_labels
-from cli.rendering import Json, field, job_id
-from cli.session import PATIENT, Session, with_session
 from lucius_client import Refused
+from lucius_client.cli import credentials, rendering, sources
+from lucius_client.cli.answers import show_answers
+from lucius_client.cli.board import Board, follow
+from lucius_client.cli.envelope import envelope, payload_for
+from lucius_client.cli.exits import CliError, Exit, UsageError, failure
+from lucius_client.cli.labels import unique_labels
+from lucius_client.cli.rendering import Json, field, job_id
+from lucius_client.cli.session import PATIENT, Session, with_session
 
 if TYPE_CHECKING:  # the blob SDK takes longer to import than most commands run
-    from cli.documents import Documents
+    from lucius_client.cli.documents import Documents
 
 SUBMITTED: rendering.Columns = [
     ("job", field("jobId")),
@@ -109,7 +109,7 @@ def submit(
 
 
 def _store() -> Documents:
-    from cli.documents import Documents
+    from lucius_client.cli.documents import Documents
 
     return Documents()
 

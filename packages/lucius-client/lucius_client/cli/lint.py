@@ -15,10 +15,10 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 
-from cli.exits import UsageError
+from lucius_client.cli.exits import UsageError
 
 SCHEMA = Path(__file__).with_name("protocol.schema.json")
-TOPOLOGY = Path(__file__).resolve().parents[1] / "infra" / "bicep" / "topology.json"
+TOPOLOGY = Path(__file__).resolve().parents[4] / "infra" / "bicep" / "topology.json"
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,15 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cli.demo_documents import Document, chosen_documents
-from cli.exits import CliError, Exit
+from lucius_client.cli.exits import CliError, Exit
+
+from scripts.demo.documents import Document, chosen_documents
 
 if TYPE_CHECKING:  # imported where they are used: a Ctrl-C may come before they are
-    from cli.documents import Documents
-    from cli.local_stack import LocalStack
     from lucius_client import Client
+    from lucius_client.cli.documents import Documents
+
+    from scripts.demo.stack import LocalStack
 
 _PROTOCOL = "OCR_EMBEDDING_SIS"
 _TENANT = "demo"
@@ -44,13 +46,14 @@ def main() -> int:
 
 def run(documents: list[Document]) -> int:
     """0 if every job SUCCEEDED, else 1."""
-    from cli import rendering
-    from cli.answers import show_answers
-    from cli.board import Board, follow
-    from cli.documents import Documents
-    from cli.local_stack import LocalStack
-    from cli.session import PATIENT
     from lucius_client import Client
+    from lucius_client.cli import rendering
+    from lucius_client.cli.answers import show_answers
+    from lucius_client.cli.board import Board, follow
+    from lucius_client.cli.documents import Documents
+    from lucius_client.cli.session import PATIENT
+
+    from scripts.demo.stack import LocalStack
 
     screen = rendering.console()
     began = time.monotonic()
@@ -78,7 +81,7 @@ def run(documents: list[Document]) -> int:
 
 
 def _submit(api: Client, store: Documents, protocol: dict[str, Any], document: Document) -> str:
-    from cli.envelope import envelope, payload_for
+    from lucius_client.cli.envelope import envelope, payload_for
 
     payload = payload_for(protocol, None, document.prompt_set)
     uri = store.upload(document.path)
@@ -86,7 +89,7 @@ def _submit(api: Client, store: Documents, protocol: dict[str, Any], document: D
 
 
 def _show_operations(tell: Callable[[str], None], stack: LocalStack, polls: int, jobs: int) -> None:
-    from cli.operations import bus_operations, storage_operations
+    from lucius_client.cli.operations import bus_operations, storage_operations
 
     storage, bus = storage_operations(stack.data / "logs" / "azurite.log"), bus_operations(stack.admin)
     tell(f"operations of {jobs} jobs, as Azurite and the bus counted them:")

@@ -8,15 +8,15 @@ import sys
 import typer
 from typer._completion_classes import completion_init
 
-from cli.audit import audit_app
-from cli.completion import PROGRAM, completion
-from cli.exits import CliError, Exit
-from cli.health import health
-from cli.jobs import deadletters, job_app, jobs
-from cli.login import login, logout
-from cli.protocols import protocol_app, protocols
-from cli.rejected import rejected_app
-from cli.submit import submit
+from lucius_client.cli.audit import audit_app
+from lucius_client.cli.completion import PROGRAM, completion
+from lucius_client.cli.exits import CliError, Exit
+from lucius_client.cli.health import health
+from lucius_client.cli.jobs import deadletters, job_app, jobs
+from lucius_client.cli.login import login, logout
+from lucius_client.cli.protocols import protocol_app, protocols
+from lucius_client.cli.rejected import rejected_app
+from lucius_client.cli.submit import submit
 
 app = typer.Typer(
     help="Submit documents to LUCIUS and watch what becomes of them.",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from cli import rendering
-from cli.rendering import Columns, field
-from cli.session import Session, with_session
+from lucius_client.cli import rendering
+from lucius_client.cli.rendering import Columns, field
+from lucius_client.cli.session import Session, with_session
 
 DEPENDENCIES: Columns = [
     ("dependency", field("name")),

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from cli import rendering
-from cli.exits import UsageError
-from cli.session import Session, with_session
+from lucius_client.cli import rendering
+from lucius_client.cli.exits import UsageError
+from lucius_client.cli.session import Session, with_session
 
 rejected_app = typer.Typer(help="Messages that no job could take: list, show, redrive.", no_args_is_help=True)
 

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from cli.audit_bundle import verify
-from cli.exits import Exit, UsageError
+from lucius_client.cli.audit_bundle import verify
+from lucius_client.cli.exits import Exit, UsageError
 
 audit_app = typer.Typer(help="Audit bundles (`lucius job audit ID`): verify.", no_args_is_help=True)
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.storage.blob import BlobServiceClient, ContentSettings
 
-from cli.exits import Away, UsageError
+from lucius_client.cli.exits import Away, UsageError
 
 SETTING = "LUCIUS_BLOB_CONNECTION"
 #: Azurite's development account, the same on every machine and public

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cli.exits import UsageError
+from lucius_client.cli.exits import UsageError
 
 Json = dict[str, Any]
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from cli.exits import CliError
+from lucius_client.cli.exits import CliError
+
 from emulator.up.parent_death import end_with_parent
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 #: `up` gives each of its four kinds of children 25 s.
 _STOP_TIMEOUT_S = 120
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from cli.exits import UsageError
+from lucius_client.cli.exits import UsageError
 
 #: seconds before its end from which on a token counts as over
 _MARGIN_S = 5.0

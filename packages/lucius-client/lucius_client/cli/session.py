@@ -11,10 +11,10 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from rich.console import Console
 
-from cli import credentials, rendering
-from cli.exits import failure
-from cli.rendering import Columns, Form, Json
 from lucius_client import DEFAULT_URL, Client, LuciusError, Retries
+from lucius_client.cli import credentials, rendering
+from lucius_client.cli.exits import failure
+from lucius_client.cli.rendering import Columns, Form, Json
 
 #: a person waits in front of it: what a moment mends is mended, the rest is told
 RETRIES = Retries(attempts=3, first_s=0.25, longest_s=2.0)

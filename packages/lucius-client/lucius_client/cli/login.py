@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import httpx
 import typer
 
-from cli import credentials
-from cli.exits import Away, CliError, Exit, UsageError
-from cli.session import ApiOption
 from lucius_client import DEFAULT_URL
+from lucius_client.cli import credentials
+from lucius_client.cli.exits import Away, CliError, Exit, UsageError
+from lucius_client.cli.session import ApiOption
 
 DEFAULT_ISSUER = "http://127.0.0.1:7080"
 #: those of the API: the issuer gives any, and a token with a misspelt one is refused by every route

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cli.exits import UsageError
-from cli.labels import unique_labels
+from lucius_client.cli.exits import UsageError
+from lucius_client.cli.labels import unique_labels
 
-SAMPLES = Path(__file__).resolve().parents[1] / "samples"
+SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 _GENERAL = ["What is this document about?", "Who wrote it or whom does it concern?", "Which dates are named?"]
 
 Json = dict[str, Any]

@@ -1,0 +1,1 @@
+"""Programs for a checkout: packaging, a smoke test, the demo, the generators."""

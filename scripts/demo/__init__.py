@@ -1,0 +1,1 @@
+"""`make demo`: the whole system with real documents."""
