@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from platform_service.program import run
-from platform_service.settings import Settings
-from platform_service.step import Step
+from lucius_service.program import run
+from lucius_service.settings import Settings
+from lucius_service.step import Step
 
 # Each service imports its own libraries only: they are what takes time and memory.
 

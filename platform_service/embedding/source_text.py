@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from platform_service.error_model import INPUT_BROKEN, INPUT_TYPE_UNSUPPORTED, NO_TEXT_FOUND, FailedFinal
+from lucius_service.errors import INPUT_BROKEN, INPUT_TYPE_UNSUPPORTED, NO_TEXT_FOUND, FailedFinal
 
 TEXT_FORMAT = "lucius.text/1"
 

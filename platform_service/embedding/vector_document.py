@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from lucius_service.errors import INPUT_BROKEN, FailedFinal
 
 from platform_service.embedding.embedder import DIMENSIONS, MODEL, Embedder, Vectors
 from platform_service.embedding.passages import Passage, split_passages
 from platform_service.embedding.source_text import TextPage, whole
-from platform_service.error_model import INPUT_BROKEN, FailedFinal
 
 FORMAT = "lucius.vectors/1"
 #: half the size of full precision, with cosines equal to four digits

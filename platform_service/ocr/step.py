@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Annotated, Any
 
+from lucius_service.errors import INPUT_TYPE_UNSUPPORTED, NO_TEXT_FOUND, FailedFinal
+from lucius_service.payload import read_payload
+from lucius_service.step import Outcome, Task
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 
-from platform_service.error_model import INPUT_TYPE_UNSUPPORTED, NO_TEXT_FOUND, FailedFinal
 from platform_service.ocr import pdf, picture
 from platform_service.ocr.page_text import Line, Page, document
 from platform_service.ocr.recogniser import Recogniser
-from platform_service.payload import read_payload
-from platform_service.step import Outcome, Task
 
 _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\x00", b"MM\x00*")
 #: readers take a PDF whose header stands within its first 1024 bytes (ISO 32000, annex on implementation limits)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lucius_service.workspace_io import Workspace
 
 from platform_service.embedding.step import EmbeddingStep
 from platform_service.ocr.step import OcrStep
 from platform_service.sis.step import SisStep
-from platform_service.workspace_io import Workspace
 from tests.azurite import running_azurite
 from tests.emulator.bus.process import Bus, start_bus
 from tests.platform_service.invoker import Invoker

@@ -7,12 +7,11 @@ import time
 from typing import Annotated, Any, Literal
 from uuid import uuid4
 
+from lucius_service.errors import FailedFinal, FailedRetry
+from lucius_service.payload import read_payload
+from lucius_service.program import run
+from lucius_service.step import Outcome, Task
 from pydantic import BaseModel, ConfigDict, Field
-
-from platform_service.error_model import FailedFinal, FailedRetry
-from platform_service.payload import read_payload
-from platform_service.program import run
-from platform_service.step import Outcome, Task
 
 
 class ProbePayload(BaseModel):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lucius_service.errors import FailedFinal
 
 from platform_service.embedding.passages import paragraphs, sentences, split_passages
 from platform_service.embedding.source_text import TextPage
 from platform_service.embedding.step import EmbeddingStep
-from platform_service.error_model import FailedFinal
 from tests.platform_service.work import Bench
 
 STORY = (

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from lucius_service.errors import FailedFinal
+from lucius_service.step import Step
 
 from platform_service.embedding.step import EmbeddingPayload, EmbeddingStep
-from platform_service.error_model import FailedFinal
 from platform_service.ocr.step import OcrPayload, OcrStep
 from platform_service.sis.step import SisPayload, SisStep
-from platform_service.step import Step
 from tests.platform_service.processes import ROOT
 
 STEPS: dict[str, tuple[Step, type[OcrPayload] | type[EmbeddingPayload] | type[SisPayload]]] = {

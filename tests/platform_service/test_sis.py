@@ -11,10 +11,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
+from lucius_service.errors import FailedFinal, FailedRetry, StepFailed
+from lucius_service.settings import ModelEndpoint
 
 from platform_service.embedding.step import EmbeddingStep
-from platform_service.error_model import FailedFinal, FailedRetry, StepFailed
-from platform_service.settings import ModelEndpoint
 from platform_service.sis.step import SisStep
 from tests.platform_service.work import Bench
 

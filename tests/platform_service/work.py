@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from platform_service.directive_model import Directive
-from platform_service.step import Outcome, Step, Task
-from platform_service.workspace_io import Workspace
+from lucius_service.directive import Directive
+from lucius_service.step import Outcome, Step, Task
+from lucius_service.workspace_io import Workspace
+
 from tests.platform_service.invoker import Invoker
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from platform_service.directive_model import Directive
-from platform_service.workspace_io import Document, Workspace
+from lucius_service.directive import Directive
+from lucius_service.workspace_io import Document, Workspace
 
 
 @dataclass(frozen=True)

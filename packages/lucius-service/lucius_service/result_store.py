@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from platform_service.directive_model import Directive
-from platform_service.workspace_io import Workspace
+from lucius_service.directive import Directive
+from lucius_service.workspace_io import Workspace
 
 
 class IdempotencyStore:

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from azure.identity.aio import DefaultAzureCredential
 from azure.servicebus.aio import ServiceBusClient
 
-from platform_service.attempts import Attempts
-from platform_service.error_model import StepFailed
-from platform_service.health import serve_health
-from platform_service.replies import BusReplyPublisher
-from platform_service.servicebus_consumer import Lane
-from platform_service.settings import Settings, SettingsError
-from platform_service.step import Step
-from platform_service.workspace_io import Workspace
+from lucius_service.attempts import Attempts
+from lucius_service.errors import StepFailed
+from lucius_service.health import serve_health
+from lucius_service.replies import BusReplyPublisher
+from lucius_service.servicebus_consumer import Lane
+from lucius_service.settings import Settings, SettingsError
+from lucius_service.step import Step
+from lucius_service.workspace_io import Workspace
 
 log = logging.getLogger(__name__)
 

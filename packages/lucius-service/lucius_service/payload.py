@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from platform_service.error_model import PAYLOAD_INVALID, FailedFinal
+from lucius_service.errors import PAYLOAD_INVALID, FailedFinal
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

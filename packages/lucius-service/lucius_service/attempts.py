@@ -13,14 +13,14 @@ from typing import Any
 from opentelemetry import trace
 from opentelemetry.trace import Span
 
-from platform_service import replies, tracing
-from platform_service.directive_model import DIRECTIVE_TOPIC_PREFIX, Directive
-from platform_service.error_model import SERVICE_FAULT, FailedRetry, StepFailed
-from platform_service.idempotency_store import IdempotencyStore
-from platform_service.log_lines import about
-from platform_service.replies import ReplyPublisher
-from platform_service.step import Step, Task
-from platform_service.workspace_io import Workspace
+from lucius_service import replies, tracing
+from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX, Directive
+from lucius_service.errors import SERVICE_FAULT, FailedRetry, StepFailed
+from lucius_service.log_lines import about
+from lucius_service.replies import ReplyPublisher
+from lucius_service.result_store import IdempotencyStore
+from lucius_service.step import Step, Task
+from lucius_service.workspace_io import Workspace
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from platform_service.directive_model import Directive
+from lucius_service.directive import Directive
 
 
 def configure(name: str, form: str) -> None:

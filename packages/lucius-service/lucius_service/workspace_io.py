@@ -18,7 +18,7 @@ from azure.core.exceptions import (
 from azure.identity import DefaultAzureCredential
 from azure.storage.blob import BlobClient, BlobServiceClient, ContentSettings, LinearRetry
 
-from platform_service.error_model import (
+from lucius_service.errors import (
     INPUT_EMPTY,
     INPUT_NOT_FOUND,
     INPUT_TOO_LARGE,

@@ -16,8 +16,8 @@ from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.exceptions import MessageAlreadySettled, MessageLockLostError
 
-from platform_service.attempts import Attempt, Attempts
-from platform_service.directive_model import DIRECTIVE_TOPIC_PREFIX, DirectiveRefused, read_directive
+from lucius_service.attempts import Attempt, Attempts
+from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX, DirectiveRefused, read_directive
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Callable
 
-from platform_service import log_lines, tracing
-from platform_service.settings import Settings, SettingsError, read_settings
-from platform_service.step import Step
+from lucius_service import log_lines, tracing
+from lucius_service.settings import Settings, SettingsError, read_settings
+from lucius_service.step import Step
 
 
 def run(name: str, build: Callable[[Settings], Step]) -> int:
@@ -23,7 +23,7 @@ def run(name: str, build: Callable[[Settings], Step]) -> int:
         settings = read_settings(os.environ)
         log_lines.configure(name, settings.logs)
         tracing.configure(os.environ, name)
-        from platform_service.service import serve
+        from lucius_service.service import serve
 
         return asyncio.run(serve(build(settings), settings, on_ready=lambda: print(f"ready {name}", flush=True)))
     except (SettingsError, OSError) as error:

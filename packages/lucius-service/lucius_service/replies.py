@@ -13,10 +13,10 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 from opentelemetry.trace import Span
 
-from platform_service import tracing
-from platform_service.directive_model import Directive
-from platform_service.error_model import StepFailed
-from platform_service.step import Outcome
+from lucius_service import tracing
+from lucius_service.directive import Directive
+from lucius_service.errors import StepFailed
+from lucius_service.step import Outcome
 
 log = logging.getLogger(__name__)
 

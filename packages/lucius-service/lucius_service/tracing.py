@@ -15,9 +15,9 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from platform_service.directive_model import Directive
-from platform_service.error_model import StepFailed
-from platform_service.settings import SettingsError
+from lucius_service.directive import Directive
+from lucius_service.errors import StepFailed
+from lucius_service.settings import SettingsError
 
 _tracer = trace.get_tracer("lucius.platform_service")
 _propagator = TraceContextTextMapPropagator()
