@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 
 from lucius_service.program import run
-from lucius_service.settings import Settings
 from lucius_service.step import Step
+
+from platform_service.settings import read_model, read_ocr_threads
 
 # Each service imports its own libraries only: they are what takes time and memory.
 
 
-def _ocr(settings: Settings) -> Step:
+def _ocr(environ: Mapping[str, str]) -> Step:
     from platform_service.ocr.step import OcrStep
 
-    return OcrStep(threads=settings.ocr_threads)
+    return OcrStep(threads=read_ocr_threads(environ))
 
 
-def _embedding(settings: Settings) -> Step:
+def _embedding(environ: Mapping[str, str]) -> Step:
     from platform_service.embedding.step import EmbeddingStep
 
     return EmbeddingStep()
 
 
-def _sis(settings: Settings) -> Step:
+def _sis(environ: Mapping[str, str]) -> Step:
     from platform_service.sis.step import SisStep
 
-    return SisStep(model=settings.model)
+    return SisStep(model=read_model(environ))
 
 
 _SERVICES = {"ocr": _ocr, "embedding": _embedding, "sis": _sis}

@@ -13,17 +13,6 @@ class SettingsError(Exception):
 
 
 @dataclass(frozen=True)
-class ModelEndpoint:
-    """An OpenAI-compatible endpoint that SIS may ask for the wording of its answers."""
-
-    #: up to and without `/chat/completions`, for instance `http://127.0.0.1:11434/v1`
-    base_url: str
-    model: str
-    #: never logged; empty: no Authorization header
-    api_key: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True)
 class Settings:
     """One service process."""
 
@@ -55,15 +44,11 @@ class Settings:
     health_port: int = 0
     #: `text` or `json`
     logs: str = "text"
-    #: threads of one OCR inference
-    ocr_threads: int = 1
-    #: None: SIS answers extractively
-    model: ModelEndpoint | None = None
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Raises SettingsError for what is missing or wrong."""
-    lanes = _whole(environ, "LUCIUS_SERVICEBUS_LANES", 16, 1, 1024)
+    lanes = whole_number(environ, "LUCIUS_SERVICEBUS_LANES", 16, 1, 1024)
     bus, namespace = _either(environ, _BUS, f"{_BUS}__fullyQualifiedNamespace")
     blobs, blob_endpoint = _either(environ, "LUCIUS_BLOB_CONNECTION", "LUCIUS_BLOB_ENDPOINT")
     return Settings(
@@ -74,15 +59,13 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         lanes=lanes,
         listen=_lanes(environ, lanes),
         reply_prefix=environ.get("LUCIUS_SERVICEBUS_REPLY_PREFIX") or Settings.reply_prefix,
-        queue_size=_whole(environ, "LUCIUS_SERVICE_QUEUE_SIZE", Settings.queue_size, 1, 10_000),
-        workers=_whole(environ, "LUCIUS_SERVICE_WORKERS", Settings.workers, 1, 64),
+        queue_size=whole_number(environ, "LUCIUS_SERVICE_QUEUE_SIZE", Settings.queue_size, 1, 10_000),
+        workers=whole_number(environ, "LUCIUS_SERVICE_WORKERS", Settings.workers, 1, 64),
         heartbeat_s=_seconds(environ, "LUCIUS_SERVICE_HEARTBEAT_SECONDS", Settings.heartbeat_s),
         grace_s=_seconds(environ, "LUCIUS_SERVICE_GRACE_SECONDS", Settings.grace_s),
-        max_input_mib=_whole(environ, "LUCIUS_SERVICE_MAX_INPUT_MIB", Settings.max_input_mib, 1, 4096),
-        health_port=_whole(environ, "LUCIUS_SERVICE_HEALTH_PORT", 0, 0, 65535),
+        max_input_mib=whole_number(environ, "LUCIUS_SERVICE_MAX_INPUT_MIB", Settings.max_input_mib, 1, 4096),
+        health_port=whole_number(environ, "LUCIUS_SERVICE_HEALTH_PORT", 0, 0, 65535),
         logs=_choice(environ, "LUCIUS_SERVICE_LOGS", ("text", "json")),
-        ocr_threads=_whole(environ, "LUCIUS_OCR_THREADS", Settings.ocr_threads, 1, 64),
-        model=_model(environ),
     )
 
 
@@ -94,7 +77,8 @@ def _either(environ: Mapping[str, str], connection: str, address: str) -> tuple[
     return (value, "") if value else ("", plain)
 
 
-def _whole(environ: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+def whole_number(environ: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    """A setting from `least` to `most`; unset: `default`. Raises SettingsError that names it."""
     text = environ.get(name, "").strip()
     if not text:
         return default
@@ -143,15 +127,3 @@ def _lanes(environ: Mapping[str, str], lanes: int) -> tuple[int, ...]:
     if not chosen or min(chosen) < 0 or max(chosen) >= lanes:
         raise SettingsError(f"LUCIUS_SERVICE_LANES={text!r} must list lanes from 0 to {lanes - 1}, as in 0,3,8-11")
     return tuple(sorted(chosen))
-
-
-def _model(environ: Mapping[str, str]) -> ModelEndpoint | None:
-    base_url = environ.get("LUCIUS_SIS_OPENAI_BASE_URL", "").strip().rstrip("/")
-    if not base_url:
-        return None
-    if not base_url.startswith(("http://", "https://")):
-        raise SettingsError("LUCIUS_SIS_OPENAI_BASE_URL must be an http or https address")
-    model = environ.get("LUCIUS_SIS_OPENAI_MODEL", "").strip()
-    if not model:
-        raise SettingsError("LUCIUS_SIS_OPENAI_MODEL is not set: it names the model to ask")
-    return ModelEndpoint(base_url, model, environ.get("LUCIUS_SIS_OPENAI_API_KEY", "").strip())
