@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from lucius_service.program import run
 from lucius_service.step import Step
-
 from platform_service.settings import read_model, read_ocr_threads
 
 # Each service imports its own libraries only: they are what takes time and memory.

@@ -21,9 +21,9 @@ from typing import Any
 
 import typer
 from azure.core.exceptions import ResourceNotFoundError
+
 from lucius_client.cli.exits import Exit
 from lucius_client.cli.main import app as lucius
-
 from shared.access.caller import Scope
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.tables import rows

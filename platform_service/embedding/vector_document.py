@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from lucius_service.errors import INPUT_BROKEN, FailedFinal
 
+from lucius_service.errors import INPUT_BROKEN, FailedFinal
 from platform_service.embedding.embedder import DIMENSIONS, MODEL, Embedder, Vectors
 from platform_service.embedding.passages import Passage, split_passages
 from platform_service.embedding.source_text import TextPage, whole

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pypdfium2
 import pypdfium2.raw as pdfium
-from lucius_service.errors import INPUT_TOO_LARGE, PDF_BROKEN, PDF_ENCRYPTED, FailedFinal
 from PIL import Image
 
+from lucius_service.errors import INPUT_TOO_LARGE, PDF_BROKEN, PDF_ENCRYPTED, FailedFinal
 from platform_service.ocr.page_text import Line, Page
 
 #: pdfium may be called by one thread at a time in a process

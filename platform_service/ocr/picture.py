@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from io import BytesIO
 
-from lucius_service.errors import IMAGE_BROKEN, INPUT_TOO_LARGE, FailedFinal
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from lucius_service.errors import IMAGE_BROKEN, INPUT_TOO_LARGE, FailedFinal
 from platform_service.ocr.page_text import Line, Page
 
 #: an A3 page at 400 dpi has 31 million

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from lucius_service.settings import ModelEndpoint
-
 from platform_service.embedding.embedder import Embedder
 from platform_service.embedding.passages import sentences
 from platform_service.sis import model_endpoint

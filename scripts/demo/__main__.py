@@ -16,13 +16,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lucius_client.cli.exits import CliError, Exit
-
 from scripts.demo.documents import Document, chosen_documents
 
 if TYPE_CHECKING:  # imported where they are used: a Ctrl-C may come before they are
     from lucius_client import Client
     from lucius_client.cli.documents import Documents
-
     from scripts.demo.stack import LocalStack
 
 _PROTOCOL = "OCR_EMBEDDING_SIS"
@@ -52,7 +50,6 @@ def run(documents: list[Document]) -> int:
     from lucius_client.cli.board import Board, follow
     from lucius_client.cli.documents import Documents
     from lucius_client.cli.session import PATIENT
-
     from scripts.demo.stack import LocalStack
 
     screen = rendering.console()

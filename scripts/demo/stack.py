@@ -14,9 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from lucius_client.cli.exits import CliError
-
 from emulator.up.parent_death import end_with_parent
+from lucius_client.cli.exits import CliError
 
 ROOT = Path(__file__).resolve().parents[2]
 #: `up` gives each of its four kinds of children 25 s.

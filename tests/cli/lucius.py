@@ -11,7 +11,6 @@ from pathlib import Path
 from unittest import mock
 
 from lucius_client.cli.main import main
-
 from tests.running_stack import ROOT
 
 PROGRAM = Path(sys.executable).parent / "lucius"

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from lucius_client.cli.audit_bundle import verify
 
+from lucius_client.cli.audit_bundle import verify
 from shared.core.canonical import canonical_json, digest
 from shared.views.audit import bundle
 from tests.cli.lucius import lucius_here

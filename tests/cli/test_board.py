@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import io
 
-from lucius_client.cli.board import Board, Line
 from rich.console import Console
+
+from lucius_client.cli.board import Board, Line
 
 
 def job(status: str, step_status: str, index: int = 1, completed_at: str | None = None) -> dict:

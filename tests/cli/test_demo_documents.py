@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lucius_client.cli.exits import UsageError
 
+from lucius_client.cli.exits import UsageError
 from scripts.demo.documents import SAMPLES, chosen_documents
 
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from lucius_client.cli.envelope import envelope, payload_for
 from lucius_client.cli.exits import UsageError
 

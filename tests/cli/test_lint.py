@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lucius_client.cli.lint import TOPOLOGY, Linter, services_of
 
+from lucius_client.cli.lint import TOPOLOGY, Linter, services_of
 from shared.core.registry import build_protocol
 from shared.errors import ProtocolError
 from tests.cli.lucius import lucius_here

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lucius_client.cli.login import SCOPES
 
 from emulator.up.ports import find_free
+from lucius_client.cli.login import SCOPES
 from shared.access.caller import Scope
 from tests.cli.lucius import lucius_here
 from tests.client import samples

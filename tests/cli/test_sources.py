@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from lucius_client.cli import sources
 from lucius_client.cli.exits import UsageError
 

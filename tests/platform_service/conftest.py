@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lucius_service.workspace_io import Workspace
 
+from lucius_service.workspace_io import Workspace
 from platform_service.embedding.step import EmbeddingStep
 from platform_service.ocr.step import OcrStep
 from platform_service.sis.step import SisStep

@@ -7,11 +7,12 @@ import time
 from typing import Annotated, Any, Literal
 from uuid import uuid4
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from lucius_service.errors import FailedFinal, FailedRetry
 from lucius_service.payload import read_payload
 from lucius_service.program import run
 from lucius_service.step import Outcome, Task
-from pydantic import BaseModel, ConfigDict, Field
 
 
 class ProbePayload(BaseModel):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lucius_service.errors import FailedFinal
 
+from lucius_service.errors import FailedFinal
 from platform_service.embedding.passages import paragraphs, sentences, split_passages
 from platform_service.embedding.source_text import TextPage
 from platform_service.embedding.step import EmbeddingStep

@@ -8,9 +8,9 @@ from pathlib import Path
 import pypdfium2
 import pytest
 from fpdf import FPDF
-from lucius_service.errors import FailedFinal
 from PIL import Image, ImageDraw, ImageFont
 
+from lucius_service.errors import FailedFinal
 from platform_service.ocr.step import OcrStep
 from tests.platform_service.processes import ROOT
 from tests.platform_service.work import Bench

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+
 from lucius_service.errors import FailedFinal
 from lucius_service.step import Step
-
 from platform_service.embedding.step import EmbeddingPayload, EmbeddingStep
 from platform_service.ocr.step import OcrPayload, OcrStep
 from platform_service.sis.step import SisPayload, SisStep

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import pytest
-from lucius_service.settings import SettingsError, read_settings
 
+from lucius_service.settings import SettingsError, read_settings
 from tests.platform_service.processes import ROOT, Service
 
 GOOD = {"LUCIUS_SERVICEBUS_CONNECTION": "bus", "LUCIUS_BLOB_CONNECTION": "blob"}

@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
+
 from lucius_service.errors import FailedFinal, FailedRetry, StepFailed
 from lucius_service.settings import ModelEndpoint
-
 from platform_service.embedding.step import EmbeddingStep
 from platform_service.sis.step import SisStep
 from tests.platform_service.work import Bench

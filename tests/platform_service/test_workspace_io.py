@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from lucius_service.errors import FailedFinal, FailedRetry
 from lucius_service.workspace_io import Workspace
-
 from tests.platform_service.work import Bench
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import azure.functions as func
 import pytest
+
 from functions_emulator.durable import wire
 from functions_emulator.durable.events import Event, Instance, Kind, Status
 from functions_emulator.durable.replay import Outcome, Replay
-
 from orchestrations import names
 from orchestrations.job import job, step
 from shared.adapters.tables import rows

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from azure.functions import _durable_functions
+
 from functions_emulator.durable import wire
 from functions_emulator.durable.actions import Reply
 from functions_emulator.durable.catalog import Catalog
@@ -17,7 +18,6 @@ from functions_emulator.durable.errors import InstanceExistsError, InstanceGoneE
 from functions_emulator.durable.events import ActivityTask, Instance
 from functions_emulator.durable.store import Store
 from functions_emulator.host import fast_timestamps
-
 from orchestrations import names
 from orchestrations.job import job, step
 from shared.errors import InstanceEnded, InstanceNotFound

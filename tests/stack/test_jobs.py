@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 from azure.data.tables import TableServiceClient
+
 from lucius_client.cli.answers import answers
 from lucius_client.cli.documents import Documents
-
 from tests.running_stack import ROOT, RunningStack
 
 SAMPLES = ROOT / "samples"

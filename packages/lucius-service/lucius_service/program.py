@@ -15,8 +15,10 @@ from lucius_service.step import Step
 
 
 def run(name: str, build: Callable[[Mapping[str, str]], Step]) -> int:
-    """Serves the step that `build` makes from the environment. 0 after an orderly stop; 1 with one line on stderr for what keeps it from
-    starting. Prints `ready {name}` on stdout once it listens on all its lanes."""
+    """Serves the step that `build` makes from the environment. Prints `ready {name}` once it listens on all its lanes.
+
+    Returns 0 after an orderly stop; 1, with one line on stderr, for what keeps it from starting.
+    """
     # BLAS and tokenizers would start a thread a core each, in several processes that share the machine
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
         os.environ.setdefault(variable, "1")

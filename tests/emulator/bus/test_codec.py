@@ -12,6 +12,7 @@ from azure.servicebus._pyamqp._encode import encode_payload
 from azure.servicebus._pyamqp.message import Header, Message, Properties
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from servicebus_emulator.amqp.decoder import MAX_EMPTY_ELEMENTS, decode, decode_all, skip
 from servicebus_emulator.amqp.encoder import encode
 from servicebus_emulator.amqp.errors import DecodeError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from servicebus_emulator.broker.filters import CorrelationFilter, TrueFilter
 from servicebus_emulator.broker.sql import SqlAction, SqlFilter
 from servicebus_emulator.configuration import ConfigurationError, from_names, parse

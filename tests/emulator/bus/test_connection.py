@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from servicebus_emulator.amqp.connection import MAX_FRAME_BYTES, Connection, State
 from servicebus_emulator.amqp.encoder import encode
 from servicebus_emulator.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADER, FrameBuffer, encode_frame
@@ -39,7 +40,6 @@ from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.claims import Claims
 from servicebus_emulator.gateway import Gateway
 from servicebus_emulator.sas import SasKey
-
 from tests.emulator.bus.fakes import StillClock
 
 MESSAGE = b"\x00\x53\x75\xa0\x02hi"

@@ -12,9 +12,9 @@ from pathlib import Path
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.aio import ServiceBusClient as AioClient
 from azure.servicebus.exceptions import ServiceBusError
+
 from servicebus_emulator.broker.sqlite_store import SqliteStore
 from servicebus_emulator.clock import SystemClock
-
 from tests.emulator.bus.process import Bus, fails, start_bus
 
 WAIT_S = 15

@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 import pytest
+
 from servicebus_emulator.amqp.encoder import encode_described
 from servicebus_emulator.amqp.message import DATA, AmqpMessage, Request
 from servicebus_emulator.amqp.values import Array, Timestamp
@@ -13,7 +14,6 @@ from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.broker.sessions import SessionQueue
 from servicebus_emulator.management import MAX_PEEK_BYTES, Management, Reply
-
 from tests.emulator.bus.fakes import Receiver, StillClock, Text
 
 

@@ -11,6 +11,7 @@ from unittest.mock import patch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
 from servicebus_emulator.amqp.encoder import encode_described
 from servicebus_emulator.amqp.message import APPLICATION_PROPERTIES, VALUE, AmqpMessage
 from servicebus_emulator.broker import journal
@@ -18,7 +19,6 @@ from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.broker.message import Message
 from servicebus_emulator.broker.sqlite_store import SqliteStore
-
 from tests.emulator.bus.fakes import Receiver, StillClock, advance
 
 LOCK_MS, MAX_DELIVERIES = 1000, 3

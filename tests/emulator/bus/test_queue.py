@@ -5,12 +5,12 @@ from __future__ import annotations
 import uuid
 
 import pytest
+
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.broker.errors import MessageLockLost, MessageNotFound, QuotaExceeded
 from servicebus_emulator.broker.message import Message, MessageState
 from servicebus_emulator.broker.queue import DESCRIPTION, REASON, MessageQueue
-
 from tests.emulator.bus.fakes import Receiver, StillClock, Text, advance, text_of
 
 

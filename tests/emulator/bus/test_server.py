@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+
 from servicebus_emulator.amqp.encoder import encode_described
 from servicebus_emulator.amqp.frames import AMQP_HEADER, EMPTY_FRAME, SASL_FRAME, SASL_HEADER, encode_frame
 from servicebus_emulator.amqp.message import DATA, AmqpMessage

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from servicebus_emulator.amqp.encoder import encode_described
 from servicebus_emulator.amqp.message import APPLICATION_PROPERTIES, AmqpMessage
 from servicebus_emulator.broker.broker import Broker
@@ -23,7 +24,6 @@ from servicebus_emulator.broker.queue import REASON
 from servicebus_emulator.broker.sql import SqlAction, SqlFilter
 from servicebus_emulator.broker.sql_tokens import InvalidExpression
 from servicebus_emulator.broker.sql_values import FilterError, like
-
 from tests.emulator.bus.fakes import StillClock, Text, text_of
 
 MESSAGE = Text(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
+from emulator.topology import CONFIG, TOPOLOGY, main, render
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.filters import CorrelationFilter
 from servicebus_emulator.configuration import load
-
-from emulator.topology import CONFIG, TOPOLOGY, main, render
 from tests.emulator.bus.fakes import StillClock, Text
 
 

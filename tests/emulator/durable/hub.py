@@ -10,6 +10,7 @@ from typing import Any
 
 import azure.functions as func
 from azure.durable_functions import Entity, Orchestrator
+
 from functions_emulator.durable import wire
 from functions_emulator.durable.catalog import Catalog, entity_name
 from functions_emulator.durable.client import Client

@@ -7,8 +7,8 @@ from typing import Any
 
 import azure.durable_functions as df
 import pytest
-from functions_emulator.durable.errors import InstanceExistsError, InstanceGoneError
 
+from functions_emulator.durable.errors import InstanceExistsError, InstanceGoneError
 from tests.emulator.durable.hub import Hub
 
 Context = df.DurableOrchestrationContext

@@ -9,10 +9,10 @@ from typing import Any
 
 import azure.durable_functions as df
 import pytest
+
 from functions_emulator.durable.errors import FunctionNotFoundError
 from functions_emulator.durable.events import Event, Kind
 from functions_emulator.durable.recent import RecentHistories
-
 from tests.emulator.durable.hub import Hub
 
 Context = df.DurableOrchestrationContext

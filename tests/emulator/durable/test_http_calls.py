@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+
 from functions_emulator.durable.http_call import HttpCallError, call_http
 from functions_emulator.durable.replay import HTTP_ACTIVITY
-
 from tests.emulator.durable.hub import Hub
 
 

@@ -9,11 +9,11 @@ import azure.durable_functions as df
 import azure.functions as func
 import pytest
 from azure.durable_functions import Orchestrator
+
 from functions_emulator.durable import wire
 from functions_emulator.durable.actions import Reply
 from functions_emulator.durable.events import Event, Instance, Kind, Status
 from functions_emulator.durable.replay import Outcome, Replay
-
 from tests.emulator.durable import recorded
 from tests.emulator.durable.hub import START, Hub
 

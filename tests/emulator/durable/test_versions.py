@@ -6,8 +6,8 @@ from typing import Any
 
 import azure.durable_functions as df
 import pytest
-from functions_emulator.durable.versions import Versions
 
+from functions_emulator.durable.versions import Versions
 from tests.emulator.durable.hub import Hub
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from functions_emulator.host.errors import BindingError, HostError
 from functions_emulator.host.settings import Settings, load_settings
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
+
 from functions_emulator.durable.events import Kind
 from functions_emulator.host.errors import HostError
 from functions_emulator.host.faults import parse_faults
-
 from tests.emulator.durable.hub import Hub
 from tests.emulator.host.process import SOON_S, eventually, start_host
 

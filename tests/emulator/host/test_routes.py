@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from functions_emulator.host.errors import BindingError
 from functions_emulator.host.routes import parse_template
 

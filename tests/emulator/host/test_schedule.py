@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from functions_emulator.host.errors import BindingError
 from functions_emulator.host.retry_policy import delays
 from functions_emulator.host.schedule import parse_schedule

@@ -10,10 +10,10 @@ from unittest.mock import AsyncMock
 
 import pytest
 from azure.storage.queue import QueueClient
+
 from functions_emulator.host.errors import BindingError
 from functions_emulator.host.expressions import fill, match_path
 from functions_emulator.host.storage_queue import QueueOptions, QueueTrigger
-
 from tests.azurite import running_azurite
 from tests.emulator.host.process import Host, eventually, start_host
 
