@@ -15,10 +15,10 @@ from platform_service.embedding.step import EmbeddingStep
 from platform_service.ocr.step import OcrStep
 from platform_service.sis.step import SisStep
 from tests.azurite import running_azurite
-from tests.emulator.bus.process import Bus, start_bus
 from tests.platform_service.invoker import Invoker
 from tests.platform_service.processes import PROBE, Service, running
 from tests.platform_service.work import Bench
+from tests.servicebus_emulator.process import Bus, start_bus
 
 LANES = 2
 #: short, so that what a killed service held comes back soon; a service at work has to renew it

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tests.emulator.bus.process import start_bus
 from tests.platform_service.invoker import Invoker
 from tests.platform_service.processes import PROBE, Service, running
+from tests.servicebus_emulator.process import start_bus
 
 Probe = Callable[..., AbstractContextManager[Service]]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
 
-from tests.emulator.bus.process import Bus, start_bus
 from tests.emulator.host.process import Host, eventually, start_host
+from tests.servicebus_emulator.process import Bus, start_bus
 
 CONFIG = {
     "UserConfig": {

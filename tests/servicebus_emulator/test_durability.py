@@ -15,7 +15,7 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from servicebus_emulator.broker.sqlite_store import SqliteStore
 from servicebus_emulator.clock import SystemClock
-from tests.emulator.bus.process import Bus, fails, start_bus
+from tests.servicebus_emulator.process import Bus, fails, start_bus
 
 WAIT_S = 15
 

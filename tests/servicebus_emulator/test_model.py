@@ -19,7 +19,7 @@ from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.broker.message import Message
 from servicebus_emulator.broker.sqlite_store import SqliteStore
-from tests.emulator.bus.fakes import Receiver, StillClock, advance
+from tests.servicebus_emulator.fakes import Receiver, StillClock, advance
 
 LOCK_MS, MAX_DELIVERIES = 1000, 3
 QUEUE = QueueDescription("q", lock_duration_ms=LOCK_MS, max_delivery_count=MAX_DELIVERIES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
 from servicebus_emulator.broker.queue import DESCRIPTION, REASON, MessageQueue
-from tests.emulator.bus.fakes import Receiver, StillClock, Text, advance, text_of
+from tests.servicebus_emulator.fakes import Receiver, StillClock, Text, advance, text_of
 
 
 def texts(queue: MessageQueue | None) -> list[str]:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.emulator.bus.process import ROOT
+from tests.servicebus_emulator.process import ROOT
 
 ROWS = (
     "single sends",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.emulator.bus.process import Bus, start_bus
+from tests.servicebus_emulator.process import Bus, start_bus
 
 FOLDER = Path(__file__).parent / "js"
 #: Installing takes the longest, once.

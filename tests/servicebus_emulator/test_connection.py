@@ -40,7 +40,7 @@ from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.claims import Claims
 from servicebus_emulator.gateway import Gateway
 from servicebus_emulator.sas import SasKey
-from tests.emulator.bus.fakes import StillClock
+from tests.servicebus_emulator.fakes import StillClock
 
 MESSAGE = b"\x00\x53\x75\xa0\x02hi"
 

@@ -24,7 +24,7 @@ from servicebus_emulator.broker.queue import REASON
 from servicebus_emulator.broker.sql import SqlAction, SqlFilter
 from servicebus_emulator.broker.sql_tokens import InvalidExpression
 from servicebus_emulator.broker.sql_values import FilterError, like
-from tests.emulator.bus.fakes import StillClock, Text, text_of
+from tests.servicebus_emulator.fakes import StillClock, Text, text_of
 
 MESSAGE = Text(
     "x",

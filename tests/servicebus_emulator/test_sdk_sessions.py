@@ -16,7 +16,7 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
-from tests.emulator.bus.process import Bus
+from tests.servicebus_emulator.process import Bus
 
 WAIT_S = 15
 

@@ -17,7 +17,7 @@ from azure.servicebus import (
 )
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
 
-from tests.emulator.bus.process import Bus, start_bus
+from tests.servicebus_emulator.process import Bus, start_bus
 
 WAIT_S = 15
 

@@ -30,7 +30,7 @@ from azure.servicebus.exceptions import (
     ServiceBusError,
 )
 
-from tests.emulator.bus.process import Bus
+from tests.servicebus_emulator.process import Bus
 
 #: A wait that ends as soon as the message is there; only a failure takes so long.
 WAIT_S = 15

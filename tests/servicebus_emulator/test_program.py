@@ -21,7 +21,7 @@ from azure.servicebus.aio import ServiceBusClient as AioClient
 from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusQuotaExceededError
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.emulator.bus.process import ROOT, Bus, fails, start_bus
+from tests.servicebus_emulator.process import ROOT, Bus, fails, start_bus
 
 WAIT_S = 15
 

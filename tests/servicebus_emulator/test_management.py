@@ -14,7 +14,7 @@ from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.broker.sessions import SessionQueue
 from servicebus_emulator.management import MAX_PEEK_BYTES, Management, Reply
-from tests.emulator.bus.fakes import Receiver, StillClock, Text
+from tests.servicebus_emulator.fakes import Receiver, StillClock, Text
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.broker.errors import MessageLockLost, MessageNotFound, QuotaExceeded
 from servicebus_emulator.broker.message import Message, MessageState
 from servicebus_emulator.broker.queue import DESCRIPTION, REASON, MessageQueue
-from tests.emulator.bus.fakes import Receiver, StillClock, Text, advance, text_of
+from tests.servicebus_emulator.fakes import Receiver, StillClock, Text, advance, text_of
 
 
 @pytest.fixture

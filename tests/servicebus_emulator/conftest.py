@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.emulator.bus.process import Bus, start_bus
+from tests.servicebus_emulator.process import Bus, start_bus
 
 _POOL = 100
 _numbers = itertools.count()

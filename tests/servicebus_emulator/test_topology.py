@@ -8,7 +8,7 @@ from emulator.topology import CONFIG, TOPOLOGY, main, render
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.filters import CorrelationFilter
 from servicebus_emulator.configuration import load
-from tests.emulator.bus.fakes import StillClock, Text
+from tests.servicebus_emulator.fakes import StillClock, Text
 
 
 def test_config_json_is_made_from_the_topology() -> None:

@@ -20,7 +20,7 @@ from azure.servicebus.management import (
     TrueRuleFilter,
 )
 
-from tests.emulator.bus.process import Bus, start_bus
+from tests.servicebus_emulator.process import Bus, start_bus
 
 
 @pytest.fixture(scope="module")
