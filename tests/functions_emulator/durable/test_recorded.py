@@ -14,8 +14,8 @@ from functions_emulator.durable import wire
 from functions_emulator.durable.actions import Reply
 from functions_emulator.durable.events import Event, Instance, Kind, Status
 from functions_emulator.durable.replay import Outcome, Replay
-from tests.emulator.durable import recorded
-from tests.emulator.durable.hub import START, Hub
+from tests.functions_emulator.durable import recorded
+from tests.functions_emulator.durable.hub import START, Hub
 
 EXPECTED = {"two_steps": ["result:0", "result:1"], "retried": [3, 6, 6]}
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
 
-from tests.emulator.host.process import Host, eventually, start_host
+from tests.functions_emulator.host.process import Host, eventually, start_host
 from tests.servicebus_emulator.process import Bus, start_bus
 
 CONFIG = {

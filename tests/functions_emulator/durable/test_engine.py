@@ -13,7 +13,7 @@ import pytest
 from functions_emulator.durable.errors import FunctionNotFoundError
 from functions_emulator.durable.events import Event, Kind
 from functions_emulator.durable.recent import RecentHistories
-from tests.emulator.durable.hub import Hub
+from tests.functions_emulator.durable.hub import Hub
 
 Context = df.DurableOrchestrationContext
 TEN_MINUTES = timedelta(minutes=10)

@@ -10,7 +10,7 @@ from typing import Any
 import azure.durable_functions as df
 import pytest
 
-from tests.emulator.durable.hub import Hub
+from tests.functions_emulator.durable.hub import Hub
 
 Context = df.DurableOrchestrationContext
 HOUR = timedelta(hours=1)

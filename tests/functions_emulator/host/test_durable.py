@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.emulator.host.process import Host, eventually, start_host
+from tests.functions_emulator.host.process import Host, eventually, start_host
 
 API = "/runtime/webhooks/durabletask"
 JSON = {"Content-Type": "application/json"}

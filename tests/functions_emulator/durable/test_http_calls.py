@@ -13,7 +13,7 @@ from aiohttp import web
 
 from functions_emulator.durable.http_call import HttpCallError, call_http
 from functions_emulator.durable.replay import HTTP_ACTIVITY
-from tests.emulator.durable.hub import Hub
+from tests.functions_emulator.durable.hub import Hub
 
 
 async def _echo(request: web.Request) -> web.Response:

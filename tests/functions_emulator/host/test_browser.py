@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.emulator.host.process import SOON_S, START_TIMEOUT_S, Host, start_host
+from tests.functions_emulator.host.process import SOON_S, START_TIMEOUT_S, Host, start_host
 
 #: A busy machine is slow to paint; what is there at once costs none of it.
 expect.set_options(timeout=SOON_S * 1000)

@@ -8,7 +8,7 @@ import azure.durable_functions as df
 import pytest
 
 from functions_emulator.durable.versions import Versions
-from tests.emulator.durable.hub import Hub
+from tests.functions_emulator.durable.hub import Hub
 
 
 def shows(context: df.DurableOrchestrationContext) -> Any:

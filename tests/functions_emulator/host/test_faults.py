@@ -11,8 +11,8 @@ import pytest
 from functions_emulator.durable.events import Kind
 from functions_emulator.host.errors import HostError
 from functions_emulator.host.faults import parse_faults
-from tests.emulator.durable.hub import Hub
-from tests.emulator.host.process import SOON_S, eventually, start_host
+from tests.functions_emulator.durable.hub import Hub
+from tests.functions_emulator.host.process import SOON_S, eventually, start_host
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

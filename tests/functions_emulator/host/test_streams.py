@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.emulator.host.process import SOON_S, Host, start_host
+from tests.functions_emulator.host.process import SOON_S, Host, start_host
 
 
 @pytest.fixture(scope="module")

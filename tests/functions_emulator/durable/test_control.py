@@ -9,7 +9,7 @@ import azure.durable_functions as df
 import pytest
 
 from functions_emulator.durable.errors import InstanceExistsError, InstanceGoneError
-from tests.emulator.durable.hub import Hub
+from tests.functions_emulator.durable.hub import Hub
 
 Context = df.DurableOrchestrationContext
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.emulator.host.process import Host, eventually, start_host
+from tests.functions_emulator.host.process import Host, eventually, start_host
 
 
 @pytest.fixture(scope="module")

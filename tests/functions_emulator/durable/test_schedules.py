@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.emulator.durable.hub import Hub
+from tests.functions_emulator.durable.hub import Hub
 
 NAMES = ("a", "b", "c")
 _numbers = itertools.count()

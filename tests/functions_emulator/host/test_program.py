@@ -9,7 +9,7 @@ import socket
 import threading
 from pathlib import Path
 
-from tests.emulator.host.process import APPS, START_TIMEOUT_S, eventually, launch, start_host
+from tests.functions_emulator.host.process import APPS, START_TIMEOUT_S, eventually, launch, start_host
 
 
 def _fails(app: Path, folder: Path, *arguments: str | Path, port: int = 0) -> list[str]:

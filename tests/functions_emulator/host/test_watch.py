@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.emulator.host.process import APPS, Host, eventually, start_host
+from tests.functions_emulator.host.process import APPS, Host, eventually, start_host
 
 
 def _answers(host: Host, text: str) -> bool:

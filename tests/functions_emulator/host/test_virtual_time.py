@@ -11,8 +11,8 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 
 from functions_emulator.host.virtual_time import parse_duration
-from tests.emulator.host.process import eventually, start_host
-from tests.emulator.host.test_service_bus import CONFIG, Seen, send
+from tests.functions_emulator.host.process import eventually, start_host
+from tests.functions_emulator.host.test_service_bus import CONFIG, Seen, send
 from tests.servicebus_emulator.process import Bus, start_bus
 
 

@@ -15,7 +15,7 @@ from functions_emulator.host.errors import BindingError
 from functions_emulator.host.expressions import fill, match_path
 from functions_emulator.host.storage_queue import QueueOptions, QueueTrigger
 from tests.azurite import running_azurite
-from tests.emulator.host.process import Host, eventually, start_host
+from tests.functions_emulator.host.process import Host, eventually, start_host
 
 
 @pytest.fixture(scope="module")

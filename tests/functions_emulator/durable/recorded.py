@@ -10,7 +10,7 @@ from typing import Any
 
 import azure.durable_functions as df
 
-from tests.emulator.durable.hub import Hub
+from tests.functions_emulator.durable.hub import Hub
 
 HISTORIES = Path(__file__).parent / "histories"
 Context = df.DurableOrchestrationContext

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulator.host.process import Host, eventually, start_host
+from tests.functions_emulator.host.process import Host, eventually, start_host
 
 KEYS = {
     "master": "m-key",

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tests.emulator.host.process import Host, eventually, start_host
+from tests.functions_emulator.host.process import Host, eventually, start_host
 
 _VOID = {"meta", "input", "br", "link"}
 _OPTIONAL_END = {"th", "td", "tr", "li", "p"}
