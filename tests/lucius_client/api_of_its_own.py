@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.client import samples
+from tests.lucius_client import samples
 
 
 @dataclass(frozen=True)

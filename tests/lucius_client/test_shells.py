@@ -29,8 +29,8 @@ from lucius_client import (
     Unreachable,
     WaitTimeout,
 )
-from tests.client import samples
-from tests.client.api_of_its_own import Says, serving
+from tests.lucius_client import samples
+from tests.lucius_client.api_of_its_own import Says, serving
 
 SOON = Retries(attempts=4, first_s=0.001)
 
