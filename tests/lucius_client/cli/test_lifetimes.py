@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cli.test_lucius import INVOICE, done, run
+from tests.lucius_client.cli.test_lucius import INVOICE, done, run
 from tests.running_stack import RunningStack
 
 

@@ -16,9 +16,9 @@ import pytest
 from emulator.up.ports import find_free
 from lucius_client.cli.login import SCOPES
 from shared.access.caller import Scope
-from tests.cli.lucius import lucius_here
 from tests.lucius_client import samples
 from tests.lucius_client.api_of_its_own import Says, serving
+from tests.lucius_client.cli.lucius import lucius_here
 from tests.running_stack import ROOT
 
 

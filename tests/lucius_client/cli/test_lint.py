@@ -12,7 +12,7 @@ import pytest
 from lucius_client.cli.lint import TOPOLOGY, Linter, services_of
 from shared.core.registry import build_protocol
 from shared.errors import ProtocolError
-from tests.cli.lucius import lucius_here
+from tests.lucius_client.cli.lucius import lucius_here
 from tests.running_stack import ROOT
 
 SERVICES = services_of(TOPOLOGY) or {}

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from tests.cli.lucius import PROGRAM
-from tests.cli.test_lucius import INVOICE, done
+from tests.lucius_client.cli.lucius import PROGRAM
+from tests.lucius_client.cli.test_lucius import INVOICE, done
 from tests.running_stack import ROOT, RunningStack
 
 DEADLINE_S = 120
