@@ -5,9 +5,9 @@ from shared.adapters.protocol_files import load_schemas, load_services
 from shared.errors import ConfigurationUnavailable
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
-from tests.core.test_configured import ocr, version_of
 from tests.jobs import ROOT, registry
 from tests.operations.conftest import StillClock
+from tests.operations.protocols.test_overrides import ocr, version_of
 
 EVERY_S = 30
 
