@@ -29,9 +29,9 @@ from tests.api.strict import misfits
 from tests.jobs import envelope, registry
 from tests.operations.conftest import World, world
 from tests.operations.test_history import Told, eventful, stopped
-from tests.operations.test_redrive import failed_at_embedding, redrive
-from tests.operations.test_rejected import early
-from tests.operations.test_rejected import redrive as redrive_message
+from tests.operations.test_redrive_job import failed_at_embedding, redrive
+from tests.operations.test_rejected_messages import early
+from tests.operations.test_rejected_messages import redrive as redrive_message
 from triggers.http.batch import lines_of, outcomes
 from triggers.protocols_http import protocol_view
 

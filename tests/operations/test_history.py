@@ -17,7 +17,7 @@ from shared.views.audit import bundle, verify
 from shared.views.receipt import PARTS, receipt
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.test_redrive import ERROR, by, cancelled, failed_at_embedding, redrive
+from tests.operations.test_redrive_job import ERROR, by, cancelled, failed_at_embedding, redrive
 from tests.operations.test_running import dispatch, service_says, settle, submitted
 
 Told = Callable[[World], Awaitable[str]]

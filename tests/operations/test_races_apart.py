@@ -39,7 +39,7 @@ from tests.operations.acts import (
 )
 from tests.operations.conftest import StillClock, World
 from tests.operations.interleave import Meeting, Work, every_order, serializable
-from tests.operations.test_rejected import early
+from tests.operations.test_rejected_messages import early
 from tests.operations.test_running import service_says
 
 # --- the sweeper

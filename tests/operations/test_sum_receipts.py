@@ -10,7 +10,7 @@ from tests.api.strict import misfits
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.test_history import eventful
-from tests.operations.test_redrive import failed_at_embedding, redrive
+from tests.operations.test_redrive_job import failed_at_embedding, redrive
 from tests.operations.test_running import dispatch, service_says, settle, submitted
 
 
