@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.storm import Storm
+from tests.chaos.fault_injector import Storm
 
 #: of the small one; `--seed` takes another
 SEED = 1

@@ -15,8 +15,8 @@ import httpx
 
 from shared.core.routing import lane_of
 from tests import running_stack
-from tests.chaos import books
-from tests.chaos.liars import Liars
+from tests.chaos import ledger_audit
+from tests.chaos.faulty_services import Liars
 from tests.running_stack import RunningStack
 
 LANES = 16
@@ -192,7 +192,7 @@ class Storm:
         """After one sweep by hand, which takes what died on the way to us and closes what was left open."""
         await self._insist(http, "/v1/admin/reconcile", {}, {200})
         stalls = (await http.get("/admin/emulator/stalls")).raise_for_status().json()
-        found = await asyncio.to_thread(books.read, stack.storage_connection)
+        found = await asyncio.to_thread(ledger_audit.read, stack.storage_connection)
         self._told.rows = sum(len(events) for events in found.events.values())
-        wrong = await asyncio.to_thread(books.audit, found, self._accepted, services.rubbish)
+        wrong = await asyncio.to_thread(ledger_audit.audit, found, self._accepted, services.rubbish)
         return wrong + [f"an orchestration waits for what can never come: {stall}" for stall in stalls]

@@ -12,7 +12,7 @@ from shared.core.job import Event, Record
 from shared.core.plan import plan_job
 from shared.core.routing import decide_lane
 from shared.core.states import JobStatus, StepStatus
-from tests.chaos.books import Books, audit
+from tests.chaos.ledger_audit import Books, audit
 from tests.jobs import DEFAULTS, START, Story, envelope, registry
 
 JOB = "job_1"

@@ -14,7 +14,7 @@ from shared.core.as_of import as_of, fold, rows_digest
 from shared.core.history import verify
 from shared.core.job import Event, Record
 from shared.core.states import JobStatus, StepStatus
-from tests.chaos.liars import LIE
+from tests.chaos.faulty_services import LIE
 from tests.model.invariants import check_move
 
 Row = Mapping[str, Any]
