@@ -22,7 +22,7 @@ from shared.core.occurrences import Occurrence, RecordAttempt, Redriven, Repaire
 from shared.core.outcome import Outcome, OutcomeKind
 from shared.core.states import FailureCause, JobStatus, StepStatus
 from tests.jobs import START, planned
-from tests.model.happenings import around_a_step
+from tests.model.generators import around_a_step
 
 NOW = START + timedelta(hours=1)
 PAST, FUTURE = NOW - timedelta(minutes=1), NOW + timedelta(minutes=1)

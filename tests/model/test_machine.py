@@ -23,7 +23,7 @@ from shared.core.occurrences import (
     ReplyArrived,
 )
 from tests.jobs import reply
-from tests.model.pair import Pair
+from tests.model.differential import Pair
 from tests.model.steps import Rules
 
 _seconds = st.floats(min_value=1, max_value=4000, allow_nan=False).map(lambda seconds: round(seconds, 3))

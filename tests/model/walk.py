@@ -19,8 +19,8 @@ from shared.core.occurrences import (
     RenewLease,
     ReplyArrived,
 )
-from tests.model.happenings import to_a_job
-from tests.model.pair import Pair
+from tests.model.differential import Pair
+from tests.model.generators import to_a_job
 from tests.model.reference import RESTARTS, Model
 from tests.model.steps import Rules
 

@@ -21,7 +21,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports import Stored
 from tests.jobs import envelope, reply
 from tests.model.invariants import rows_of
-from tests.operations.acts import (
+from tests.operations.actors import (
     JOB,
     ONE,
     Prepare,

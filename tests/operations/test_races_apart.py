@@ -19,7 +19,7 @@ from shared.operations.rejected_messages import redrive_rejected
 from shared.operations.sweeper.listing import relist
 from shared.ports import InstanceState
 from tests.jobs import registry
-from tests.operations.acts import (
+from tests.operations.actors import (
     JOB,
     Prepare,
     asks,

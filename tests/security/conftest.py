@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import running_stack
-from tests.security.door import Door
+from tests.security.api_client import Door
 from tests.stack.scripted_service import ScriptedService
 
 CALLBACK_KEY = base64.b64encode(b"k" * 32).decode()

@@ -14,7 +14,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from shared.access.caller import Scope
-from tests.security.door import EVERY_SCOPE, A, B, Door, code, envelope
+from tests.security.api_client import EVERY_SCOPE, A, B, Door, code, envelope
 from tests.security.issuing import claims, signed, unsigned
 from tests.security.test_threat_model import SECURITY
 from tests.stack.scripted_service import ScriptedService

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from tests.security.door import A, B, Door, code, envelope
+from tests.security.api_client import A, B, Door, code, envelope
 
 
 @pytest.mark.parametrize(

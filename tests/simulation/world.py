@@ -30,12 +30,12 @@ from tests.jobs import START
 from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
 from tests.simulation.bus import LOCK_S, Bus, SentReply
+from tests.simulation.callers import People
 from tests.simulation.chaos import Chaos, CrashAt, Odds
 from tests.simulation.closing import PATIENCE, close_the_books
 from tests.simulation.durable import Durable, SimulatedOrchestrations
 from tests.simulation.host import Host, HostDown, Port
 from tests.simulation.owners import Owners
-from tests.simulation.people import People
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.services import Services
 

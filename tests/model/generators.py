@@ -1,5 +1,5 @@
 """Everything that can happen to a job, for the tests that leave nothing out: a new occurrence is added here, and to
-`tests.model.pair.Pair._model_says`."""
+`tests.model.differential.Pair._model_says`."""
 
 from __future__ import annotations
 
