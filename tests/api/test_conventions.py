@@ -12,7 +12,7 @@ import pytest
 from azure.servicebus import ServiceBusClient
 from jsonschema import Draft7Validator
 
-from docs import api_documents
+from scripts.generate import api_documents
 from shared.contracts.responses.documents import SchemaPage
 from shared.contracts.responses.health import Live as LiveAnswer
 from shared.contracts.responses.health import Ready

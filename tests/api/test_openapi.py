@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from docs import api_documents
+from scripts.generate import api_documents
 from shared.access.caller import Scope
 from shared.access.references import ReferencePolicy
 from shared.apidocs import envelope_schema
@@ -134,9 +134,11 @@ def test_every_example_fits_its_schema() -> None:
 
 
 def test_the_committed_copies_are_up_to_date() -> None:
-    """`python -m docs.generate` would change nothing."""
+    """`python -m scripts.generate.__main__` would change nothing."""
     for name, text in api_documents.files().items():
-        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, f"{name}: run python -m docs.generate"
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, (
+            f"{name}: run python -m scripts.generate.__main__"
+        )
 
 
 ENVELOPES: list[tuple[str, dict[str, Any], bool]] = [

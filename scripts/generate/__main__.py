@@ -1,6 +1,6 @@
 """Writes what the docs take from the code: state diagrams, tables of settings, metrics, spans and lines, API documents.
 
-`python -m docs.generate` rewrites the files, `--check` exits 1 where one is out of date.
+`python -m scripts.generate.__main__` rewrites the files, `--check` exits 1 where one is out of date.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from docs import api_documents, api_tables, client_models, client_shell, protocol_schema
+from scripts.generate import api_documents, api_tables, client_models, client_shell, protocol_schema
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
 from shared.settings_table import SETTINGS
@@ -121,7 +121,7 @@ def main() -> int:
             if not check:
                 path.write_text(fresh, encoding="utf-8")
     if check and stale:
-        print(f"out of date: {', '.join(stale)}; run python -m docs.generate", file=sys.stderr)
+        print(f"out of date: {', '.join(stale)}; run python -m scripts.generate.__main__", file=sys.stderr)
         return 1
     return 0
 

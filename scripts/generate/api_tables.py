@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from docs.api_documents import openapi
+from scripts.generate.api_documents import openapi
 from shared.apidocs.problem_codes import PROBLEM_CODES
 from shared.core.docs_start import commands
 from triggers.registered import ROUTES
@@ -50,5 +50,5 @@ def problem_codes(answer: dict[str, Any]) -> list[str]:
     return found
 
 
-#: for `docs.generate`
+#: for `scripts.generate.__main__`
 PARTS = {"api-begin": begin, "api-routes": routes, "api-problems": problems}

@@ -1,0 +1,1 @@
+"""`make generate`: everything in the repository that is made from the code."""
