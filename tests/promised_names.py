@@ -50,7 +50,7 @@ FILE = Path(__file__).with_name("promised_names.json")
 #: what is deployed: its upper-case words are states, codes, reasons and types of messages and EVENT rows
 _APP = ("function_app.py", "shared", "triggers", "orchestrations", "activities")
 #: and what others run
-_PROGRAMS = ("cli", "lucius_client", "platform_service", "emulator")
+_PROGRAMS = ("packages", "scripts", "platform_service", "emulator")
 
 #: `python -m` these
 _WITH_OPTIONS = (

@@ -1,6 +1,6 @@
-"""Writes what the docs take from the code: state diagrams, tables of settings, metrics, spans and lines, API documents.
+"""Writes everything that is made from something else: tables and diagrams, API documents, the client, Config.json.
 
-`python -m scripts.generate.__main__` rewrites the files, `--check` exits 1 where one is out of date.
+`python -m scripts.generate` rewrites the files, `--check` exits 1 where one is out of date.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from emulator import topology
 from scripts.generate import api_documents, api_tables, client_models, client_shell, protocol_schema
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
@@ -22,7 +23,7 @@ from shared.telemetry.line_table import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
 from shared.telemetry.span_table import SPANS
 
-DOCS = Path(__file__).resolve().parent
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def diagram(table: Mapping[Any, Mapping[Any, Any]], first: StrEnum) -> str:
@@ -113,7 +114,7 @@ def main() -> int:
     texts = {path: render(path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
     api = api_documents.files()
     texts |= {DOCS / name: text for name, text in api.items()}
-    texts |= {protocol_schema.FILE: protocol_schema.text()}
+    texts |= {protocol_schema.FILE: protocol_schema.text(), topology.CONFIG: topology.render()}
     texts |= {client_models.FILE: client_models.text(api["openapi.json"]), client_shell.FILE: client_shell.text()}
     for path, fresh in texts.items():
         if not path.exists() or path.read_text(encoding="utf-8") != fresh:
@@ -121,7 +122,7 @@ def main() -> int:
             if not check:
                 path.write_text(fresh, encoding="utf-8")
     if check and stale:
-        print(f"out of date: {', '.join(stale)}; run python -m scripts.generate.__main__", file=sys.stderr)
+        print(f"out of date: {', '.join(stale)}; run python -m scripts.generate", file=sys.stderr)
         return 1
     return 0
 

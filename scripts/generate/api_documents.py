@@ -12,7 +12,7 @@ from shared.apidocs import asyncapi
 from shared.apidocs.openapi import document
 from triggers.registered import ROUTES
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def openapi() -> dict[str, Any]:

@@ -50,5 +50,5 @@ def problem_codes(answer: dict[str, Any]) -> list[str]:
     return found
 
 
-#: for `scripts.generate.__main__`
+#: for `scripts.generate`
 PARTS = {"api-begin": begin, "api-routes": routes, "api-problems": problems}

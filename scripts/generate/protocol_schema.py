@@ -8,7 +8,7 @@ from pathlib import Path
 from shared.contracts.protocol import ProtocolDefinition
 
 FILE = (
-    Path(__file__).resolve().parents[1]
+    Path(__file__).resolve().parents[2]
     / "packages"
     / "lucius-client"
     / "lucius_client"

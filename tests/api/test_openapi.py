@@ -134,11 +134,9 @@ def test_every_example_fits_its_schema() -> None:
 
 
 def test_the_committed_copies_are_up_to_date() -> None:
-    """`python -m scripts.generate.__main__` would change nothing."""
+    """`python -m scripts.generate` would change nothing."""
     for name, text in api_documents.files().items():
-        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, (
-            f"{name}: run python -m scripts.generate.__main__"
-        )
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, f"{name}: run python -m scripts.generate"
 
 
 ENVELOPES: list[tuple[str, dict[str, Any], bool]] = [

@@ -24,11 +24,11 @@ _SILENT = """
 import sys, asyncio, json
 import function_app
 from opentelemetry import trace
-from shared.telemetry import SpanName, count, tracing
+from shared.telemetry import SpanName, increment, tracing
 with tracing.span(SpanName.SWEEP) as span:
-    count("job_started_total", jobType="OCR", mode="DEFAULT")
+    increment("job_started_total", jobType="OCR", mode="DEFAULT")
     print(json.dumps({
-        "on": tracing.on(),
+        "on": tracing.enabled(),
         "valid": span.get_span_context().is_valid,
         "recording": span.is_recording(),
         "loaded": sorted(name for name in sys.modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter",
@@ -38,7 +38,7 @@ with tracing.span(SpanName.SWEEP) as span:
 
 _SERVICE_SILENT = """
 import os, sys, json
-from platform_service import tracing
+from lucius_service import tracing
 tracing.configure(os.environ, "ocr")
 with tracing.sending({"type": "ACK", "jobId": "job_1"}, "t") as (reply, span):
     print(json.dumps({"reply": reply, "recording": span.is_recording(),
@@ -47,10 +47,10 @@ with tracing.sending({"type": "ACK", "jobId": "job_1"}, "t") as (reply, span):
 
 _TOLD = """
 import os
-from shared.telemetry import SpanName, count, exporting, tracing
+from shared.telemetry import SpanName, increment, exporting, tracing
 assert exporting.configure(os.environ, version="1.2.3") == "azure-monitor"
 with tracing.span(SpanName.SWEEP):
-    count("sweeper_passes_total", outcome="done")
+    increment("sweeper_passes_total", outcome="done")
 """
 
 
@@ -146,7 +146,7 @@ def test_azure_monitor_gets_spans_and_metrics() -> None:
 @pytest.mark.parametrize("given", ["nonsense", "IngestionEndpoint=http://127.0.0.1:9/"])
 def test_a_wrong_connection_string_stops_the_start_by_its_name(given: str) -> None:
     """One line that names the setting and not its value, from the app as from a service."""
-    for code in (_TOLD, 'import os; from platform_service import tracing; tracing.configure(os.environ, "ocr")'):
+    for code in (_TOLD, 'import os; from lucius_service import tracing; tracing.configure(os.environ, "ocr")'):
         with pytest.raises(AssertionError) as stopped:
             run(code, APPLICATIONINSIGHTS_CONNECTION_STRING=given)
         last = str(stopped.value).strip().splitlines()

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from lucius_service.settings import SettingsError, read_settings
+from platform_service.settings import read_model
 from tests.platform_service.processes import ROOT, Service
 
 GOOD = {"LUCIUS_SERVICEBUS_CONNECTION": "bus", "LUCIUS_BLOB_CONNECTION": "blob"}
@@ -35,10 +36,11 @@ def test_settings_have_defaults_and_hide_secrets() -> None:
         settings.workers,
         settings.health_port,
     )
-    assert settings.model is not None
-    assert (settings.model.base_url, settings.model.api_key) == ("http://m/v1", "k3y")
+    endpoint = read_model(model)
+    assert endpoint is not None
+    assert (endpoint.base_url, endpoint.api_key) == ("http://m/v1", "k3y")
     assert "s3cret" not in repr(settings)
-    assert "k3y" not in repr(settings)
+    assert "k3y" not in repr(endpoint)
 
 
 def test_lanes_to_listen_to_may_be_chosen() -> None:
@@ -75,7 +77,6 @@ def test_an_identity_needs_addresses_only() -> None:
         ("LUCIUS_SERVICE_WORKERS", "many"),
         ("LUCIUS_SERVICE_HEARTBEAT_SECONDS", "nan"),
         ("LUCIUS_SERVICE_HEARTBEAT_SECONDS", "-1"),
-        ("LUCIUS_SIS_OPENAI_BASE_URL", "ftp://m"),
     ],
 )
 def test_a_wrong_setting_is_named(name: str, value: str) -> None:
@@ -83,6 +84,12 @@ def test_a_wrong_setting_is_named(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name) as failed:
         read_settings({**GOOD, name: value})
     assert "\n" not in str(failed.value)
+
+
+def test_a_wrong_model_endpoint_is_named() -> None:
+    """What only SIS reads is checked where SIS reads it."""
+    with pytest.raises(SettingsError, match="LUCIUS_SIS_OPENAI_BASE_URL"):
+        read_model({"LUCIUS_SIS_OPENAI_BASE_URL": "ftp://m"})
 
 
 @pytest.mark.parametrize(

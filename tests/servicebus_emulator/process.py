@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 #: Enough for a machine under load; a bus starts in well under a second.
 START_TIMEOUT_S = 30
 _READY = re.compile(

@@ -1,6 +1,6 @@
 """The client for programs on asyncio: `async with AsyncClient(url) as lucius: ...`.
 
-`lucius_client.client` is generated from this module by `python -m scripts.generate.__main__`.
+`lucius_client.client` is generated from this module by `python -m scripts.generate`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is wrong with a protocol file, told without the app (FEATURES B6).
 
-The form is the JSON Schema that `python -m scripts.generate.__main__` makes of the app's own model; the rules that no JSON Schema
+The form is the JSON Schema that `make generate` makes of the app's own model; the rules that no JSON Schema
 can express are written here again, and a test holds both against the app.
 """
 
