@@ -51,6 +51,7 @@ if [ "$(cat .venv/.pins 2>/dev/null || true)" != "$pins" ]; then
     pip=".venv/bin/python -m pip --disable-pip-version-check --no-input"
     run .venv/setup.log "pip could not install requirements-dev.txt" $pip install -r requirements-dev.txt -c constraints.txt
     run .venv/setup.log "pip could not install the packages" $pip install --no-deps --no-build-isolation \
+        --config-settings editable_mode=compat \
         -e packages/servicebus-emulator -e packages/functions-emulator \
         -e packages/lucius-client -e packages/lucius-service
     echo "$pins" >.venv/.pins

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from lucius_service.settings import ModelEndpoint
 from platform_service.embedding.embedder import Embedder
 from platform_service.embedding.passages import sentences
+from platform_service.settings import ModelEndpoint
 from platform_service.sis import model_endpoint
 from platform_service.sis.retrieval import FoundPassage, FoundSentence, Retrieval
 from platform_service.sis.words import Rarity, stems

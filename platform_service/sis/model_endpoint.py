@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lucius_service.errors import MODEL_REFUSED, MODEL_UNAVAILABLE, FailedFinal, FailedRetry
-from lucius_service.settings import ModelEndpoint
+from platform_service.settings import ModelEndpoint
 
 REQUEST_TIMEOUT_S = 60
 MOST_ANSWER_BYTES = 1_000_000

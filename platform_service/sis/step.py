@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from lucius_service.payload import read_payload
-from lucius_service.settings import ModelEndpoint
 from lucius_service.step import Outcome, Task
 from platform_service.embedding.embedder import Embedder
 from platform_service.embedding.source_text import read_json, read_text
 from platform_service.embedding.step import DEFAULT_CHUNK_SIZE, DEFAULT_OVERLAP
 from platform_service.embedding.vector_document import FORMAT as VECTORS_FORMAT
 from platform_service.embedding.vector_document import EmbeddedText, embed_pages, from_json
+from platform_service.settings import ModelEndpoint
 from platform_service.sis.answers import answer
 from platform_service.sis.retrieval import Retrieval
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from lucius_service.errors import FailedFinal, FailedRetry, StepFailed
-from lucius_service.settings import ModelEndpoint
 from platform_service.embedding.step import EmbeddingStep
+from platform_service.settings import ModelEndpoint
 from platform_service.sis.step import SisStep
 from tests.platform_service.work import Bench
 
