@@ -6,7 +6,7 @@ from typing import Any
 
 import azure.durable_functions as df
 
-from orchestrations import names
+from shared.core import durable_names
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.settle_step import settle_step
 from shared.wiring import Wiring
@@ -16,13 +16,13 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     """The activities as a blueprint, over the app's own wiring."""
     bp = df.Blueprint()
 
-    @bp.function_name(names.DISPATCH)
+    @bp.function_name(durable_names.DISPATCH)
     @bp.activity_trigger(input_name="request")
     async def dispatch(request: dict) -> dict:  # type: ignore[type-arg]  # the worker wants plain types here
         """Request: `{"job_id", "instance_id", "step_id"}`; a verdict."""
         return (await dispatch_step(wiring.context(), **_plain(request))).to_json()
 
-    @bp.function_name(names.SETTLE)
+    @bp.function_name(durable_names.SETTLE)
     @bp.activity_trigger(input_name="request")
     async def settle(request: dict) -> dict:  # type: ignore[type-arg]
         """Request: `{"job_id", "instance_id", "step_id", "attempt_no"}`; a verdict."""

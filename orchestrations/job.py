@@ -11,15 +11,15 @@ from typing import Any
 
 import azure.durable_functions as df
 
-from orchestrations import names
 from orchestrations.step import StepEnd, run_step
+from shared.core import durable_names
 
 bp = df.Blueprint()
 
 Yields = Generator[Any, Any, Any]
 
 
-@bp.function_name(names.JOB)
+@bp.function_name(durable_names.JOB)
 @bp.orchestration_trigger(context_name="context")
 def job(context: df.DurableOrchestrationContext) -> Yields:
     """Input: `{"job_id", "steps": [step_id or [step_id, ...], ...]}`; the output is for people, not for truth."""
@@ -37,7 +37,7 @@ def job(context: df.DurableOrchestrationContext) -> Yields:
     return {"job_id": job_id}
 
 
-@bp.function_name(names.STEP)
+@bp.function_name(durable_names.STEP)
 @bp.orchestration_trigger(context_name="context")
 def step(context: df.DurableOrchestrationContext) -> Yields:
     """One step of a parallel group. Input: `{"job_id", "instance_id", "step_id"}`, the instance being the job's."""
@@ -50,9 +50,9 @@ def _group(context: df.DurableOrchestrationContext, job_id: str, step_ids: list[
     """All steps of a parallel group, each an orchestration of its own, until every one has ended."""
     tasks = [
         context.call_sub_orchestrator(
-            names.STEP,
+            durable_names.STEP,
             {"job_id": job_id, "instance_id": context.instance_id, "step_id": step_id},
-            f"{context.instance_id}.s{index}",
+            durable_names.group_instance_id(context.instance_id, index),
         )
         for index, step_id in enumerate(step_ids, start=first_index)
     ]

@@ -9,7 +9,6 @@ from typing import Any
 
 import azure.durable_functions as df
 
-from orchestrations import names
 from orchestrations.waiting import ask, decoded, wait_until
 from shared.core import durable_names
 from shared.core.verdict import VerdictKind
@@ -60,7 +59,7 @@ def run_step(context: df.DurableOrchestrationContext, job_id: str, instance_id: 
     """
     waits = _Waits(context)
     request = {"job_id": job_id, "instance_id": instance_id, "step_id": step_id}
-    verdict = yield from ask(context, names.DISPATCH, request)
+    verdict = yield from ask(context, durable_names.DISPATCH, request)
     while True:
         kind, attempt_no = verdict["verdict"], verdict.get("attempt_no", 0)
         context.set_custom_status({"step": step_id, "attempt": attempt_no, "verdict": kind})
@@ -70,7 +69,7 @@ def run_step(context: df.DurableOrchestrationContext, job_id: str, instance_id: 
             return StepEnd.SETTLED
         if kind == VerdictKind.PARK:
             yield from _parked(context, waits, verdict["park_no"])
-            verdict = yield from ask(context, names.DISPATCH, request)
+            verdict = yield from ask(context, durable_names.DISPATCH, request)
             continue
         ack, result = durable_names.ack(step_id, attempt_no), durable_names.result(step_id, attempt_no)
         if kind in (VerdictKind.SENT, VerdictKind.AWAIT_ACK):
@@ -90,9 +89,9 @@ def run_step(context: df.DurableOrchestrationContext, job_id: str, instance_id: 
         elif heard == result and told.get("next") == "NEXT":
             return StepEnd.SETTLED
         elif heard is None and kind in (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT):
-            verdict = yield from ask(context, names.SETTLE, {**request, "attempt_no": attempt_no})
+            verdict = yield from ask(context, durable_names.SETTLE, {**request, "attempt_no": attempt_no})
         else:
-            verdict = yield from ask(context, names.DISPATCH, request)
+            verdict = yield from ask(context, durable_names.DISPATCH, request)
 
 
 def _parked(context: df.DurableOrchestrationContext, waits: _Waits, park_no: int) -> Yields:

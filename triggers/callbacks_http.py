@@ -7,11 +7,11 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
-from orchestrations import names
 from shared.access.caller import Caller
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.apidocs.message_schemas import callback
 from shared.contracts.responses.callback import CallbackOutcome
+from shared.core import durable_names
 from shared.operations.replies.callbacks import Kind, receive_callback
 from shared.views.job import callback_view
 from shared.wiring import Wiring
@@ -76,7 +76,7 @@ def _callback(wiring: Wiring, kind: Kind) -> Handler:
         key = req.headers.get("Idempotency-Key", "").strip()
         called = await receive_callback(
             wiring.context(),
-            DurableOrchestrations(client, names.JOB),
+            DurableOrchestrations(client, durable_names.JOB),
             kind,
             token=_bearer(req),
             body=body,

@@ -8,11 +8,11 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
-from orchestrations import names
 from shared.access.caller import Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.requests import ControlRequest
 from shared.contracts.responses.job import Job
+from shared.core import durable_names
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.operations.control_job import control_job
@@ -61,7 +61,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 def _control(wiring: Wiring, kind: ControlKind) -> Handler:
     async def control(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor=caller.actor, source="http", reason=reason_of(req))
-        orchestrations = DurableOrchestrations(client, names.JOB)
+        orchestrations = DurableOrchestrations(client, durable_names.JOB)
         stored = await control_job(wiring.context_for(caller), orchestrations, job_id_of(req), kind, origin)
         return respond(req, job_view(stored.record))
 

@@ -8,11 +8,11 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
-from orchestrations import names
 from shared.access.caller import Caller
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.build import build_view
 from shared.contracts.responses.health import Live, Ready
+from shared.core import durable_names
 from shared.errors import Refusal
 from shared.operations.readiness import Check, Dependency, Readiness, sweeper_late
 from shared.ports import SweepMark
@@ -67,7 +67,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         checks: dict[str, Check] = {
             "tables": tables,
             "servicebus": lambda: context.lanes.has_waiting_reply(0, before=_LONG_AGO),
-            "durable": lambda: DurableOrchestrations(client, names.JOB).state(_NOBODY),
+            "durable": lambda: DurableOrchestrations(client, durable_names.JOB).state(_NOBODY),
         }
         if (probe := wiring.blob_probe()) is not None:
             checks["blob"] = probe.check

@@ -8,13 +8,13 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
-from orchestrations import names
 from shared.access.caller import ANYONE, Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.envelope import Envelope
 from shared.contracts.responses.batch import BatchOutcome
 from shared.contracts.responses.dry_run import DryRun
 from shared.contracts.responses.job import Accepted, JobLinks
+from shared.core import durable_names
 from shared.core.strict_json import parse_json
 from shared.errors import Refusal
 from shared.operations.create_job import Created, create_job
@@ -77,7 +77,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             return respond(req, await dry_run(context, envelope, correlation_id=correlation_id(req)))
         created = await create_job(
             await wiring.fresh_context_for(caller),
-            DurableOrchestrations(client, names.JOB),
+            DurableOrchestrations(client, durable_names.JOB),
             envelope,
             correlation_id=correlation_id(req),
         )
@@ -89,7 +89,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     async def batch(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         context, req_id, dry = await wiring.fresh_context_for(caller), correlation_id(req), dry_run_of(req)
-        orchestrations = DurableOrchestrations(client, names.JOB)
+        orchestrations = DurableOrchestrations(client, durable_names.JOB)
 
         async def submit(line: bytes) -> dict[str, Any]:
             envelope = _envelope(line, caller)

@@ -8,11 +8,11 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
-from orchestrations import names
 from shared.access.caller import Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.requests import ReconcileRequest
 from shared.contracts.responses.reconcile import Reconciled
+from shared.core import durable_names
 from shared.operations.sweeper.sweep import sweep
 from shared.ports import Ledger
 from shared.wiring import Wiring
@@ -44,7 +44,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     bp = df.Blueprint()
 
     async def reconcile(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
-        orchestrations = DurableOrchestrations(client, names.JOB)
+        orchestrations = DurableOrchestrations(client, durable_names.JOB)
         swept = await sweep(wiring.context(), orchestrations, dry_run=_dry_run(req))
         return respond(
             req,

@@ -8,11 +8,11 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
-from orchestrations import names
 from shared.access.caller import Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.requests import ControlRequest
 from shared.contracts.responses.job import Job
+from shared.core import durable_names
 from shared.core.history import Origin
 from shared.operations.redrive_job import redrive_job
 from shared.views.job import job_view
@@ -52,7 +52,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     async def job_redrive(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
         origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor=caller.actor, source="http", reason=reason_of(req))
-        orchestrations = DurableOrchestrations(client, names.JOB)
+        orchestrations = DurableOrchestrations(client, durable_names.JOB)
         redriven = await redrive_job(wiring.context_for(caller), orchestrations, job_id_of(req), origin)
         record = redriven.stored.record
         headers = {"Location": f"/v1/jobs/{record.job.job_id}"}

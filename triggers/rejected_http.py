@@ -8,10 +8,10 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
-from orchestrations import names
 from shared.access.caller import Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.responses.rejected import RejectedMessage, RejectedPage
+from shared.core import durable_names
 from shared.core.rejections import day_partition
 from shared.errors import Refusal
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
@@ -97,7 +97,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
         return respond(req, {**_whole(message), "what_if": {"outcome": kind, "why": why}})
 
     async def rejected_redrive(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
-        orchestrations = DurableOrchestrations(client, names.JOB)
+        orchestrations = DurableOrchestrations(client, durable_names.JOB)
         context = wiring.context_for(caller)
         return respond(req, _whole(await redrive_rejected(context, orchestrations, req.route_params["rejectedId"])))
 

@@ -13,9 +13,9 @@ from datetime import UTC
 import azure.durable_functions as df
 import azure.functions as func
 
-from orchestrations import names
 from shared import telemetry
 from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.core import durable_names
 from shared.errors import Transient
 from shared.operations.context import Context
 from shared.operations.replies.receive import ReplyMessage, receive_reply
@@ -46,7 +46,9 @@ def _register(bp: df.Blueprint, wiring: Wiring, settings: Settings, lane: int) -
     )
     @bp.durable_client_input(client_name="client")
     async def reply(message: func.ServiceBusMessage, client) -> None:
-        await _receive(wiring.context(), DurableOrchestrations(client, names.JOB), _message(wiring, message, lane))
+        await _receive(
+            wiring.context(), DurableOrchestrations(client, durable_names.JOB), _message(wiring, message, lane)
+        )
 
 
 async def _receive(context: Context, orchestrations: DurableOrchestrations, message: ReplyMessage) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
-from orchestrations import names
 from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.core import durable_names
 from shared.operations.sweeper.sweep import sweep
 from shared.wiring import Wiring
 
@@ -19,6 +19,6 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.timer_trigger(arg_name="timer", schedule=wiring.settings.sweep_schedule, use_monitor=False)
     @bp.durable_client_input(client_name="client")
     async def sweep_timer(timer: func.TimerRequest, client) -> None:
-        await sweep(wiring.context(), DurableOrchestrations(client, names.JOB))
+        await sweep(wiring.context(), DurableOrchestrations(client, durable_names.JOB))
 
     return bp

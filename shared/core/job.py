@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from shared.core.durable_names import group_instance_id
 from shared.core.states import FailureCause, JobStatus, StepStatus
 
 Json = Any
@@ -197,7 +198,7 @@ class Record:
 
     def instance_of(self, step: Step) -> str:
         """The orchestration that waits for the step's replies: the job's, or the step's own in a group."""
-        return self.job.instance_id if step.group is None else f"{self.job.instance_id}.s{step.step_index}"
+        return self.job.instance_id if step.group is None else group_instance_id(self.job.instance_id, step.step_index)
 
     @property
     def open_steps(self) -> tuple[Step, ...]:

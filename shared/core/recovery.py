@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
+from shared.core import durable_names
+from shared.core.durable_names import group_instance_id, restarts
 from shared.core.history import Provenance
 from shared.core.job import Record
 from shared.core.occurrences import Repaired
@@ -16,21 +16,13 @@ MAX_RESTARTS = 5
 
 ORCHESTRATION_FAILED = "ORCHESTRATION_FAILED"
 
-_RESTARTED = re.compile(r"\.r(\d+)$")
-
-
-def restarts(instance_id: str) -> int:
-    """How often the job was started again: the first instance is `{job_id}`, later ones are `{job_id}.r{n}`."""
-    found = _RESTARTED.search(instance_id)
-    return int(found[1]) if found else 0
-
 
 def instances(record: Record) -> list[str]:
     """Every orchestration that the job ever had: the first, each one after it, and those of its parallel groups."""
     count = restarts(record.job.instance_id)
-    own = [record.job.job_id, *(f"{record.job.job_id}.r{number}" for number in range(1, count + 1))]
+    own = [durable_names.instance_id(record.job.job_id, number) for number in range(count + 1)]
     grouped = [step.step_index for step in record.steps if step.group is not None]
-    return own + [f"{instance_id}.s{index}" for instance_id in own for index in grouped]
+    return own + [group_instance_id(each, index) for each in own for index in grouped]
 
 
 def repaired(record: Record, repair: Repaired, provenance: Provenance) -> Outcome:
@@ -53,7 +45,9 @@ def orchestration_ended(record: Record, instance_id: str, provenance: Provenance
                 message = f"its orchestration ended {count} times before the job did"
                 after = after.with_job(error_code=ORCHESTRATION_FAILED, error_message=message)
             return transitioned(record, after, "ORCHESTRATION_FAILED", provenance)
-        after = move_job(record, JobTrigger.RESTART, provenance, instance_id=f"{job.job_id}.r{count}")
+        after = move_job(
+            record, JobTrigger.RESTART, provenance, instance_id=durable_names.instance_id(job.job_id, count)
+        )
     except NoSuchTransition as no:
         return refused(record, f"{no.event}_IN_{no.state}")
     return transitioned(record, after, "ORCHESTRATION_RESTARTED", provenance)

@@ -8,8 +8,7 @@ from shared.core.occurrences import Control, ControlKind
 from shared.core.outcome import OutcomeKind
 from shared.errors import Refusal
 from shared.operations.context import Context
-from shared.operations.transition import transition
-from shared.operations.wake import resume_parked
+from shared.operations.transition import resume_parked, transition
 from shared.ports import Orchestrations, Stored
 
 

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from shared import telemetry
+from shared.core import durable_names
 from shared.core.decide import apply
 from shared.core.history import Origin
-from shared.core.job import Event
+from shared.core.job import Event, Record
 from shared.core.occurrences import Occurrence
 from shared.core.outcome import Outcome, OutcomeKind, ignored
-from shared.errors import Conflict, LedgerUnavailable
+from shared.core.states import JobStatus
+from shared.errors import Conflict, InstanceEnded, InstanceNotFound, LedgerUnavailable
 from shared.operations.context import Context
-from shared.operations.wake import resume_parked
 from shared.ports import Orchestrations, Stored
 
 #: DESIGN truth 3: at most so many tries, with jitter; past it the caller's own retry takes over
@@ -104,3 +105,20 @@ async def close(context: Context, stored: Stored) -> None:
         raise ValueError("only a job that ended is closed")
     lives_on = timedelta(days=context.settings.idempotency_ttl_days)
     await context.index.close(job, claim_expires_at=job.completed_at + lives_on)
+
+
+async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
+    """Raises the resume of every parking, also for a job that ended; early and repeated ones are harmless.
+
+    Race resume: of every one, since an orchestration may still wait at an older one whose resume was lost.
+    Raises OrchestrationUnavailable.
+    """
+    job = record.job
+    if not job.park_no or job.status is JobStatus.PAUSED:
+        return
+    for instance_id in sorted({record.instance_of(step) for step in record.steps}):
+        try:
+            for park_no in range(1, job.park_no + 1):
+                await orchestrations.raise_event(instance_id, durable_names.resume(park_no), {"status": job.status})
+        except (InstanceEnded, InstanceNotFound) as gone:
+            telemetry.info("ORCHESTRATION_GONE", **telemetry.line_ids(job), reason=type(gone).__name__)

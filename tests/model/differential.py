@@ -11,6 +11,7 @@ from typing import Any
 
 from shared.contracts.protocol import Backoffs, StepDefinition
 from shared.core.decide import apply
+from shared.core.durable_names import restarts
 from shared.core.history import Provenance
 from shared.core.job import Event, Record, Step
 from shared.core.occurrences import (
@@ -29,7 +30,6 @@ from shared.core.occurrences import (
 )
 from shared.core.outcome import Outcome, OutcomeKind
 from shared.core.plan import plan_job
-from shared.core.recovery import restarts
 from shared.core.retry import JITTER, backoff_s
 from shared.core.routing import decide_lane
 from shared.core.states import StepStatus

@@ -13,10 +13,10 @@ import pytest
 from functions_emulator.durable import wire
 from functions_emulator.durable.events import Event, Instance, Kind, Status
 from functions_emulator.durable.replay import Outcome, Replay
-from orchestrations import names
 from orchestrations.job import job, step
 from shared.adapters.tables import rows
 from shared.contracts.messages import Directive, Reply
+from shared.core import durable_names
 from shared.core.directive import directive_of, encode_directive
 from shared.core.job import Record
 from tests.jobs import START
@@ -40,7 +40,7 @@ REPLIES = [
 
 def replayed(instance: dict[str, Any], events: list[Event], of_version: str) -> tuple[Any, Outcome]:
     """Today's orchestrator on that much of its history."""
-    function = {names.JOB: job, names.STEP: step}[instance["name"]]._function.get_user_function()
+    function = {durable_names.JOB: job, durable_names.STEP: step}[instance["name"]]._function.get_user_function()
     identity = Instance(
         instance["instance_id"],
         instance["execution_id"],
@@ -122,7 +122,7 @@ def test_a_changed_orchestrator_is_told() -> None:
     """The test can fail: code that dispatches twice does not replay."""
     path = RECORDED / version() / "undisturbed.history.json"
     (instance,) = json.loads(path.read_text())
-    events = [event for event in events_of(instance) if event.data.get("Name") != names.DISPATCH]
+    events = [event for event in events_of(instance) if event.data.get("Name") != durable_names.DISPATCH]
     _, outcome = replayed(instance, events, version())
     assert outcome.failure or outcome.decisions
 

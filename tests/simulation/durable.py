@@ -18,8 +18,8 @@ from functions_emulator.durable.errors import InstanceExistsError, InstanceGoneE
 from functions_emulator.durable.events import ActivityTask, Instance
 from functions_emulator.durable.store import Store
 from functions_emulator.host import fast_timestamps
-from orchestrations import names
 from orchestrations.job import job, step
+from shared.core import durable_names
 from shared.errors import InstanceEnded, InstanceNotFound
 from shared.ports import InstanceState
 from tests.simulation.chaos import Chaos
@@ -54,8 +54,8 @@ class Durable:
         self._chaos = chaos
         self._activities = activities
         self._orchestrators = {
-            names.JOB: job._function.get_user_function(),
-            names.STEP: step._function.get_user_function(),
+            durable_names.JOB: job._function.get_user_function(),
+            durable_names.STEP: step._function.get_user_function(),
         }
         self._catalog = Catalog(self._orchestrators, activities)
         self._clock = EngineClock(scheduler)
@@ -163,7 +163,7 @@ class SimulatedOrchestrations:
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
         self._durable.changes += 1
         try:
-            self._durable.client.start(names.JOB, instance_id, json.dumps(plan))
+            self._durable.client.start(durable_names.JOB, instance_id, json.dumps(plan))
         except InstanceExistsError:
             return
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from orchestrations import names
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryRejected
+from shared.core import durable_names
 from shared.core.occurrences import ControlKind
 from shared.errors import (
     BusUnavailable,
@@ -141,7 +141,9 @@ class World:
             admission=Admission(),
             new_job_id=lambda: f"job_{next(self._job_numbers)}",
         )
-        self.durable = Durable(self.scheduler, self.chaos, {names.DISPATCH: self._dispatch, names.SETTLE: self._settle})
+        self.durable = Durable(
+            self.scheduler, self.chaos, {durable_names.DISPATCH: self._dispatch, durable_names.SETTLE: self._settle}
+        )
         self.durable.spawn = self.host.spawn
         self.orchestrations: Any = self._port(
             SimulatedOrchestrations(self.durable, self.scheduler, self.chaos), OrchestrationUnavailable
