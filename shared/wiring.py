@@ -35,7 +35,10 @@ from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
-from shared.ports import Archive, Callers, Index, Ledger, RejectedMessages, SweepMarks
+from shared.ports.environment import Callers
+from shared.ports.index import Index, SweepMarks
+from shared.ports.ledger import Archive, Ledger
+from shared.ports.rejected import RejectedMessages
 from shared.settings import Settings
 
 

@@ -35,7 +35,8 @@ from shared.core import durable_names
 from shared.core.directive import directive_of
 from shared.core.job import Event, Job, Step
 from shared.operations.sweeper.retention import archive_name
-from shared.ports import ActiveRow, EndedRow, Guard, RejectedMessage, SweepMark
+from shared.ports.index import ActiveRow, EndedRow, Guard, SweepMark
+from shared.ports.rejected import RejectedMessage
 from shared.settings_table import SETTINGS
 from shared.telemetry.line_table import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED

@@ -15,7 +15,7 @@ from shared.contracts.responses.health import Live, Ready
 from shared.core import durable_names
 from shared.errors import Refusal
 from shared.operations.readiness import Check, Dependency, Readiness, sweeper_late
-from shared.ports import SweepMark
+from shared.ports.index import SweepMark
 from shared.wiring import SystemClock, Wiring
 from triggers.http.problems import respond
 from triggers.http.routes import Route, add

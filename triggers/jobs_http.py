@@ -14,7 +14,7 @@ from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.explain_job import explain_job
 from shared.operations.list_jobs import list_jobs
-from shared.ports import Stored
+from shared.ports.ledger import Stored
 from shared.views.job import event_view, job_view, step_view
 from shared.wiring import Wiring
 from triggers.history_http import MAX_SEQ_DIGITS, view_as_of

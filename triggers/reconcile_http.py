@@ -14,7 +14,7 @@ from shared.contracts.requests import ReconcileRequest
 from shared.contracts.responses.reconcile import Reconciled
 from shared.core import durable_names
 from shared.operations.sweeper.sweep import sweep
-from shared.ports import Ledger
+from shared.ports.ledger import Ledger
 from shared.wiring import Wiring
 from triggers.http.parameters import DRY_RUN, dry_run_of
 from triggers.http.problems import optional_body, respond

@@ -17,7 +17,7 @@ _NO_LABEL = "\0"
 
 
 class AppConfigurationStore:
-    """See `shared.ports.ConfigurationStore`."""
+    """See `shared.ports.environment.ConfigurationStore`."""
 
     def __init__(self, client: AzureAppConfigurationClient) -> None:
         self._client = client

@@ -16,7 +16,7 @@ ARCHIVE = "lucius-archive"
 
 
 class BlobTexts:
-    """See `shared.adapters.tables.claim_check.TextStore` and `shared.ports.Archive`."""
+    """See `shared.adapters.tables.claim_check.TextStore` and `shared.ports.ledger.Archive`."""
 
     def __init__(self, service: BlobServiceClient, container: str = CONTAINER) -> None:
         self._service = service

@@ -45,7 +45,7 @@ _WHY: Sequence[tuple[type[PyJWTError], str]] = (
 
 
 class JwtCallers:
-    """See `shared.ports.Callers`."""
+    """See `shared.ports.environment.Callers`."""
 
     def __init__(
         self,

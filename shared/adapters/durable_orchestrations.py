@@ -8,13 +8,13 @@ import aiohttp
 from azure.durable_functions import DurableOrchestrationClient
 
 from shared.errors import InstanceEnded, InstanceNotFound, OrchestrationUnavailable
-from shared.ports import InstanceState
+from shared.ports.durable import InstanceState
 
 _ENDED = frozenset({"Completed", "Failed", "Canceled", "Terminated"})
 
 
 class DurableOrchestrations:
-    """See `shared.ports.Orchestrations`. `function` is the orchestrator's name."""
+    """See `shared.ports.durable.Orchestrations`. `function` is the orchestrator's name."""
 
     def __init__(self, client: DurableOrchestrationClient, function: str) -> None:
         self._client = client

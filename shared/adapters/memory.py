@@ -14,11 +14,14 @@ from shared.adapters.tables.keys import FIRST_CHECK, FIRST_CLEARING, ended_row, 
 from shared.core.job import Event, Job, Record
 from shared.core.rejections import day_partition, row_key
 from shared.errors import AlreadyExists, Conflict, LimitReached
-from shared.ports import ActiveRow, Claim, DeadReply, EndedRow, Guard, ListRow, RejectedMessage, Stored
+from shared.ports.bus import DeadReply
+from shared.ports.index import ActiveRow, Claim, EndedRow, Guard, ListRow
+from shared.ports.ledger import Stored
+from shared.ports.rejected import RejectedMessage
 
 
 class MemoryLedger:
-    """See `shared.ports.Ledger`."""
+    """See `shared.ports.ledger.Ledger`."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Stored] = {}
@@ -64,7 +67,7 @@ class MemoryLedger:
 
 
 class MemoryIndex:
-    """See `shared.ports.Index`."""
+    """See `shared.ports.index.Index`."""
 
     def __init__(self) -> None:
         self._claims: dict[tuple[str, str], Claim] = {}
@@ -232,7 +235,7 @@ class MemoryIndex:
 
 
 class MemoryRejected:
-    """See `shared.ports.RejectedMessages`."""
+    """See `shared.ports.rejected.RejectedMessages`."""
 
     def __init__(self) -> None:
         self.quarantined: dict[str, RejectedMessage] = {}
@@ -260,7 +263,7 @@ class MemoryRejected:
 
 
 class MemoryArchive:
-    """See `shared.ports.Archive`."""
+    """See `shared.ports.ledger.Archive`."""
 
     def __init__(self) -> None:
         self.kept: dict[str, str] = {}
@@ -270,7 +273,7 @@ class MemoryArchive:
 
 
 class MemoryDeadReplies:
-    """See `shared.ports.DeadReplies`."""
+    """See `shared.ports.bus.DeadReplies`."""
 
     def __init__(self) -> None:
         self.lying: dict[int, list[DeadReply]] = {}

@@ -6,7 +6,7 @@ from shared.access.caller import ANYONE, Caller
 
 
 class AnonymousCallers:
-    """See `shared.ports.Callers`."""
+    """See `shared.ports.environment.Callers`."""
 
     async def caller(self, authorization: str | None) -> Caller:
         return ANYONE

@@ -17,7 +17,7 @@ _PEEK_TIMEOUT_S = 10.0
 
 
 class ServiceBusLanes:
-    """See `shared.ports.Lanes`. Looks are rare (time-outs only), so each opens its own link."""
+    """See `shared.ports.bus.Lanes`. Looks are rare (time-outs only), so each opens its own link."""
 
     def __init__(self, client: ServiceBusClient, reply_prefix: str, reply_subscription: str) -> None:
         self._client = client

@@ -33,7 +33,7 @@ def _trace_properties(traceparent: str | None) -> dict[str | bytes, Any]:
 
 
 class ServiceBusPublisher:
-    """See `shared.ports.DirectivePublisher`."""
+    """See `shared.ports.bus.DirectivePublisher`."""
 
     def __init__(self, client: ServiceBusClient) -> None:
         self.client = client

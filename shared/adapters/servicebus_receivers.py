@@ -11,7 +11,7 @@ from azure.servicebus.amqp import AmqpMessageBodyType
 from azure.servicebus.exceptions import ServiceBusError
 
 from shared.errors import BusUnavailable
-from shared.ports import DeadReply
+from shared.ports.bus import DeadReply
 
 #: of one lane in one drain; the next sweep goes on
 MAX_A_DRAIN = 200
@@ -26,7 +26,7 @@ Take = Callable[[DeadReply], Awaitable[None]]
 
 
 class ServiceBusDeadReplies:
-    """See `shared.ports.DeadReplies`."""
+    """See `shared.ports.bus.DeadReplies`."""
 
     def __init__(self, client: ServiceBusClient, reply_prefix: str, reply_subscription: str) -> None:
         self._client = client

@@ -6,13 +6,13 @@ from datetime import datetime
 
 from shared.access.caller import Caller
 from shared.core.rejections import tenant_named_in
-from shared.ports import RejectedMessage, RejectedMessages
+from shared.ports.rejected import RejectedMessage, RejectedMessages
 
 _PAGE = 200
 
 
 class TenantRejected:
-    """See `shared.ports.RejectedMessages`."""
+    """See `shared.ports.rejected.RejectedMessages`."""
 
     def __init__(self, rejected: RejectedMessages, caller: Caller) -> None:
         self._rejected = rejected

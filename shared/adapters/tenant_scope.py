@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from shared.access.caller import Caller
 from shared.core.job import Event, Record
-from shared.ports import Ledger, Stored
+from shared.ports.ledger import Ledger, Stored
 
 
 class TenantLedger:
-    """See `shared.ports.Ledger`. One a request: events are given only of jobs that this one has read."""
+    """See `shared.ports.ledger.Ledger`. One a request: events are given only of jobs that this one has read."""
 
     def __init__(self, ledger: Ledger, caller: Caller) -> None:
         self._ledger = ledger

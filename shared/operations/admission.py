@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from shared.errors import Refusal
-from shared.ports import Guard, Index
+from shared.ports.index import Guard, Index
 from shared.settings import Settings
 
 #: how long a process relies on the counts that it read

@@ -8,17 +8,11 @@ from dataclasses import dataclass, field
 from shared.core.registry import Registry
 from shared.core.routing import Modes
 from shared.operations.admission import Admission
-from shared.ports import (
-    Archive,
-    Clock,
-    DeadReplies,
-    DirectivePublisher,
-    Index,
-    Lanes,
-    Ledger,
-    RejectedMessages,
-    SweepMarks,
-)
+from shared.ports.bus import DeadReplies, DirectivePublisher, Lanes
+from shared.ports.environment import Clock
+from shared.ports.index import Index, SweepMarks
+from shared.ports.ledger import Archive, Ledger
+from shared.ports.rejected import RejectedMessages
 from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not

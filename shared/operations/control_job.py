@@ -9,7 +9,8 @@ from shared.core.outcome import OutcomeKind
 from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.transition import resume_parked, transition
-from shared.ports import Orchestrations, Stored
+from shared.ports.durable import Orchestrations
+from shared.ports.ledger import Stored
 
 
 async def control_job(

@@ -17,7 +17,9 @@ from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable, LimitReached, Refusal, Transient
 from shared.operations.admission import refusal
 from shared.operations.context import Context
-from shared.ports import Claim, Orchestrations, Stored
+from shared.ports.durable import Orchestrations
+from shared.ports.index import Claim
+from shared.ports.ledger import Stored
 from shared.telemetry.job_spans import submit_span
 
 #: Race claim: one that is taken between our look and our write is looked at again so often

@@ -14,7 +14,7 @@ from shared.errors import LedgerUnavailable, PublishUnavailable
 from shared.operations.context import Context
 from shared.operations.replies.callbacks import callback_urls
 from shared.operations.transition import Transitioned, transition
-from shared.ports import Stored
+from shared.ports.ledger import Stored
 from shared.telemetry import SpanName, tracing
 from shared.telemetry.job_spans import activity_span, publish_span
 

@@ -16,7 +16,7 @@ from typing import Any
 from shared.core.routing import normalise
 from shared.core.states import JobStatus
 from shared.operations.context import Context
-from shared.ports import ListRow
+from shared.ports.index import ListRow
 from shared.views.job import dead_letter_view, listed_view
 
 _READS_AT_ONCE = 16

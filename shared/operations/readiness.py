@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.errors import LuciusError
-from shared.ports import Clock, SweepMark
+from shared.ports.environment import Clock
+from shared.ports.index import SweepMark
 
 Check = Callable[[], Awaitable[object]]
 

@@ -24,7 +24,8 @@ from shared.operations.create_job import (
     write_rows,
 )
 from shared.operations.transition import transition
-from shared.ports import Orchestrations, Stored
+from shared.ports.durable import Orchestrations
+from shared.ports.ledger import Stored
 
 
 async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: str, origin: Origin) -> Created:

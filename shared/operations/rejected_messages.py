@@ -13,7 +13,8 @@ from shared.errors import Refusal, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.replies.apply import apply_reply, parse_reply
 from shared.operations.replies.receive import message_cause
-from shared.ports import Orchestrations, RejectedMessage
+from shared.ports.durable import Orchestrations
+from shared.ports.rejected import RejectedMessage
 
 #: how far back a list without a date goes
 MAX_DAYS = 90

@@ -13,7 +13,7 @@ from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import BusUnavailable
 from shared.operations.context import Context
 from shared.operations.transition import transition
-from shared.ports import Stored
+from shared.ports.ledger import Stored
 from shared.telemetry import SpanName, tracing
 from shared.telemetry.job_spans import activity_span
 

@@ -10,7 +10,7 @@ from shared.core.routing import normalise
 from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
-from shared.ports import ListRow
+from shared.ports.index import ListRow
 from shared.views.receipt import add_up, receipt
 
 #: jobs of one page: each is read whole, with its events

@@ -9,7 +9,7 @@ from shared import telemetry
 from shared.errors import LuciusError
 from shared.operations.context import Context
 from shared.operations.sweeper.gauges import count_work, set_gauges
-from shared.ports import SweepMark
+from shared.ports.index import SweepMark
 from shared.telemetry import SpanName, tracing
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from shared.core.outcome import Outcome, OutcomeKind, ignored
 from shared.core.states import JobStatus
 from shared.errors import Conflict, InstanceEnded, InstanceNotFound, LedgerUnavailable
 from shared.operations.context import Context
-from shared.ports import Orchestrations, Stored
+from shared.ports.durable import Orchestrations
+from shared.ports.ledger import Stored
 
 #: DESIGN truth 3: at most so many tries, with jitter; past it the caller's own retry takes over
 MAX_CONFLICTS = 8

@@ -49,7 +49,7 @@ def _plain(value: Any) -> Any:
 
 
 def listed_view(listed: Any, *, status: str, current_step_id: str | None, seq: int) -> dict[str, Any]:
-    """A line of a list, from a LIST row (`shared.ports.ListRow`); `seq` is the event that state and step are as of."""
+    """A line of a list, from a LIST row (`shared.ports.index.ListRow`); `seq` is the event that state and step are as of."""
     return {
         "jobId": listed.job_id,
         "tenant_id": listed.tenant_id,
@@ -92,7 +92,7 @@ def callback_view(record: Record, *, applied: bool, why: str | None) -> dict[str
 
 
 def rejected_view(message: Any, *, body: bool) -> dict[str, Any]:
-    """A rejected message (`shared.ports.RejectedMessage`); lists leave its body out."""
+    """A rejected message (`shared.ports.rejected.RejectedMessage`); lists leave its body out."""
     return {
         field.name: _plain(getattr(message, field.name)) for field in fields(message) if body or field.name != "body"
     }

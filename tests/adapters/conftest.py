@@ -14,7 +14,9 @@ from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
-from shared.ports import Index, Ledger, RejectedMessages
+from shared.ports.index import Index
+from shared.ports.ledger import Ledger
+from shared.ports.rejected import RejectedMessages
 from tests.azurite import running_azurite
 
 

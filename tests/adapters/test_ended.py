@@ -9,7 +9,7 @@ from shared.core.job import Job
 from shared.core.plan import tombstone
 from shared.core.states import JobStatus
 from shared.errors import Conflict, LedgerUnavailable
-from shared.ports import Stored
+from shared.ports.ledger import Stored
 from tests.adapters.conftest import Storage
 from tests.jobs import START, Story, planned
 

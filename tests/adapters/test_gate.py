@@ -7,7 +7,7 @@ import pytest
 from shared.core.job import Job
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, LimitReached
-from shared.ports import Guard
+from shared.ports.index import Guard
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
 

@@ -8,7 +8,7 @@ from shared.core.history import Provenance, append
 from shared.core.job import Event, Record
 from shared.core.occurrences import RecordAttempt, ReplyArrived
 from shared.errors import AlreadyExists, Conflict
-from shared.ports import Stored
+from shared.ports.ledger import Stored
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned, reply
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from shared.ports import ListRow
+from shared.ports.index import ListRow
 from shared.views.job import job_view, listed_view
 from tests.jobs import START, planned
 from triggers.http.problems import problem as problem_answer

@@ -16,7 +16,7 @@ from shared.core.job import Record
 from shared.errors import InstanceNotFound, PublishUnavailable
 from shared.operations.admission import Admission
 from shared.operations.context import Context
-from shared.ports import InstanceState
+from shared.ports.durable import InstanceState
 from shared.settings import load
 from tests.jobs import START, registry
 

@@ -18,7 +18,7 @@ from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable
 from shared.operations.create_job import Created, create_job
 from shared.operations.sweeper.sweep import sweep
-from shared.ports import Stored
+from shared.ports.ledger import Stored
 from tests.jobs import envelope, reply
 from tests.model.invariants import rows_of
 from tests.operations.actors import (

@@ -17,7 +17,7 @@ from shared.operations.protocols.overrides import CatalogState
 from shared.operations.read_history import read_history
 from shared.operations.rejected_messages import redrive_rejected
 from shared.operations.sweeper.listing import relist
-from shared.ports import InstanceState
+from shared.ports.durable import InstanceState
 from tests.jobs import registry
 from tests.operations.actors import (
     JOB,

@@ -10,7 +10,7 @@ from shared.contracts.messages import Directive
 from shared.core.attempts import lease_id
 from shared.core.history import verify
 from shared.core.job import Event, Record
-from shared.ports import Stored
+from shared.ports.ledger import Stored
 from tests.model.invariants import Rows, check_link, check_move, fold, rows_of
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.contracts.messages import Directive
 from shared.core.directive import message_id
-from shared.ports import DeadReply
+from shared.ports.bus import DeadReply
 from tests.simulation.chaos import Chaos
 from tests.simulation.scheduler import Scheduler
 
@@ -98,7 +98,7 @@ class Bus:
             return
         self.on_reply(sent)
 
-    # --- `shared.ports.DeadReplies`
+    # --- `shared.ports.bus.DeadReplies`
 
     async def waiting(self, lane: int) -> int:
         return sum(one.lane == lane for one in self.dead_letters)
@@ -120,7 +120,7 @@ class Bus:
                 self.dead_letters.remove(one)
         return len(mine)
 
-    # --- `shared.ports.Lanes`
+    # --- `shared.ports.bus.Lanes`
 
     async def has_waiting_reply(self, lane: int, *, before: datetime) -> bool:
         return any(not one.done and one.lane == lane and one.enqueued_at < before for one in self.replies)

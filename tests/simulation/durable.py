@@ -21,7 +21,7 @@ from functions_emulator.host import fast_timestamps
 from orchestrations.job import job, step
 from shared.core import durable_names
 from shared.errors import InstanceEnded, InstanceNotFound
-from shared.ports import InstanceState
+from shared.ports.durable import InstanceState
 from tests.simulation.chaos import Chaos
 from tests.simulation.scheduler import Scheduler
 
@@ -153,7 +153,7 @@ class Durable:
 
 
 class SimulatedOrchestrations:
-    """`shared.ports.Orchestrations` over the engine's client; events take their time and may overtake each other."""
+    """`shared.ports.durable.Orchestrations` over the engine's client; events take their time and may overtake each other."""
 
     def __init__(self, durable: Durable, scheduler: Scheduler, chaos: Chaos) -> None:
         self._durable = durable

@@ -32,7 +32,7 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.listing import changing_columns, list_columns, list_query, listed_of
 from shared.core.job import Job
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
-from shared.ports import ActiveRow, Claim, EndedRow, Guard, ListRow
+from shared.ports.index import ActiveRow, Claim, EndedRow, Guard, ListRow
 
 #: Race gate: two ends of the same tenant's jobs at once, and the slower one reads the gate again
 _MAX_GATE_RACES = 20
@@ -43,7 +43,7 @@ MAX_DUE = 5000
 
 
 class TablesIndex:
-    """See `shared.ports.Index`."""
+    """See `shared.ports.index.Index`."""
 
     def __init__(self, account: TablesAccount, table: str, tenants_table: str) -> None:
         self._account = account

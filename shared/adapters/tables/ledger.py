@@ -15,14 +15,14 @@ from shared.adapters.tables.claim_check import TextStore, offload_all, restore
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
 from shared.core.job import Event, Record
 from shared.errors import AlreadyExists, Conflict
-from shared.ports import Stored
+from shared.ports.ledger import Stored
 
 #: of one entity-group transaction
 MAX_OPERATIONS = 100
 
 
 class TablesLedger:
-    """See `shared.ports.Ledger`."""
+    """See `shared.ports.ledger.Ledger`."""
 
     def __init__(self, account: TablesAccount, table: str, texts: TextStore) -> None:
         self._account = account

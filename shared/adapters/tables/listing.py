@@ -12,7 +12,7 @@ from typing import Any
 
 from shared.adapters.tables.keys import list_row
 from shared.core.job import Job
-from shared.ports import ListRow
+from shared.ports.index import ListRow
 
 _MILLISECOND = timedelta(milliseconds=1)
 

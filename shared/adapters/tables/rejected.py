@@ -13,11 +13,11 @@ from shared.adapters.tables.account import TablesAccount, read_row, translate_er
 from shared.adapters.tables.claim_check import TextStore, offload, restore
 from shared.core.rejections import day_partition, row_key
 from shared.errors import Conflict
-from shared.ports import RejectedMessage
+from shared.ports.rejected import RejectedMessage
 
 
 class TablesRejected:
-    """See `shared.ports.RejectedMessages`."""
+    """See `shared.ports.rejected.RejectedMessages`."""
 
     def __init__(self, account: TablesAccount, table: str, texts: TextStore) -> None:
         self._account = account

@@ -6,13 +6,13 @@ from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, read_row, translate_errors
 from shared.adapters.tables.keys import GUARD_PARTITION
-from shared.ports import SweepMark
+from shared.ports.index import SweepMark
 
 _ROW = "SWEEP"
 
 
 class TablesSweepMark:
-    """See `shared.ports.SweepMarks`."""
+    """See `shared.ports.index.SweepMarks`."""
 
     def __init__(self, account: TablesAccount, table: str) -> None:
         self._account = account
@@ -44,7 +44,7 @@ class TablesSweepMark:
 
 
 class MemorySweepMark:
-    """See `shared.ports.SweepMarks`."""
+    """See `shared.ports.index.SweepMarks`."""
 
     def __init__(self) -> None:
         self._mark: SweepMark | None = None

@@ -10,7 +10,7 @@ from typing import Any
 from shared import telemetry
 from shared.errors import Transient
 from shared.operations.protocols.overrides import CatalogState, apply_overrides
-from shared.ports import Clock, ConfigurationStore
+from shared.ports.environment import Clock, ConfigurationStore
 
 
 class Catalog:

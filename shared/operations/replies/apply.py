@@ -22,7 +22,8 @@ from shared.core.strict_json import parse_json
 from shared.errors import InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.transition import transition
-from shared.ports import Orchestrations, Stored
+from shared.ports.durable import Orchestrations
+from shared.ports.ledger import Stored
 from shared.telemetry import tracing
 from shared.telemetry.job_spans import reply_span
 

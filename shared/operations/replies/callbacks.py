@@ -15,7 +15,7 @@ from shared.core.strict_json import parse_json
 from shared.errors import Refusal, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.replies.apply import ReplyResult, apply_reply, validate_reply
-from shared.ports import Orchestrations
+from shared.ports.durable import Orchestrations
 from shared.settings import Settings
 
 Kind = Literal["ACK", "RESULT", "HEARTBEAT"]

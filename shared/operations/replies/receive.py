@@ -10,7 +10,8 @@ from shared.core.rejections import rejection_id
 from shared.errors import ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.replies.apply import apply_reply, parse_reply
-from shared.ports import Orchestrations, RejectedMessage
+from shared.ports.durable import Orchestrations
+from shared.ports.rejected import RejectedMessage
 
 #: a service's clock that is further from the bus's than this is told of; replies are sent as soon as they are made
 CLOCK_SKEW = timedelta(seconds=60)

@@ -9,7 +9,8 @@ from shared import telemetry
 from shared.errors import Transient
 from shared.operations.context import Context
 from shared.operations.replies.receive import ReplyMessage, quarantine, receive_reply
-from shared.ports import DeadReply, Orchestrations
+from shared.ports.bus import DeadReply
+from shared.ports.durable import Orchestrations
 
 #: each lane is a connection of its own, opened for the look and closed again
 LANES_AT_ONCE = 8

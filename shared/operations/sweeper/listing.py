@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from shared.operations.context import Context
-from shared.ports import ActiveRow
+from shared.ports.index import ActiveRow
 
 #: jobs that one sweep compares; the next one goes on after the last
 MAX_RELISTED = 5000

@@ -19,7 +19,8 @@ from shared.core.recovery import instances
 from shared.errors import Conflict, LuciusError
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
-from shared.ports import EndedRow, Orchestrations
+from shared.ports.durable import Orchestrations
+from shared.ports.index import EndedRow
 from shared.views.audit import bundle
 
 #: bounds of one sweep

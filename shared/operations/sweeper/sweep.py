@@ -29,7 +29,9 @@ from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.listing import relist
 from shared.operations.sweeper.retention import MAX_CLEARED, clear_due
 from shared.operations.transition import transition
-from shared.ports import ActiveRow, InstanceState, Orchestrations, Stored
+from shared.ports.durable import InstanceState, Orchestrations
+from shared.ports.index import ActiveRow
+from shared.ports.ledger import Stored
 
 #: bounds of one sweep; the next one goes on, since every job looked at gets a later `check_at`
 MAX_JOBS_A_TENANT = 100

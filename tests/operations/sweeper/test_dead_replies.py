@@ -7,7 +7,7 @@ from shared.core.states import JobStatus, StepStatus
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.sweep import sweep
-from shared.ports import DeadReply
+from shared.ports.bus import DeadReply
 from tests.jobs import START, reply
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, submitted

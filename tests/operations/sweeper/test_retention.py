@@ -11,7 +11,7 @@ from shared.core.recovery import instances
 from shared.errors import LedgerUnavailable, ReplyUnfit
 from shared.operations.replies.apply import apply_reply
 from shared.operations.sweeper.sweep import sweep
-from shared.ports import InstanceState
+from shared.ports.durable import InstanceState
 from shared.settings import SettingsError, load
 from shared.views.audit import verify
 from tests.jobs import Story, planned, reply

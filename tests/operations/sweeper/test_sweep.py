@@ -12,7 +12,7 @@ from shared.errors import InstanceNotFound, LedgerUnavailable
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.sweeper.sweep import sweep
-from shared.ports import InstanceState
+from shared.ports.durable import InstanceState
 from tests.jobs import envelope
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, service_says, submitted

@@ -1,0 +1,53 @@
+"""Service Bus: directives out, looks at lanes, replies that were dead-lettered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from shared.contracts.messages import Directive
+
+
+class DirectivePublisher(Protocol):
+    """The directive topics."""
+
+    async def publish(self, directive: Directive, *, time_to_live_s: float) -> None:
+        """Sends to the topic of the directive's lane. Raises PublishUnavailable."""
+
+
+class Lanes(Protocol):
+    """A look at what waits on a lane, without taking it."""
+
+    async def has_waiting_reply(self, lane: int, *, before: datetime) -> bool:
+        """Whether a reply that was sent before that instant still lies on the lane. Raises BusUnavailable."""
+
+    async def has_waiting_directive(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
+        """Whether this directive, or one sent before that instant, still lies there. Raises BusUnavailable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadReply:
+    """A reply that the bus gave up delivering to us."""
+
+    body: bytes
+    message_id: str
+    sequence_number: int
+    delivery_count: int
+    enqueued_at: datetime
+    #: why it was dead-lettered, as the bus says, for example `MaxDeliveryCountExceeded`
+    reason: str
+
+
+class DeadReplies(Protocol):
+    """The dead-letter queues of the reply subscriptions."""
+
+    async def waiting(self, lane: int) -> int:
+        """How many lie there, up to a bound of the adapter's; takes none. Raises BusUnavailable."""
+
+    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[None]]) -> int:
+        """Hands them to `take` one by one, up to a bound, and removes each once `take` has returned; how many.
+
+        What `take` raises ends the drain and is raised; that message stays. Raises BusUnavailable.
+        """

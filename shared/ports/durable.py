@@ -1,0 +1,31 @@
+"""The durable engine, as far as triggers may speak to it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+class InstanceState(StrEnum):
+    """What the durable engine says of an instance."""
+
+    NOT_FOUND = "NOT_FOUND"
+    #: Pending, Running or suspended by hand
+    ALIVE = "ALIVE"
+    ENDED = "ENDED"
+
+
+class Orchestrations(Protocol):
+    """The durable engine, as far as triggers may speak to it."""
+
+    async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
+        """Starts the job orchestration; one that exists already is left alone. Raises OrchestrationUnavailable."""
+
+    async def state(self, instance_id: str) -> InstanceState:
+        """Raises OrchestrationUnavailable."""
+
+    async def purge(self, instance_id: str) -> bool:
+        """Removes the history of an instance that has ended; False: it has not. Raises OrchestrationUnavailable."""
+
+    async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
+        """Raises InstanceNotFound, InstanceEnded, OrchestrationUnavailable."""

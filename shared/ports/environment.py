@@ -1,0 +1,32 @@
+"""What a process is given: the time, who calls, settings that change while it runs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+from shared.access.caller import Caller
+
+
+class Clock(Protocol):
+    """The time of day."""
+
+    def now(self) -> datetime:
+        """An aware UTC instant."""
+
+
+class Callers(Protocol):
+    """Whom requests come from."""
+
+    async def caller(self, authorization: str | None) -> Caller:
+        """By the `Authorization` header. Raises Refusal (401, 403, 503)."""
+
+
+class ConfigurationStore(Protocol):
+    """Settings that change while the app runs."""
+
+    async def version(self) -> str | None:
+        """Changes when the others are to be read again; None: always. Raises ConfigurationUnavailable."""
+
+    async def read(self) -> dict[str, str]:
+        """Every key that begins with `lucius:`. Raises ConfigurationUnavailable."""

@@ -1,0 +1,52 @@
+"""The ledger: one partition a job; and the archive that takes ended jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from shared.core.job import Event, Record
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A job as read, with the token that its next transaction must present."""
+
+    record: Record
+    etag: str
+
+
+class Ledger(Protocol):
+    """One partition a job: JOB, STEP and EVENT rows, moved in one transaction (DESIGN 3)."""
+
+    async def read(self, job_id: str) -> Stored | None:
+        """JOB and STEPs in one query; None if there is no such job. Raises LedgerUnavailable."""
+
+    async def create(self, record: Record, event: Event) -> Stored:
+        """Inserts all rows of a new job. Raises AlreadyExists, LedgerRefused, LedgerUnavailable."""
+
+    async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
+        """Writes JOB, the steps that changed, and the events, under JOB's ETag.
+
+        Raises Conflict if the job moved since `before`, LedgerRefused, LedgerUnavailable.
+        """
+
+    async def remove(self, stored: Stored) -> None:
+        """JOB and STEPs, under JOB's ETag, then all else of the partition. Raises Conflict, LedgerUnavailable."""
+
+    async def delete_remainder(self, job_id: str) -> None:
+        """What a removal that died left of a job whose JOB row is gone. Raises LedgerUnavailable."""
+
+    async def find_event(self, job_id: str, cause_id: str) -> Event | None:
+        """The event that `cause_id` made, if it committed. Raises LedgerUnavailable."""
+
+    async def events(self, job_id: str, *, after_seq: int = 0, limit: int = 1000) -> list[Event]:
+        """Events in order, from `after_seq` exclusive. Raises LedgerUnavailable."""
+
+
+class Archive(Protocol):
+    """Where jobs go whose time in the ledger is over."""
+
+    async def put(self, name: str, text: str) -> None:
+        """Writing the same name again replaces it. Raises LedgerUnavailable."""
