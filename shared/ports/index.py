@@ -8,6 +8,12 @@ from typing import Protocol
 
 from shared.core.job import Job
 
+#: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
+FIRST_CHECK = timedelta(minutes=1)
+
+#: how long the histories of an ended job's orchestrations are kept, for people to look at
+FIRST_CLEARING = timedelta(hours=1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:

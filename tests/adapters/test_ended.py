@@ -4,11 +4,11 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobTexts
-from shared.adapters.tables.keys import FIRST_CLEARING
 from shared.core.job import Job
 from shared.core.plan import tombstone
 from shared.core.states import JobStatus
 from shared.errors import Conflict, LedgerUnavailable
+from shared.ports.index import FIRST_CLEARING
 from shared.ports.ledger import Stored
 from tests.adapters.conftest import Storage
 from tests.jobs import START, Story, planned

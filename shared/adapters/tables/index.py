@@ -15,8 +15,6 @@ from azure.data.tables.aio import TableClient
 from shared.adapters.tables.account import TablesAccount, read_row, transact, translate_errors
 from shared.adapters.tables.gate import gate_operation
 from shared.adapters.tables.keys import (
-    FIRST_CHECK,
-    FIRST_CLEARING,
     GATE_ROW,
     GUARD_PARTITION,
     GUARD_ROW,
@@ -32,7 +30,7 @@ from shared.adapters.tables.keys import (
 from shared.adapters.tables.listing import changing_columns, list_columns, list_query, listed_of
 from shared.core.job import Job
 from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
-from shared.ports.index import ActiveRow, Claim, EndedRow, Guard, ListRow
+from shared.ports.index import FIRST_CHECK, FIRST_CLEARING, ActiveRow, Claim, EndedRow, Guard, ListRow
 
 #: Race gate: two ends of the same tenant's jobs at once, and the slower one reads the gate again
 _MAX_GATE_RACES = 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 JOB_ROW = "JOB"
 TENANTS_PARTITION = "tenants"
@@ -18,12 +18,6 @@ RELISTED_ROW = "RELISTED"
 
 #: what a key may hold as it is; Azure forbids / \ # ? and control characters, and % and ' are trouble (azure-facts A2)
 _PLAIN = re.compile(r"[A-Za-z0-9_.~@ -]")
-
-#: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
-FIRST_CHECK = timedelta(minutes=1)
-
-#: how long the histories of an ended job's orchestrations are kept, for people to look at
-FIRST_CLEARING = timedelta(hours=1)
 
 #: LIST rows sort newest first: this minus the milliseconds since 1970, 13 digits
 _FAR_FUTURE_MS = 9_999_999_999_999

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.tables.keys import FIRST_CLEARING
 from shared.core.occurrences import OrchestrationEnded
 from shared.core.recovery import instances
 from shared.errors import LedgerUnavailable, ReplyUnfit
 from shared.operations.replies.apply import apply_reply
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
+from shared.ports.index import FIRST_CLEARING
 from shared.settings import SettingsError, load
 from shared.views.audit import verify
 from tests.jobs import Story, planned, reply
