@@ -12,9 +12,9 @@ from shared.access.caller import Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.responses.rejected import RejectedMessage, RejectedPage
 from shared.core import durable_names
-from shared.core.rejections import day_partition
 from shared.errors import Refusal
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
+from shared.ports.rejected import day_partition
 from shared.views.job import rejected_view
 from shared.wiring import Wiring
 from triggers.http.paging import bad_cursor, cursor, page

@@ -12,12 +12,11 @@ from datetime import datetime
 
 from shared.adapters.tables.keys import ended_row, list_row
 from shared.core.job import Event, Job, Record
-from shared.core.rejections import day_partition, row_key
 from shared.errors import AlreadyExists, Conflict, LimitReached
 from shared.ports.bus import DeadReply
 from shared.ports.index import FIRST_CHECK, FIRST_CLEARING, ActiveRow, Claim, EndedRow, Guard, ListRow
 from shared.ports.ledger import Stored
-from shared.ports.rejected import RejectedMessage
+from shared.ports.rejected import RejectedMessage, day_partition, row_key
 
 
 class MemoryLedger:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared.access.caller import Caller
-from shared.core.rejections import tenant_named_in
-from shared.ports.rejected import RejectedMessage, RejectedMessages
+from shared.ports.rejected import RejectedMessage, RejectedMessages, tenant_named_in
 
 _PAGE = 200
 

@@ -8,13 +8,12 @@ from shared import telemetry
 from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.occurrences import ReplyArrived
-from shared.core.rejections import day_partition
 from shared.errors import Refusal, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.replies.apply import apply_reply, parse_reply
 from shared.operations.replies.receive import message_cause
 from shared.ports.durable import Orchestrations
-from shared.ports.rejected import RejectedMessage
+from shared.ports.rejected import RejectedMessage, day_partition
 
 #: how far back a list without a date goes
 MAX_DAYS = 90

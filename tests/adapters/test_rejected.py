@@ -1,8 +1,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from shared.core.rejections import rejection_id
-from shared.ports.rejected import RejectedMessage
+from shared.ports.rejected import RejectedMessage, rejection_id
 from tests.adapters.conftest import Storage
 from tests.jobs import START
 

@@ -11,9 +11,8 @@ from azure.data.tables import UpdateMode
 
 from shared.adapters.tables.account import TablesAccount, read_row, translate_errors
 from shared.adapters.tables.claim_check import TextStore, offload, restore
-from shared.core.rejections import day_partition, row_key
 from shared.errors import Conflict
-from shared.ports.rejected import RejectedMessage
+from shared.ports.rejected import RejectedMessage, day_partition, row_key
 
 
 class TablesRejected:

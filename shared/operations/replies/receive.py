@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.core.rejections import rejection_id
 from shared.errors import ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.replies.apply import apply_reply, parse_reply
 from shared.ports.durable import Orchestrations
-from shared.ports.rejected import RejectedMessage
+from shared.ports.rejected import RejectedMessage, rejection_id
 
 #: a service's clock that is further from the bus's than this is told of; replies are sent as soon as they are made
 CLOCK_SKEW = timedelta(seconds=60)
