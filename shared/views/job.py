@@ -49,7 +49,7 @@ def _plain(value: Any) -> Any:
 
 
 def listed_view(listed: Any, *, status: str, current_step_id: str | None, seq: int) -> dict[str, Any]:
-    """A line of a list, from a LIST row (`shared.ports.index.ListRow`); `seq` is the event that state and step are as of."""
+    """A line of a list, from a LIST row; `seq` is the event that status and step are as of."""
     return {
         "jobId": listed.job_id,
         "tenant_id": listed.tenant_id,

@@ -153,7 +153,7 @@ class Durable:
 
 
 class SimulatedOrchestrations:
-    """`shared.ports.durable.Orchestrations` over the engine's client; events take their time and may overtake each other."""
+    """`Orchestrations` over the engine's client; events take their time and may overtake each other."""
 
     def __init__(self, durable: Durable, scheduler: Scheduler, chaos: Chaos) -> None:
         self._durable = durable
