@@ -14,7 +14,7 @@ from shared.adapters.tables.keys import ended_row, list_row
 from shared.core.job import Event, Job, Record
 from shared.errors import AlreadyExists, Conflict, LimitReached
 from shared.ports.bus import DeadReply
-from shared.ports.index import FIRST_CHECK, FIRST_CLEARING, ActiveRow, Claim, EndedRow, Guard, ListRow
+from shared.ports.index import FIRST_CHECK, FIRST_CLEARING, ActiveRow, Claim, EndedRow, Guard, ListRow, SweepMark
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, day_partition, row_key
 
@@ -288,3 +288,16 @@ class MemoryDeadReplies:
             del queue[0]
             taken += 1
         return taken
+
+
+class MemorySweepMark:
+    """See `shared.ports.index.SweepMarks`."""
+
+    def __init__(self) -> None:
+        self._mark: SweepMark | None = None
+
+    async def write(self, mark: SweepMark) -> None:
+        self._mark = mark
+
+    async def read(self) -> SweepMark | None:
+        return self._mark

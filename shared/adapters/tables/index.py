@@ -13,7 +13,6 @@ from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 
 from shared.adapters.tables.account import TablesAccount, read_row, transact, translate_errors
-from shared.adapters.tables.gate import gate_operation
 from shared.adapters.tables.keys import (
     GATE_ROW,
     GUARD_PARTITION,
@@ -29,8 +28,26 @@ from shared.adapters.tables.keys import (
 )
 from shared.adapters.tables.listing import changing_columns, list_columns, list_query, listed_of
 from shared.core.job import Job
-from shared.errors import AlreadyExists, Conflict, LedgerUnavailable
+from shared.errors import AlreadyExists, Conflict, LedgerUnavailable, LimitReached
 from shared.ports.index import FIRST_CHECK, FIRST_CLEARING, ActiveRow, Claim, EndedRow, Guard, ListRow
+
+
+async def gate_operation(table: TableClient, partition: str, change: int, limit: int | None) -> tuple[Any, ...]:
+    """The operation that counts up or down, under the ETag of what was read. Raises LimitReached, LedgerUnavailable."""
+    entity = await read_row(table, partition, GATE_ROW)
+    active = entity["active"] if entity is not None else 0
+    if limit is not None and change > 0 and active >= limit:
+        raise LimitReached
+    row = {"PartitionKey": partition, "RowKey": GATE_ROW, "active": max(0, active + change)}
+    if entity is None:
+        return ("create", row)
+    under_etag = {
+        "mode": UpdateMode.REPLACE,
+        "etag": entity.metadata["etag"],
+        "match_condition": MatchConditions.IfNotModified,
+    }
+    return ("update", row, under_etag)
+
 
 #: Race gate: two ends of the same tenant's jobs at once, and the slower one reads the gate again
 _MAX_GATE_RACES = 20

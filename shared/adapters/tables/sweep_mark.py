@@ -41,16 +41,3 @@ class TablesSweepMark:
             actions=int(entity["actions"]),
             more=bool(entity["more"]),
         )
-
-
-class MemorySweepMark:
-    """See `shared.ports.index.SweepMarks`."""
-
-    def __init__(self) -> None:
-        self._mark: SweepMark | None = None
-
-    async def write(self, mark: SweepMark) -> None:
-        self._mark = mark
-
-    async def read(self) -> SweepMark | None:
-        return self._mark
