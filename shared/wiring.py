@@ -14,23 +14,19 @@ from azure.identity.aio import DefaultAzureCredential
 
 from shared.access.caller import Caller
 from shared.adapters.app_configuration import AppConfigurationStore
-from shared.adapters.blob_probe import BlobProbe
-from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobTexts
-from shared.adapters.callers import JwtCallers
+from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobProbe, BlobTexts
+from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
-from shared.adapters.open_to_anyone import AnonymousCallers
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
-from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
-from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
+from shared.adapters.servicebus_receivers import ServiceBusDeadReplies, ServiceBusLanes
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
-from shared.adapters.tenant_rejected import TenantRejected
-from shared.adapters.tenant_scope import TenantLedger
+from shared.adapters.tenant_scope import TenantLedger, TenantRejected
 from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.operations.protocols.catalog import Catalog

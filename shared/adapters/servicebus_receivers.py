@@ -1,4 +1,4 @@
-"""`DeadReplies` over Service Bus: a link to one dead-letter queue for the length of one look."""
+"""Looks at Service Bus: peeks at lanes, and the dead-letter queues of the reply subscriptions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.amqp import AmqpMessageBodyType
 from azure.servicebus.exceptions import ServiceBusError
 
+from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.errors import BusUnavailable
 from shared.ports.bus import DeadReply
 
@@ -94,3 +95,36 @@ def _body(message: ServiceBusReceivedMessage) -> bytes:
     if message.body_type is AmqpMessageBodyType.DATA:
         return b"".join(message.body)
     return str(message).encode()
+
+
+#: the oldest of what waits; enough to find a directive among its elders
+_PEEKED = 32
+_PEEK_TIMEOUT_S = 10.0
+
+
+class ServiceBusLanes:
+    """See `shared.ports.bus.Lanes`. Looks are rare (time-outs only), so each opens its own link."""
+
+    def __init__(self, client: ServiceBusClient, reply_prefix: str, reply_subscription: str) -> None:
+        self._client = client
+        self._reply_prefix = reply_prefix
+        self._reply_subscription = reply_subscription
+
+    async def has_waiting_reply(self, lane: int, *, before: datetime) -> bool:
+        waiting = await self._peek(f"{self._reply_prefix}{lane}", self._reply_subscription)
+        return any(_enqueued(message) <= before for message in waiting)
+
+    async def has_waiting_directive(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
+        waiting = await self._peek(f"{DIRECTIVE_TOPIC_PREFIX}{lane}", service)
+        return any(message.message_id == message_id or _enqueued(message) <= before for message in waiting)
+
+    async def _peek(self, topic: str, subscription: str) -> list[ServiceBusReceivedMessage]:
+        try:
+            async with self._client.get_subscription_receiver(topic, subscription) as receiver:
+                return await receiver.peek_messages(max_message_count=_PEEKED, timeout=_PEEK_TIMEOUT_S)
+        except (ServiceBusError, OSError, TimeoutError, ValueError) as error:
+            raise BusUnavailable(f"{topic}/{subscription} cannot be looked at: {type(error).__name__}") from error
+
+
+def _enqueued(message: ServiceBusReceivedMessage) -> datetime:
+    return message.enqueued_time_utc or datetime.min.replace(tzinfo=UTC)
