@@ -19,7 +19,7 @@ from scripts.generate import api_documents, api_tables, client_models, client_sh
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
 from shared.settings_table import SETTINGS
-from shared.telemetry.line_table import LINES
+from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
 from shared.telemetry.span_table import SPANS
 

@@ -20,7 +20,7 @@ from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
-from shared.telemetry.job_spans import submit_span
+from shared.telemetry.spans import submit_span
 
 #: Race claim: one that is taken between our look and our write is looked at again so often
 MAX_CLAIM_RACES = 20

@@ -16,7 +16,7 @@ from shared.operations.replies.callbacks import callback_urls
 from shared.operations.transition import Transitioned, transition
 from shared.ports.ledger import Stored
 from shared.telemetry import SpanName, tracing
-from shared.telemetry.job_spans import activity_span, publish_span
+from shared.telemetry.spans import activity_span, publish_span
 
 #: Race dispatch: a verdict can change between our look and our write; each turn of the loop is one such
 _MAX_RACES = 4

@@ -15,7 +15,7 @@ from shared.operations.context import Context
 from shared.operations.transition import transition
 from shared.ports.ledger import Stored
 from shared.telemetry import SpanName, tracing
-from shared.telemetry.job_spans import activity_span
+from shared.telemetry.spans import activity_span
 
 _BACKLOGS = ("replies wait on the lane", "directives wait on the lane")
 

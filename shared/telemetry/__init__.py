@@ -6,9 +6,8 @@ Ids, codes and durations only: no payload, no reference, no token ever comes her
 from __future__ import annotations
 
 from shared.telemetry.committed import line_ids, record_creation, record_transition
-from shared.telemetry.faults import record_fault, record_limit
 from shared.telemetry.lines import info, log, warn
-from shared.telemetry.meters import increment, observe, set_gauge
+from shared.telemetry.meters import increment, observe, record_fault, record_limit, set_gauge
 from shared.telemetry.span_table import SpanName
 
 __all__ = [

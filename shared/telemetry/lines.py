@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 from opentelemetry import trace
 
@@ -31,3 +31,58 @@ def info(message: str, **fields: Any) -> None:
 
 def warn(message: str, **fields: Any) -> None:
     log(logging.WARNING, message, **fields)
+
+
+class Line(NamedTuple):
+    """One value of `event`."""
+
+    event: str
+    level: str
+    meaning: str
+
+
+_I, _W = "INFO", "WARNING"
+
+LINES: tuple[Line, ...] = (
+    Line("JOB_CREATED", _I, "A job's rows were written"),
+    Line("ATTEMPT_RECORDED", _I, "A step is INITIATED with a new attempt and lease"),
+    Line("LEASE_RENEWED", _I, "The same attempt is published again"),
+    Line("PUBLISH_FAILED", _I, "The bus did not take the directive; also a WARNING with the fault"),
+    Line("ACK", _I, "A service took the attempt up"),
+    Line("HEARTBEAT", _I, "A heartbeat moved the lease"),
+    Line("RESULT", _I, "A RESULT was taken"),
+    Line("REPLY_IGNORED", _I, "A late, stale, repeated or foreign reply; `reason` says which"),
+    Line("ACK_TIMEOUT", _I, "No ACK in time"),
+    Line("LEASE_EXPIRED", _I, "No RESULT and no heartbeat in time"),
+    Line("TIME_EXCEEDED", _I, "The total time of the step or the job is over"),
+    Line("LANE_BACKLOG", _I, "A time-out was put off: the lane still holds replies or directives"),
+    Line("CANCEL_REQUESTED", _I, "An operator asked"),
+    Line("PAUSE_REQUESTED", _I, "An operator asked"),
+    Line("RESUME_REQUESTED", _I, "An operator asked"),
+    Line("ORCHESTRATION_RESTARTED", _I, "The sweeper found the job alive and its orchestration ended"),
+    Line("ORCHESTRATION_FAILED", _I, "The fifth restart did not help: the job is FAILED_FINAL"),
+    Line("REPAIRED", _I, "The sweeper told the orchestration again what it had not heard"),
+    Line("JOB_REDRIVEN", _I, "Another job takes this one up again"),
+    Line("SWEPT", _I, "A pass of the sweeper ended, with its counts"),
+    Line("SWEEP_FAILED", _W, "One job could not be repaired; the next pass tries again"),
+    Line("STOCK_UNKNOWN", _W, "A pass ended, and its mark or its gauges could not be written"),
+    Line("DEAD_REPLIES", _W, "Replies were taken from dead-letter queues"),
+    Line("DEAD_REPLIES_UNFINISHED", _W, "A lane's dead-letter queue could not be emptied"),
+    Line("JOB_ARCHIVED", _I, "An ended job's rows went to the archive"),
+    Line("RELIST_FAILED", _W, "The list of living jobs was not brought up to date; it lags a pass behind"),
+    Line("CLEAR_FAILED", _W, "An ended job could not be archived or cleared yet"),
+    Line("MESSAGE_REJECTED", _W, "A message that no job can take went to the rejected inbox"),
+    Line("REJECTED_REDRIVEN", _I, "A rejected message was handed in again"),
+    Line("REPLY_RETRIED", _W, "A reply waits inside its function for a dependency"),
+    Line("ORCHESTRATION_NOT_FOUND", _W, "A reply had nobody to tell; the sweeper starts the orchestration"),
+    Line("ORCHESTRATION_GONE", _I, "A parked orchestration had ended already"),
+    Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),
+    Line("LEDGER_REFUSED", _W, "The tables refuse a row for good"),
+    Line("DEPENDENCY_UNAVAILABLE", _W, "A request was answered 503"),
+    Line("DEPENDENCY_DOWN", _W, "Readiness: a dependency stopped answering"),
+    Line("DEPENDENCY_BACK", _I, "Readiness: it answers again"),
+    Line("TOKEN_REFUSED", _I, "A request was answered 401; `reason` says why"),
+    Line("KEYS_UNAVAILABLE", _W, "The issuer's keys could not be fetched; the last ones stay good for a day"),
+    Line("CONFIGURATION_READ", _W, "App Configuration holds something that cannot be used"),
+    Line("CONFIGURATION_UNAVAILABLE", _W, "App Configuration does not answer; the last known good rules"),
+)

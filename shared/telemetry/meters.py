@@ -10,6 +10,16 @@ from typing import Any
 
 from opentelemetry import metrics
 
+from shared.errors import (
+    BusUnavailable,
+    ConfigurationUnavailable,
+    KeysUnavailable,
+    LedgerUnavailable,
+    LuciusError,
+    OrchestrationUnavailable,
+    PublishUnavailable,
+)
+from shared.telemetry.lines import warn
 from shared.telemetry.metric_table import METRICS, Kind, Metric
 
 #: of one attribute, in one process; what comes later is counted under `_other`
@@ -84,3 +94,27 @@ def _known(key: str, value: str) -> str:
             return OTHER
         seen.add(value)
     return value
+
+
+_DEPENDENCIES: tuple[tuple[type[LuciusError], str], ...] = (
+    (LedgerUnavailable, "ledger"),
+    (PublishUnavailable, "bus"),
+    (BusUnavailable, "bus"),
+    (OrchestrationUnavailable, "orchestration"),
+    (ConfigurationUnavailable, "configuration"),
+    (KeysUnavailable, "issuer"),
+)
+
+
+def record_fault(error: Exception) -> None:
+    """A call that a dependency did not answer; anything else is not counted."""
+    for kind, dependency in _DEPENDENCIES:
+        if isinstance(error, kind):
+            increment("dependency_faults_total", dependency=dependency)
+            return
+
+
+def record_limit(tenant: str, limit: str) -> None:
+    """A request was refused with 429."""
+    increment("quota_exceeded_total", tenant=tenant, limit=limit)
+    warn("LIMIT_REACHED", tenant_id=tenant, limit=limit)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
-from shared.telemetry.line_table import LINES
+from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS
 from tests.observability.test_trace_of_a_job import wait_for
 from tests.running_stack import ROOT, RunningStack

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from shared.telemetry import meters
-from shared.telemetry.line_table import LINES
+from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS
 from tests.observability.conftest import Told
 from tests.running_stack import ROOT
@@ -30,7 +30,7 @@ def test_every_line_is_told_and_every_told_one_stands_in_the_table() -> None:
     """The `event` of a line is in the table; those of EVENT rows are the types that the core writes."""
     lines = set(re.findall(r'\b(?:info|warn)\(\s*"([A-Z_]+)"', CODE))
     named = {line.event for line in LINES}
-    assert lines - named == set(), "add them to shared/telemetry/line_table.py"
+    assert lines - named == set(), "add them to shared/telemetry/lines.py"
     events = {name for name in named - lines if f'"{name}"' not in CODE}
     # these are put together from the control, or are the name of a cause
     assert events <= {f"{control}_REQUESTED" for control in ("CANCEL", "PAUSE", "RESUME")}

@@ -25,7 +25,7 @@ from shared.operations.transition import transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.telemetry import tracing
-from shared.telemetry.job_spans import reply_span
+from shared.telemetry.spans import reply_span
 
 
 @dataclass(frozen=True)
