@@ -19,7 +19,7 @@ from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.sweep import sweep
 from shared.telemetry import tracing
-from shared.telemetry.requests import request_span
+from shared.telemetry.spans import request_span
 from tests.jobs import envelope
 from tests.observability.conftest import MARKER, Told
 from tests.operations.conftest import World

@@ -16,7 +16,7 @@ import azure.functions as func
 from pydantic import BaseModel
 
 from shared.access.caller import ANYONE, Scope
-from shared.telemetry.requests import request_span
+from shared.telemetry.spans import request_span
 from shared.wiring import Wiring
 from triggers.http.problems import responds_with_problems
 
