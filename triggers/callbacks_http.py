@@ -10,7 +10,7 @@ import azure.functions as func
 from shared.access.caller import Caller
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.apidocs.message_schemas import callback
-from shared.contracts.responses.callback import CallbackOutcome
+from shared.contracts.responses.job import CallbackOutcome
 from shared.core import durable_names
 from shared.operations.replies.callbacks import Kind, receive_callback
 from shared.views.job import callback_view

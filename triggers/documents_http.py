@@ -15,7 +15,7 @@ from shared.access.references import ReferencePolicy
 from shared.apidocs import asyncapi, envelope_schema, message_schemas
 from shared.apidocs.json_schema import Json
 from shared.apidocs.openapi import document
-from shared.contracts.responses.documents import SchemaPage
+from shared.contracts.responses.protocol import SchemaPage
 from shared.core.docs_start import started
 from shared.core.registry import Registry
 from shared.errors import Refusal

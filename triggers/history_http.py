@@ -8,8 +8,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Caller, Scope
-from shared.contracts.responses.audit import AuditBundle
-from shared.contracts.responses.receipt import Receipt
+from shared.contracts.responses.history import AuditBundle, Receipt
 from shared.core.as_of import as_of
 from shared.errors import Refusal
 from shared.operations.context import Context

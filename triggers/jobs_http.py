@@ -6,8 +6,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Caller, Scope
-from shared.contracts.responses.explain import Explanation
-from shared.contracts.responses.history import EventPage
+from shared.contracts.responses.history import EventPage, Explanation
 from shared.contracts.responses.job import Job, JobPage, StepPage
 from shared.errors import Refusal
 from shared.operations.context import Context

@@ -11,9 +11,7 @@ import azure.functions as func
 from shared.access.caller import ANYONE, Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.envelope import Envelope
-from shared.contracts.responses.batch import BatchOutcome
-from shared.contracts.responses.dry_run import DryRun
-from shared.contracts.responses.job import Accepted, JobLinks
+from shared.contracts.responses.job import Accepted, BatchOutcome, DryRun, JobLinks
 from shared.core import durable_names
 from shared.core.strict_json import parse_json
 from shared.errors import Refusal

@@ -6,7 +6,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Caller, Scope
-from shared.contracts.responses.receipt import ReceiptSums
+from shared.contracts.responses.history import ReceiptSums
 from shared.errors import Refusal
 from shared.operations.sum_receipts import MAX_JOBS, sum_receipts
 from shared.wiring import Wiring

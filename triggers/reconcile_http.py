@@ -11,7 +11,7 @@ import azure.functions as func
 from shared.access.caller import Caller, Scope
 from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.contracts.requests import ReconcileRequest
-from shared.contracts.responses.reconcile import Reconciled
+from shared.contracts.responses.rejected import Reconciled
 from shared.core import durable_names
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Ledger

@@ -14,7 +14,7 @@ from shared.apidocs.examples import by_model
 from shared.apidocs.json_schema import Way, schemas
 from shared.apidocs.operation import models_of, operation
 from shared.contracts.envelope import Envelope
-from shared.contracts.responses.problem import Problem
+from shared.contracts.responses.common import Problem
 from shared.core.registry import Registry
 from triggers.http.routes import Route
 from triggers.protocols_http import protocol_view

@@ -2,15 +2,19 @@ from typing import Any, get_args
 
 import pytest
 
-from shared.contracts.responses.audit import AuditBundle
-from shared.contracts.responses.batch import BatchOutcome
-from shared.contracts.responses.callback import CallbackOutcome
-from shared.contracts.responses.dry_run import DryRun
-from shared.contracts.responses.explain import Explanation
-from shared.contracts.responses.history import Event
-from shared.contracts.responses.job import DeadLetter, Job, JobLine, JobStatusName, RetryCause, StepStatusName
+from shared.contracts.responses.history import AuditBundle, Event, Explanation, Receipt
+from shared.contracts.responses.job import (
+    BatchOutcome,
+    CallbackOutcome,
+    DeadLetter,
+    DryRun,
+    Job,
+    JobLine,
+    JobStatusName,
+    RetryCause,
+    StepStatusName,
+)
 from shared.contracts.responses.protocol import Protocol
-from shared.contracts.responses.receipt import Receipt
 from shared.contracts.responses.rejected import RejectedLine, RejectedMessage
 from shared.core.as_of import as_of
 from shared.core.states import FailureCause, JobStatus, StepStatus

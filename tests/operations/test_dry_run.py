@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.contracts.responses.dry_run import DryQuota
+from shared.contracts.responses.job import DryQuota
 from shared.errors import Refusal
 from shared.operations.create_job import create_job
 from shared.operations.dry_run import dry_run

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.contracts.responses.receipt import Operations
+from shared.contracts.responses.history import Operations
 from shared.operations.read_history import read_history
 from shared.operations.sum_receipts import sum_receipts
 from shared.views.receipt import PARTS, operations, receipt

@@ -1,4 +1,4 @@
-"""What all answers share."""
+"""What all responses share, and the problem that every refused request gets."""
 
 from __future__ import annotations
 
@@ -23,3 +23,37 @@ Cursor = Annotated[
     str | None,
     Field(description="Pass it as `cursor` to read on; null: this is the last page."),
 ]
+
+
+class FieldError(Response):
+    """One thing that is wrong with a request."""
+
+    path: Annotated[str, Field(examples=["payload.sis.prompt_set"])]
+    """Where, with points between the names."""
+    message: str
+
+
+class Problem(Response):
+    """`application/problem+json`: why a request was not served. Programs go by `code`, people read `detail`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Annotated[str, Field(examples=["urn:lucius:problem:request-invalid"])]
+    title: str
+    status: Annotated[int, Field(ge=400, le=599)]
+    code: Annotated[str, Field(examples=["REQUEST_INVALID"])]
+    """Stable, for programs."""
+    detail: str
+    """What to do, for people."""
+    errors: list[FieldError]
+    """Everything that is wrong with the request's content; empty for other problems."""
+    correlation_id: str
+    """The answer's `X-Correlation-Id`; the logs have it too."""
+    jobId: JobId | None = None
+    """IDEMPOTENCY_CONFLICT: the job that the key belongs to."""
+    known: list[str] | None = None
+    """PROTOCOL_UNKNOWN: the request types there are."""
+    limit: str | None = None
+    """LIMIT_REACHED: the setting that holds the limit."""
+    reason: str | None = None
+    """STILL_NOT_APPLICABLE: why no job takes the message."""

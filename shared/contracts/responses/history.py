@@ -1,12 +1,13 @@
-"""What happened to a job."""
+"""What happened to a job: events, explanation, receipt, audit bundle."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from shared.contracts.responses.common import Cursor, Instant, JobId, Response
+from shared.contracts.responses.job import JobStatusName
 
 
 class Event(Response):
@@ -46,3 +47,149 @@ class EventPage(Response):
 
     events: list[Event]
     next: Cursor
+
+
+class TableRow(Response):
+    """A row of a transition table: in `state`, `event` leads to `to`."""
+
+    machine: Literal["job", "step"]
+    state: str
+    event: str
+    to: str
+    source: str
+    """The rule that the row comes from."""
+
+
+class Move(Response):
+    """The last move of a job, by its EVENT row."""
+
+    seq: int
+    type: str
+    at: Instant
+    stepId: str | None
+    actor: str
+    source: str
+    reason: str | None
+    rows: list[TableRow]
+    """What decided it; empty for the creation."""
+
+
+class Explanation(Response):
+    """What a job waits for, until when, and what each possible next occurrence would do."""
+
+    jobId: JobId
+    status: JobStatusName
+    text: str
+    """All of it in one paragraph."""
+    waits_for: str | None
+    gate: Literal["PAUSED", "LANE_BACKLOG"] | None
+    """What holds the job back though nothing has failed."""
+    since: Instant | None
+    until: Instant | None
+    """Null: there is no time limit, or the job has ended."""
+    then: str
+    """What happens if nothing comes by then."""
+    brought_here: Move | None
+    """Which move brought the job to where it is."""
+    what_if: dict[str, str]
+    """Possible next occurrences, by name, and what each would do now."""
+    rows_if: dict[str, list[TableRow]]
+    """Of those that would move the job, the rows of the transition tables that they would use."""
+
+
+class Spent(Response):
+    """Seconds, by what they were spent on."""
+
+    queue_s: float
+    """Nothing stood in the way but LUCIUS's own dispatch."""
+    ack_s: float
+    """A directive was out and no service had taken it up."""
+    service_s: float
+    """A service was at work, by its own word."""
+    backoff_s: float
+    """LUCIUS waited on purpose, before another try."""
+    paused_s: float
+    """A gate: an operator had the job stand still."""
+    backlog_s: float
+    """A gate: a lease was over while replies or directives still waited on the lane."""
+
+
+class Operation(Response):
+    """How often, as far as the rows tell."""
+
+    count: int
+    bound: int
+    """Of jobs of as many steps without faults, limits or heartbeats."""
+
+
+class Operations(Response):
+    """What the work cost."""
+
+    directives: Operation
+    """Sent to the bus."""
+    replies: Operation
+    """Taken from the bus, or called back."""
+    table_writes: Operation
+    """Transactions committed, each one request."""
+    beyond: dict[str, int]
+    """Events that a job without faults has not, by type: why a count is past its bound."""
+
+
+class StepReceipt(Spent):
+    """What one step spent."""
+
+    stepId: str
+    attempts: int
+    carried: bool
+
+
+class Receipt(Response):
+    """Where a job's time went, step by step; steps of a parallel group spend the same hours each."""
+
+    jobId: JobId
+    status: JobStatusName
+    until: Instant
+    """The job's end, or now."""
+    elapsed_s: float
+    total: Spent
+    attempts_total: int
+    events: int
+    replies_ignored: int
+    """Late, stale and repeated replies."""
+    operations: Operations
+    steps: list[StepReceipt]
+
+
+class ReceiptSums(Response):
+    """What a tenant's jobs spent and cost, over one page of them."""
+
+    tenant_id: str
+    since: Instant | None
+    until: Instant | None
+    jobs: int
+    """Jobs of this page, which all numbers are sums over."""
+    by_status: dict[JobStatusName, int]
+    elapsed_s: float
+    total: Spent
+    attempts_total: int
+    replies_ignored: int
+    operations: Operations
+    next: Cursor
+
+
+class AuditBundle(Response):
+    """The rows of a job and all its events, with a digest over them; to be checked offline, byte for byte as it came.
+
+    Rows have the ledger's own columns, which may grow.
+    """
+
+    format: Literal["lucius-audit/1"]
+    taken_at: Instant
+    job: dict[str, Any]
+    """The JOB row."""
+    steps: list[dict[str, Any]]
+    """The STEP rows."""
+    events: list[dict[str, Any]]
+    """The EVENT rows, from the first."""
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+    """SHA-256 over the canonical JSON of all of the above."""

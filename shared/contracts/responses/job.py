@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from shared.contracts.reference import Reference
-from shared.contracts.responses.common import Cursor, Instant, JobId, Response
+from shared.contracts.responses.common import Cursor, Instant, JobId, Problem, Response
 from shared.contracts.responses.history import Event
 
 StepStatusName = Literal["PENDING", "INITIATED", "PROCESSING", "FAILED_RETRY", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"]
@@ -218,3 +218,98 @@ class DeadLetterPage(Response):
 
     deadletters: list[DeadLetter]
     next: Cursor
+
+
+class CallbackOutcome(Response):
+    """What came of a reply by HTTP, and whether its job goes on."""
+
+    outcome: Literal["APPLIED", "IGNORED"]
+    why: str | None
+    """IGNORED: for example STALE_ATTEMPT, LATE, DUPLICATE, JOB_TERMINAL."""
+    job_status: JobStatusName
+    token: str | None = None
+    """A fresh one, as long as the attempt goes on; for the next callback."""
+    token_expires_at: Instant | None = None
+
+
+class DryRoute(Response):
+    """Where its directives would go."""
+
+    lane: int
+    topic: str
+    routing_key_used: str
+    resolved_mode: Literal["DEFAULT", "BURST"]
+    decision_source: str
+
+
+class DryIdempotency(Response):
+    """Whether the request is a job already."""
+
+    claim: str
+    verdict: Literal["NEW", "DUPLICATE", "CONFLICT"]
+    jobId: str | None = None
+    """The job that it is, or that has its key."""
+
+
+class DryQuota(Response):
+    """Whether a limit would refuse the job now."""
+
+    verdict: Literal["ADMITTED", "REFUSED"]
+    """A duplicate is always admitted."""
+    limit: str | None
+    """The limit that would refuse it."""
+    tenant_limit: int | None
+    """How many active jobs the tenant may have; null: as many as it wants."""
+    tenant_active: int | None
+    """How many it has, where there is a limit."""
+
+
+class DryRun(Response):
+    """All that a POST would decide; nothing was written."""
+
+    dryRun: Literal[True]
+    tenant: str
+    """As it is compared: trimmed and lower-cased."""
+    protocol_id: str
+    protocol_version: int
+    route: DryRoute
+    idempotency: DryIdempotency
+    quota: DryQuota
+    directives: list[dict[str, Any]]
+    """The directive of each step, without what only an attempt has."""
+
+
+class LineOutcome(Response):
+    """What came of one line: a job, a dry run or a problem."""
+
+    line: Annotated[int, Field(ge=1)]
+    """Its number in the body, blank lines counted too."""
+    status: int
+    """What a request of its own would have been answered with: 202, 200 (dry run), 4xx or 5xx."""
+    jobId: JobId | None = None
+    links: JobLinks | None = None
+    replayed: bool | None = None
+    """The job was there already."""
+    dryRun: DryRun | None = None
+    problem: Problem | None = None
+
+
+class BatchCounts(Response):
+    """Sums; all but `lines` add up to `lines`."""
+
+    lines: int
+    created: int
+    replayed: int
+    checked: int
+    """Dry runs that would do."""
+    refused: int
+    """4xx: will be refused again."""
+    failed: int
+    """5xx: may go through when sent again."""
+
+
+class BatchOutcome(Response):
+    """The outcomes in the order of the lines."""
+
+    results: list[LineOutcome]
+    counts: BatchCounts

@@ -1,8 +1,10 @@
-"""What a caller can ask for."""
+"""What a caller can ask for: protocols and JSON Schemas."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from shared.contracts.responses.common import Cursor, Response
 
@@ -51,4 +53,19 @@ class ProtocolPage(Response):
     """Every protocol there is."""
 
     protocols: list[Protocol]
+    next: Cursor
+
+
+class SchemaLine(Response):
+    """A JSON Schema in the list of them."""
+
+    name: Annotated[str, Field(examples=["result"])]
+    title: str
+    path: Annotated[str, Field(examples=["/v1/schemas/result"])]
+
+
+class SchemaPage(Response):
+    """Every JSON Schema there is."""
+
+    schemas: list[SchemaLine]
     next: Cursor

@@ -1,4 +1,4 @@
-"""A message that no job could take."""
+"""For operators: rejected messages, and what a sweep did."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shared.contracts.responses.common import Cursor, Instant, Response
+from shared.contracts.responses.common import Cursor, Instant, JobId, Response
 
 
 class RejectedLine(Response):
@@ -49,3 +49,23 @@ class RejectedMessage(RejectedLine):
     """The message's text; bytes that are no UTF-8 stand as escapes."""
     what_if: WhatIf | None = None
     """Only where the message is read."""
+
+
+class SweepAction(Response):
+    """One repair."""
+
+    jobId: JobId
+    action: str
+
+
+class Reconciled(Response):
+    """What the sweeper did, or with `dryRun` would do."""
+
+    dryRun: bool
+    looked_at: int
+    """Jobs whose time to be looked at had come."""
+    dead_replies: int
+    """Replies taken from the dead-letter queues."""
+    actions: list[SweepAction]
+    more: bool
+    """A bound was reached: ask again for the rest."""
