@@ -35,11 +35,13 @@ def schemas(
 ) -> Json:
     """The schema of every model and of those that it names, by model name."""
     modes: dict[str, JsonSchemaMode] = {"read": "serialization", "write": "validation"}
-    _, told = models_json_schema(
+    by_model, whole = models_json_schema(
         [(model, modes[way]) for model, way in models], ref_template=ref_template, schema_generator=_Plain
     )
-    found: Json = told.get("$defs", {})
-    return found
+    definitions: Json = whole.get("$defs", {})
+    # an enum whose names are written out in place leaves a definition that nothing refers to
+    named = str(list(definitions.values())) + str(list(by_model.values()))
+    return {name: each for name, each in definitions.items() if f"'{ref_template.format(model=name)}'" in named}
 
 
 def schema(model: type[BaseModel], way: Way) -> Json:

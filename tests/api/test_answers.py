@@ -1,4 +1,4 @@
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -10,14 +10,10 @@ from shared.contracts.responses.job import (
     DryRun,
     Job,
     JobLine,
-    JobStatusName,
-    RetryCause,
-    StepStatusName,
 )
 from shared.contracts.responses.protocol import Protocol
 from shared.contracts.responses.rejected import RejectedLine, RejectedMessage
 from shared.core.as_of import as_of
-from shared.core.states import FailureCause, JobStatus, StepStatus
 from shared.errors import LedgerUnavailable, Refusal
 from shared.operations.create_job import create_job
 from shared.operations.dry_run import dry_run
@@ -107,15 +103,6 @@ async def test_a_batch_is_as_the_model_says() -> None:
         return {"status": 202, "jobId": "job_1", "links": links, "replayed": line == b"again"}
 
     assert misfits(BatchOutcome, await outcomes(lines_of(b"new\nrefuse\naway\nagain"), submit, "corr-1")) == []
-
-
-@pytest.mark.parametrize(
-    ("names", "states"),
-    [(JobStatusName, JobStatus), (StepStatusName, StepStatus), (RetryCause, FailureCause)],
-)
-def test_the_states_are_those_of_the_core(names: Any, states: Any) -> None:
-    """Contracts need pydantic only, so they name the states themselves: the same ones."""
-    assert set(get_args(names)) == {str(state) for state in states}
 
 
 async def test_what_a_model_does_not_know_is_found(world: World) -> None:

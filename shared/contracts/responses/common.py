@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
+
+from shared.core.states import FailureCause, JobStatus, StepStatus
 
 
 class Response(BaseModel):
@@ -17,6 +20,16 @@ class Response(BaseModel):
 Instant = Annotated[AwareDatetime, Field(examples=["2026-01-27T10:02:00Z"])]
 
 JobId = Annotated[str, Field(examples=["job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"])]
+
+
+def _one_of(enum: type[StrEnum]) -> WithJsonSchema:
+    """The names of an enum, written out where they are used."""
+    return WithJsonSchema({"type": "string", "enum": [each.value for each in enum]})
+
+
+JobStatusName = Annotated[JobStatus, _one_of(JobStatus)]
+StepStatusName = Annotated[StepStatus, _one_of(StepStatus)]
+FailureCauseName = Annotated[FailureCause, _one_of(FailureCause)]
 
 #: `next` of every page
 Cursor = Annotated[

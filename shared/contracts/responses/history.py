@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from shared.contracts.responses.common import Cursor, Instant, JobId, Response
-from shared.contracts.responses.job import JobStatusName
+from shared.contracts.responses.common import Cursor, Instant, JobId, JobStatusName, Response
 
 
 class Event(Response):

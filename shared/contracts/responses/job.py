@@ -7,11 +7,17 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from shared.contracts.reference import Reference
-from shared.contracts.responses.common import Cursor, Instant, JobId, Problem, Response
+from shared.contracts.responses.common import (
+    Cursor,
+    FailureCauseName,
+    Instant,
+    JobId,
+    JobStatusName,
+    Problem,
+    Response,
+    StepStatusName,
+)
 from shared.contracts.responses.history import Event
-
-StepStatusName = Literal["PENDING", "INITIATED", "PROCESSING", "FAILED_RETRY", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"]
-RetryCause = Literal["ACK_TIMEOUT", "LEASE_EXPIRED", "RESULT"]
 
 
 class Step(Response):
@@ -50,7 +56,7 @@ class Step(Response):
     """The step's total time limit; null: it has none."""
     due_at: Instant | None
     """When the next try may begin."""
-    retry_cause: RetryCause | None
+    retry_cause: FailureCauseName | None
     """What ended the last attempt, where another follows."""
     input_ref: Reference | None
     workspace_ref: Reference | None
@@ -75,9 +81,6 @@ class StepPage(Response):
     next: Cursor
 
 
-JobStatusName = Literal[
-    "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
-]
 #: of a job that never came to be, the mode is empty
 ModeName = Literal["DEFAULT", "BURST", ""]
 
