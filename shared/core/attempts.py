@@ -1,4 +1,4 @@
-"""Attempts: recording one, renewing its lease, and how it ends without a reply (LIFECYCLE "Dispatch", "Replies")."""
+"""Attempts: recording one, renewing its lease, and how it ends without a reply (R4, R8, R10)."""
 
 from __future__ import annotations
 
@@ -7,49 +7,38 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.core.history import Provenance
+from shared.core.history import EventType, Provenance
 from shared.core.job import Record, Ref, Step
-from shared.core.outcome import (
-    NoSuchTransition,
-    Outcome,
-    cancel_in_flight,
-    ignored,
-    move_job,
-    move_step,
-    refused,
-    transitioned,
-)
+from shared.core.outcome import Outcome, ignored, refused, transitioned
+from shared.core.reasons import IgnoreReason, Reason, StepError
 from shared.core.retry import backoff_s
 from shared.core.states import FailureCause, JobStatus, StepStatus
-from shared.core.transitions import JobTrigger, StepTrigger
+from shared.core.transitions import JobTrigger, NoSuchTransition, StepTrigger, cancel_in_flight, move_job, move_step
 
-#: namespace of lease ids, so that whoever records the same attempt again gives it the same lease
+#: namespace of lease ids, so that an attempt that is recorded again gets the same lease
 LEASE_NAMESPACE = uuid.UUID("6f0f1c5e-6a57-4b8c-9a1e-0d3c1f6a7b52")
-
-ATTEMPTS_EXHAUSTED = "ATTEMPTS_EXHAUSTED"
-DISPATCH_FAILED = "DISPATCH_FAILED"
-TIME_EXCEEDED = "TIME_EXCEEDED"
 
 
 def lease_id(job_id: str, step_id: str, attempt_no: int) -> str:
-    """LIFECYCLE: `uuid5(job_id, step_id, attempt_no)`."""
+    """The lease of an attempt: a UUID (version 5) of job, step and attempt number."""
     return str(uuid.uuid5(LEASE_NAMESPACE, f"{job_id}:{step_id}:{attempt_no}"))
 
 
 def start(record: Record, step_id: str, provenance: Provenance) -> Outcome:
-    """INITIATED with a new attempt and lease: the durable intent to publish."""
+    """Records the next attempt of a step with its lease: INITIATED is the durable intent to publish (R4)."""
     step = _step(record, step_id)
     job = record.job
     first = record.group_of(step)[0]
     if not all(earlier.status is StepStatus.SUCCEEDED for earlier in record.steps[: first.step_index]):
-        return refused(record, "EARLIER_STEP_UNSETTLED")
+        return refused(record, IgnoreReason.EARLIER_STEP_UNSETTLED)
     if step.due_at is not None and step.due_at > provenance.at:
-        return refused(record, "IN_BACKOFF")
+        return refused(record, IgnoreReason.IN_BACKOFF)
     attempt_no = step.attempt_no + 1
     if step.deadline_at is None and step.timings.total_timeout_s is not None:
         step = replace(step, deadline_at=provenance.at + timedelta(seconds=step.timings.total_timeout_s))
     try:
-        initiated = move_step(
+        after = move_step(
+            record,
             step,
             StepTrigger.RECORD,
             provenance,
@@ -67,7 +56,7 @@ def start(record: Record, step_id: str, provenance: Provenance) -> Outcome:
             output_ref=job.output_ref,
         )
         after = move_job(
-            record.with_step(initiated),
+            after,
             JobTrigger.ATTEMPT_RECORDED,
             provenance,
             current_step_id=first.step_id,
@@ -75,29 +64,29 @@ def start(record: Record, step_id: str, provenance: Provenance) -> Outcome:
             attempts_total=job.attempts_total + 1,
         )
         if _is_over(record, step, provenance.at):
-            return _fail_by_time(record, step, provenance, "TIME_EXCEEDED")
+            return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
     except NoSuchTransition as no:
-        return refused(record, f"{no.event}_IN_{no.state}")
-    return transitioned(record, after, "ATTEMPT_RECORDED", provenance, step=initiated)
+        return refused(record, f"{no.trigger}_IN_{no.state}")
+    return transitioned(record, after, EventType.ATTEMPT_RECORDED, provenance, step=step)
 
 
 def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """The same attempt, about to be published again, gets its ACK timeout anew."""
+    """Restarts the ACK timeout of an attempt that is about to be published again."""
     step = _step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignored(record, reason_code)
     deadline = cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
     try:
-        renewed = move_step(
-            step, StepTrigger.RENEW, provenance, lease_expires_at=deadline, due_at=None, backlog_since=None
+        after = move_step(
+            record, step, StepTrigger.RENEW, provenance, lease_expires_at=deadline, due_at=None, backlog_since=None
         )
     except NoSuchTransition as no:
-        return refused(record, f"{no.event}_IN_{no.state}")
-    return transitioned(record, record.with_step(renewed), "LEASE_RENEWED", provenance, step=renewed)
+        return refused(record, f"{no.trigger}_IN_{no.state}")
+    return transitioned(record, after, EventType.LEASE_RENEWED, provenance, step=step)
 
 
 def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, provenance: Provenance) -> Outcome:
-    """The dispatch backoff, with the same attempt; used up, the step fails for good."""
+    """Starts the next dispatch backoff of the same attempt; when they are used up, the step fails for good (R8)."""
     step = _step(record, step_id)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignored(record, reason_code)
@@ -108,9 +97,9 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
             step,
             provenance,
             before=record,
-            type_="PUBLISH_FAILED",
-            job_code=DISPATCH_FAILED,
-            step_code=DISPATCH_FAILED,
+            type_=EventType.PUBLISH_FAILED,
+            job_code=Reason.DISPATCH_FAILED,
+            step_code=StepError.DISPATCH_FAILED,
             message=message,
         )
     wait_s = backoff_s(
@@ -118,45 +107,47 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
     )
     due_at = provenance.at + timedelta(seconds=wait_s)
     if _is_over(record, step, due_at):
-        return _fail_by_time(record, step, provenance, "PUBLISH_FAILED")
+        return _fail_by_time(record, step, provenance, EventType.PUBLISH_FAILED)
     # the lease outlives the wait, or a sweep would take the attempt for lost before it was sent
-    waiting = move_step(
+    after = move_step(
+        record,
         step,
         StepTrigger.RENEW,
         provenance,
         publish_failures=failures,
         due_at=due_at,
         lease_expires_at=due_at + timedelta(seconds=step.timings.ack_timeout_s),
-        last_error_code="PUBLISH_FAILED",
+        last_error_code=StepError.PUBLISH_FAILED,
         last_error_message=message,
     )
-    return transitioned(record, record.with_step(waiting), "PUBLISH_FAILED", provenance, step=waiting)
+    return transitioned(record, after, EventType.PUBLISH_FAILED, provenance, step=step)
 
 
 def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """A timer fired. Moves only if the lease is over by the ledger; else IGNORED and the verdict tells the rest."""
+    """Ends the attempt if its lease is over by the ledger; else IGNORED, and the verdict says what to wait for."""
     step = _step(record, step_id)
-    if (why := _why_not_expired(record, step, attempt_no, provenance)) is not None:
-        return ignored(record, why)
+    if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
+        return ignored(record, reason_code)
     if step.status is StepStatus.INITIATED:
-        why, message = FailureCause.ACK_TIMEOUT, f"no ACK within {step.timings.ack_timeout_s:g} s"
+        failure, message = FailureCause.ACK_TIMEOUT, f"no ACK within {step.timings.ack_timeout_s:g} s"
         columns: dict[str, Any] = {"ack_failures": step.ack_failures + 1}
         backoffs, failures = step.timings.ack_backoffs, step.ack_failures + 1
     else:
-        why, message = FailureCause.LEASE_EXPIRED, f"no RESULT or heartbeat for {step.timings.running_lease_s:g} s"
+        failure, message = FailureCause.LEASE_EXPIRED, f"no RESULT or heartbeat for {step.timings.running_lease_s:g} s"
         columns = {"execution_failures": step.execution_failures + 1}
         backoffs, failures = step.timings.execution_backoffs, step.execution_failures + 1
+    type_ = EventType(failure.value)
     if _is_over(record, step, provenance.at):
-        return _fail_by_time(record, step, provenance, why.value, **columns)
+        return _fail_by_time(record, step, provenance, type_, **columns)
     if attempt_no >= step.timings.max_attempts:
         return fail_final(
             record,
             step,
             provenance,
             before=record,
-            type_=why.value,
-            job_code=ATTEMPTS_EXHAUSTED,
-            step_code=why.value,
+            type_=type_,
+            job_code=Reason.ATTEMPTS_EXHAUSTED,
+            step_code=failure.value,
             message=message,
             **columns,
         )
@@ -164,11 +155,11 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
     return fail_retry(
         record,
         step,
-        why,
+        failure,
         provenance,
         before=record,
-        type_=why.value,
-        code=why.value,
+        type_=type_,
+        code=failure.value,
         message=message,
         wait_s=wait_s,
         **columns,
@@ -176,58 +167,57 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
 
 
 def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
-    """FEATURES D20: replies or directives still wait on the lane, so the silence is ours; one more ACK timeout.
+    """Extends the lease by one ACK timeout, since replies or directives still wait on the lane (R8).
 
-    Up to the result timeout in all; then IGNORED, and the time-out counts.
+    The extensions end with the result timeout: then IGNORED, and the time-out counts. `what` names what waits.
     """
     step = _step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignored(record, reason_code)
     since = step.backlog_since or provenance.at
     if provenance.at >= since + timedelta(seconds=step.timings.lease_s) or _is_over(record, step, provenance.at):
-        return ignored(record, "BACKLOG_TOO_LONG")
+        return ignored(record, IgnoreReason.BACKLOG_TOO_LONG)
     deadline = cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
-    waiting = move_step(step, StepTrigger.LANE_BACKLOG, provenance, lease_expires_at=deadline, backlog_since=since)
-    return transitioned(record, record.with_step(waiting), "LANE_BACKLOG", provenance, step=waiting, reason=what)
+    columns = {"lease_expires_at": deadline, "backlog_since": since}
+    after = move_step(record, step, StepTrigger.LANE_BACKLOG, provenance, **columns)
+    return transitioned(record, after, EventType.LANE_BACKLOG, provenance, step=step, reason=what)
 
 
 def fail_retry(
     record: Record,
     step: Step,
-    why: FailureCause,
+    failure: FailureCause,
     provenance: Provenance,
     *,
     before: Record,
-    type_: str,
+    type_: EventType,
     code: str | None,
     message: str | None,
     wait_s: float,
+    data: dict[str, Any] | None = None,
     **columns: Any,
 ) -> Outcome:
-    """FAILED_RETRY; the next attempt may be recorded after `wait_s`. Raises NoSuchMove.
+    """Ends the attempt as FAILED_RETRY; the next one may be recorded after `wait_s` seconds. Raises NoSuchTransition.
 
-    Where the total time is over by then, it is FAILED_FINAL now.
+    Where the total time would be over by then, the step is FAILED_FINAL now.
     """
-    # while the job is PAUSED its own clock stands still, and resume moves what is set here on
+    # while the job is PAUSED its own clock stands still; resume shifts what is set here
     due_at = (record.job.paused_at or provenance.at) + timedelta(seconds=wait_s)
     if _is_over(record, step, due_at):
-        return _fail_by_time(record, step, provenance, type_, before=before, step_code=code, **columns)
-    told = columns.pop("data", {})
-    failed = move_step(
+        return _fail_by_time(record, step, provenance, type_, before=before, step_code=code, data=data, **columns)
+    after = move_step(
+        record,
         step,
         StepTrigger.FAIL_RETRY,
         provenance,
         due_at=due_at,
-        retry_cause=why,
+        retry_cause=failure,
         last_error_code=code,
         last_error_message=message,
         **columns,
     )
-    after = record.with_step(failed)
-    after = move_job(
-        after, JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_FAILED_RETRY, provenance
-    )
-    return transitioned(before, after, type_, provenance, step=failed, data=told)
+    trigger = JobTrigger.SIBLINGS_IN_FLIGHT if after.in_flight else JobTrigger.STEP_FAILED_RETRY
+    return transitioned(before, move_job(after, trigger, provenance), type_, provenance, step=step, data=data)
 
 
 def fail_final(
@@ -236,15 +226,16 @@ def fail_final(
     provenance: Provenance,
     *,
     before: Record,
-    type_: str,
+    type_: EventType,
     job_code: str,
     step_code: str | None,
     message: str | None,
+    data: dict[str, Any] | None = None,
     **columns: Any,
 ) -> Outcome:
-    """FAILED_FINAL, and the job with it in the same move. Raises NoSuchMove."""
-    told = columns.pop("data", {})
-    failed = move_step(
+    """Ends the step as FAILED_FINAL, and its job with it in the same transition. Raises NoSuchTransition."""
+    after = move_step(
+        record,
         step,
         StepTrigger.FAIL_FINAL,
         provenance,
@@ -253,23 +244,22 @@ def fail_final(
         last_error_message=message,
         **columns,
     )
-    after = record.with_step(failed)
     if after.in_flight and after.job.status is JobStatus.CANCELLING:
         after = move_job(after, JobTrigger.SIBLINGS_IN_FLIGHT, provenance)
     else:
         after = move_job(cancel_in_flight(after, provenance), JobTrigger.STEP_FAILED_FINAL, provenance)
     if after.job.status is JobStatus.FAILED_FINAL:
         after = after.with_job(error_code=job_code, error_message=message)
-    return transitioned(before, after, type_, provenance, step=failed, data=told)
+    return transitioned(before, after, type_, provenance, step=step, data=data)
 
 
 def lease_until(record: Record, step: Step, now: datetime) -> datetime:
-    """The lease of an attempt that a service has taken up, from now on."""
+    """When the lease of an attempt ends that a service has taken up now."""
     return cap_lease(record, step, now + timedelta(seconds=step.timings.running_lease_s))
 
 
 def cap_lease(record: Record, step: Step, until: datetime) -> datetime:
-    """No lease outlives the total time of its step or job."""
+    """`until`, or the end of the step's or job's total time where that comes first (R10)."""
     cap = record.cap_of(step)
     return until if cap is None else min(until, cap)
 
@@ -283,13 +273,13 @@ def _fail_by_time(
     record: Record,
     step: Step,
     provenance: Provenance,
-    type_: str,
+    type_: EventType,
     *,
     before: Record | None = None,
-    step_code: str | None = TIME_EXCEEDED,
+    step_code: str | None = StepError.TIME_EXCEEDED,
     **columns: Any,
 ) -> Outcome:
-    """The total time of the step or of the job is over, or would be before anything else can happen."""
+    """Fails the step: its total time or its job's is over, or would be before anything else can happen (R10)."""
     whose = "step" if record.cap_of(step) == step.deadline_at else "job"
     return fail_final(
         record,
@@ -297,7 +287,7 @@ def _fail_by_time(
         provenance,
         before=before or record,
         type_=type_,
-        job_code=TIME_EXCEEDED,
+        job_code=Reason.TIME_EXCEEDED,
         step_code=step_code,
         message=f"the total time of the {whose} is over",
         **columns,
@@ -305,17 +295,17 @@ def _fail_by_time(
 
 
 def _why_not_waiting(record: Record, step: Step, attempt_no: int, *statuses: StepStatus) -> str | None:
-    """Why the attempt cannot be meant any more; None if it still waits in one of the states."""
+    """Why the attempt no longer waits in one of these states; None if it does."""
     if record.job.status.terminal:
-        return "JOB_TERMINAL"
-    return None if step.status in statuses and step.attempt_no == attempt_no else "ATTEMPT_MOVED_ON"
+        return IgnoreReason.JOB_TERMINAL
+    return None if step.status in statuses and step.attempt_no == attempt_no else IgnoreReason.ATTEMPT_MOVED_ON
 
 
 def _why_not_expired(record: Record, step: Step, attempt_no: int, provenance: Provenance) -> str | None:
-    """Why a deadline means nothing; None if the attempt is in flight and its lease is over."""
+    """Why a deadline changes nothing; None if the attempt is in flight and its lease is over."""
     reason_code = _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED, StepStatus.PROCESSING)
     if reason_code is None and (step.lease_expires_at is None or step.lease_expires_at > provenance.at):
-        return "LEASE_STILL_RUNS"
+        return IgnoreReason.LEASE_STILL_RUNS
     return reason_code
 
 
@@ -327,7 +317,7 @@ def _step(record: Record, step_id: str) -> Step:
 
 
 def _input_ref(record: Record, step: Step) -> Ref:
-    """CONTRACT: the job's for the first step, then the result of the step before; its workspace if it named none."""
+    """The job's input for the first step, then the result of the step before, or its workspace if it named none."""
     first = record.group_of(step)[0]
     if first.step_index == 0:
         return record.job.input_ref
@@ -339,7 +329,7 @@ def _input_ref(record: Record, step: Step) -> Ref:
 
 
 def _workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:
-    """FEATURES B7: `/{system}/{tenant}/{jobId}/{stepType}/{attempt}/`; the step id where a type stands twice."""
+    """`{workspace base}/{job id}/{step type}/{attempt}/`; the step id where a step type occurs twice (decision 5)."""
     twice = sum(other.step_type == step.step_type for other in record.steps) > 1
     folder = step.step_id if twice else step.step_type
     return {"uri": f"{record.job.workspace_base}/{record.job.job_id}/{folder}/{attempt_no}/"}

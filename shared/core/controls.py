@@ -1,46 +1,44 @@
-"""Cancel, pause and resume (LIFECYCLE "Controls")."""
+"""Cancel, pause and resume (R11)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from shared.core.history import Provenance
+from shared.core.history import EventType, Provenance
 from shared.core.job import Record
 from shared.core.occurrences import ControlKind
-from shared.core.outcome import NoSuchTransition, Outcome, ignored, move_job, refused, transitioned
+from shared.core.outcome import Outcome, ignored, refused, transitioned
+from shared.core.reasons import IgnoreReason
 from shared.core.states import JobStatus
-from shared.core.transitions import JobTrigger
-
-#: why a control on an ended job is refused (HTTP 409)
-JOB_TERMINAL = "JOB_TERMINAL"
+from shared.core.transitions import JobTrigger, NoSuchTransition, move_job
 
 
 def decide_control(record: Record, kind: ControlKind, provenance: Provenance) -> Outcome:
-    """Moves the job, or is accepted without effect (IGNORED), or is not possible (REFUSED)."""
+    """Applies a control: a transition, or accepted without effect (IGNORED), or not possible (REFUSED)."""
     job = record.job
     if job.status.terminal:
         if kind is ControlKind.CANCEL and job.status is JobStatus.CANCELLED:
-            return ignored(record, "ALREADY")
-        return refused(record, JOB_TERMINAL)
+            return ignored(record, IgnoreReason.ALREADY)
+        return refused(record, IgnoreReason.JOB_TERMINAL)
     if kind is ControlKind.RESUME and job.status not in (JobStatus.PAUSING, JobStatus.PAUSED):
-        return ignored(record, "NOT_PAUSED")
+        return ignored(record, IgnoreReason.NOT_PAUSED)
     try:
-        after = move_job(record, _event(record, kind), provenance)
+        after = move_job(record, _trigger(record, kind), provenance)
     except NoSuchTransition as no:
         return refused(record, f"{kind}_IN_{no.state}")
     if after.job.status is job.status:
-        return ignored(record, "ALREADY")
+        return ignored(record, IgnoreReason.ALREADY)
     if kind is ControlKind.RESUME:
         after = _shift_clocks(after, provenance.at)
     cancelled = [
         new.step_id for old, new in zip(record.steps, after.steps, strict=True) if old.status is not new.status
     ]
     data = {"steps_cancelled": cancelled} if cancelled else {}
-    return transitioned(record, after, f"{kind}_REQUESTED", provenance, data=data)
+    return transitioned(record, after, EventType(f"{kind}_REQUESTED"), provenance, data=data)
 
 
-def _event(record: Record, kind: ControlKind) -> JobTrigger:
+def _trigger(record: Record, kind: ControlKind) -> JobTrigger:
     match kind:
         case ControlKind.CANCEL:
             return JobTrigger.CANCEL if record.in_flight else JobTrigger.CANCEL_IDLE
@@ -51,19 +49,19 @@ def _event(record: Record, kind: ControlKind) -> JobTrigger:
 
 
 def _shift_clocks(record: Record, now: datetime) -> Record:
-    """The job's own clocks stood still while it was PAUSED: what was left of a backoff is left still."""
+    """Shifts backoffs and total times by the time that the job was PAUSED (R10): its clocks stood still."""
     paused_at = record.job.paused_at
     if paused_at is None:
         return record
-    stood_still = now - paused_at
+    paused_for = now - paused_at
     steps = tuple(
         step
         if step.status.terminal or (step.due_at is None and step.deadline_at is None)
-        else replace(step, due_at=_later(step.due_at, stood_still), deadline_at=_later(step.deadline_at, stood_still))
+        else replace(step, due_at=_later(step.due_at, paused_for), deadline_at=_later(step.deadline_at, paused_for))
         for step in record.steps
     )
-    deadline_at = _later(record.job.deadline_at, stood_still)
-    return Record(replace(record.job, paused_at=None, drained_at=None, deadline_at=deadline_at), steps)
+    deadline_at = _later(record.job.deadline_at, paused_for)
+    return replace(record, steps=steps).with_job(paused_at=None, drained_at=None, deadline_at=deadline_at)
 
 
 def _later(instant: datetime | None, by: timedelta) -> datetime | None:

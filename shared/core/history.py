@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 from shared.core.canonical import canonical_json, digest
@@ -11,6 +12,35 @@ from shared.core.job import Event, Record, Step
 
 #: prev_hash of the first event
 GENESIS = ""
+
+
+class EventType(StrEnum):
+    """The types of EVENT rows; the log line of a committed one has the same name."""
+
+    JOB_CREATED = "JOB_CREATED"
+    JOB_WITHDRAWN = "JOB_WITHDRAWN"
+    JOB_REDRIVEN = "JOB_REDRIVEN"
+    ATTEMPT_RECORDED = "ATTEMPT_RECORDED"
+    LEASE_RENEWED = "LEASE_RENEWED"
+    PUBLISH_FAILED = "PUBLISH_FAILED"
+    ACK = "ACK"
+    HEARTBEAT = "HEARTBEAT"
+    RESULT = "RESULT"
+    REPLY_IGNORED = "REPLY_IGNORED"
+    ACK_TIMEOUT = "ACK_TIMEOUT"
+    LEASE_EXPIRED = "LEASE_EXPIRED"
+    TIME_EXCEEDED = "TIME_EXCEEDED"
+    LANE_BACKLOG = "LANE_BACKLOG"
+    CANCEL_REQUESTED = "CANCEL_REQUESTED"
+    PAUSE_REQUESTED = "PAUSE_REQUESTED"
+    RESUME_REQUESTED = "RESUME_REQUESTED"
+    ORCHESTRATION_RESTARTED = "ORCHESTRATION_RESTARTED"
+    ORCHESTRATION_FAILED = "ORCHESTRATION_FAILED"
+    REPAIRED = "REPAIRED"
+
+
+#: EVENT rows of replies that were taken
+REPLY_EVENTS = frozenset({EventType.ACK, EventType.HEARTBEAT, EventType.RESULT})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +75,7 @@ class Origin:
 def append(
     before: Record | None,
     after: Record,
-    type_: str,
+    type_: EventType,
     provenance: Provenance,
     *,
     step: Step | None = None,
@@ -65,7 +95,7 @@ def append(
     values: dict[str, Any] = {
         "job_id": head.job_id,
         "seq": head.event_seq + 1,
-        "type": type_,
+        "type": str(type_),
         "step_id": step_id if step is None else step.step_id,
         "attempt_no": attempt_no if attempt_no is not None else (step.attempt_no if step else None),
         "lease_id": lease_id if lease_id is not None else (step.lease_id if step else None),
@@ -82,8 +112,7 @@ def append(
         "prev_hash": head.event_hash,
     }
     event = Event(**values, hash=event_hash(values))
-    moved = after.with_job(event_seq=event.seq, event_hash=event.hash, updated_at=provenance.at)
-    return moved, event
+    return after.with_job(event_seq=event.seq, event_hash=event.hash, updated_at=provenance.at), event
 
 
 def event_hash(values: dict[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -170,20 +170,25 @@ class Job:
 
 @dataclass(frozen=True)
 class Record:
-    """A job with its steps, as read in one query and moved in one transaction."""
+    """A job with its steps: read in one query, changed in one transaction (R1)."""
 
     job: Job
     steps: tuple[Step, ...]
+    #: rows of the transition tables that led here since the record was read, as `step:ocr INITIATED ACK`
+    applied: tuple[str, ...] = field(default=(), compare=False)
 
     def step(self, step_id: str) -> Step | None:
         return next((step for step in self.steps if step.step_id == step_id), None)
 
     def with_step(self, changed: Step) -> Record:
         steps = tuple(changed if step.step_id == changed.step_id else step for step in self.steps)
-        return Record(self.job, steps)
+        return replace(self, steps=steps)
 
     def with_job(self, **changes: Any) -> Record:
-        return Record(replace(self.job, **changes), self.steps)
+        return replace(self, job=replace(self.job, **changes))
+
+    def with_applied(self, row: str) -> Record:
+        return replace(self, applied=(*self.applied, row))
 
     def cap_of(self, step: Step) -> datetime | None:
         """The nearer of the step's and the job's total time caps; None: no cap."""
@@ -234,7 +239,7 @@ def changes(before: Record, after: Record) -> Json:
 def _changed(before: Job | Step, after: Job | Step) -> dict[str, Json]:
     if before is after:
         return {}
-    names = (field.name for field in fields(after) if field.name not in _ALWAYS_TOUCHED)
+    names = (each.name for each in fields(after) if each.name not in _ALWAYS_TOUCHED)
     return {name: _plain(getattr(after, name)) for name in names if getattr(after, name) != getattr(before, name)}
 
 

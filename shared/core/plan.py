@@ -14,11 +14,13 @@ from shared.contracts.envelope import Envelope
 from shared.contracts.protocol import StepDefinition
 from shared.core.as_of import creation_data
 from shared.core.canonical import canonical_json, digest
-from shared.core.history import Provenance, append
+from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Job, Record, Step, Timings
+from shared.core.reasons import REASONS, Reason
 from shared.core.registry import Protocol
 from shared.core.routing import LaneDecision, normalise
 from shared.core.states import JobStatus, StepStatus
+from shared.core.transitions import JOB_CREATION
 
 #: the first folder of every workspace path (FEATURES B7)
 SYSTEM = "lucius"
@@ -111,7 +113,7 @@ def plan_job(
         request_type=envelope.request_type,
         schema_version=envelope.schema_version,
         mode=lane_decision.resolved_mode,
-        status=JobStatus.QUEUED,
+        status=JobStatus(JOB_CREATION[EventType.JOB_CREATED].to),
         instance_id=job_id,
         idempotency_key=envelope.idempotency_key,
         idempotency_hash=identity.claim,
@@ -140,7 +142,7 @@ def plan_job(
         cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at
     )
     record = Record(job, steps)
-    return append(None, record, "JOB_CREATED", provenance, data=creation_data(record))
+    return append(None, record, EventType.JOB_CREATED, provenance, data=creation_data(record))
 
 
 def _after(instant: datetime, seconds: float | None) -> datetime | None:
@@ -160,10 +162,6 @@ def _timings(step: StepDefinition, defaults: TimingDefaults) -> Timings:
     )
 
 
-#: error_code of a creation that nobody finished
-WITHDRAWN = "WITHDRAWN"
-
-
 def tombstone(job_id: str, *, tenant: str, claim: str, created_at: datetime, now: datetime) -> tuple[Record, Event]:
     """The rows that stand in for a job that never came to be, so that a late creator meets them."""
     nowhere = {"uri": "urn:lucius:withdrawn"}
@@ -177,7 +175,7 @@ def tombstone(job_id: str, *, tenant: str, claim: str, created_at: datetime, now
         request_type="",
         schema_version="",
         mode="",
-        status=JobStatus.CANCELLED,
+        status=JobStatus(JOB_CREATION[EventType.JOB_WITHDRAWN].to),
         instance_id=job_id,
         idempotency_hash=claim,
         body_hash="",
@@ -190,12 +188,12 @@ def tombstone(job_id: str, *, tenant: str, claim: str, created_at: datetime, now
         callback_urls={},
         requested_at=created_at,
         current_step_id="",
-        error_code=WITHDRAWN,
-        error_message="its creation was begun and never finished",
+        error_code=Reason.WITHDRAWN,
+        error_message=REASONS[Reason.WITHDRAWN].cause,
         suppressed={},
         created_at=created_at,
         updated_at=now,
         completed_at=now,
     )
     provenance = Provenance(cause_id=f"withdraw:{job_id}", actor="system", source="sweeper", at=now)
-    return append(None, Record(job, ()), "JOB_WITHDRAWN", provenance)
+    return append(None, Record(job, ()), EventType.JOB_WITHDRAWN, provenance)

@@ -1,20 +1,19 @@
-"""A job whose orchestration ended before it did (LIFECYCLE "Sweeper")."""
+"""A job whose orchestration ended before it did (R18), and the record of a repair (R20)."""
 
 from __future__ import annotations
 
 from shared.core import durable_names
 from shared.core.durable_names import group_instance_id, restarts
-from shared.core.history import Provenance
+from shared.core.history import EventType, Provenance
 from shared.core.job import Record
 from shared.core.occurrences import Repaired
-from shared.core.outcome import NoSuchTransition, Outcome, cancel_in_flight, ignored, move_job, refused, transitioned
+from shared.core.outcome import Outcome, ignored, refused, transitioned
+from shared.core.reasons import IgnoreReason, Reason
 from shared.core.states import JobStatus
-from shared.core.transitions import JobTrigger
+from shared.core.transitions import JobTrigger, NoSuchTransition, cancel_in_flight, move_job
 
 #: a job whose orchestrations keep failing is given up
 MAX_RESTARTS = 5
-
-ORCHESTRATION_FAILED = "ORCHESTRATION_FAILED"
 
 
 def instances(record: Record) -> list[str]:
@@ -26,28 +25,28 @@ def instances(record: Record) -> list[str]:
 
 
 def repaired(record: Record, repair: Repaired, provenance: Provenance) -> Outcome:
-    """Nothing moves; the history says what was done, where the job stood, and what is different now."""
+    """Records a repair: an EVENT row with what was done, where the steps stood, and what is different now (R20)."""
     stands = {step.step_id: step.status.value for step in record.steps}
     data = {"steps": stands, "before": repair.before, "after": repair.after}
-    return transitioned(record, record, "REPAIRED", provenance, reason=repair.what, data=data)
+    return transitioned(record, record, EventType.REPAIRED, provenance, reason=repair.what, data=data)
 
 
 def orchestration_ended(record: Record, instance_id: str, provenance: Provenance) -> Outcome:
-    """A new `instance_id`, which fences the old one off; past the limit the job fails for good."""
+    """Gives the job a new `instance_id`, which fences the old one off (R13); past the limit the job fails for good."""
     job = record.job
     if job.instance_id != instance_id:
-        return ignored(record, "RESTARTED_ALREADY")
+        return ignored(record, IgnoreReason.RESTARTED_ALREADY)
     count = restarts(instance_id) + 1
     try:
         if count > MAX_RESTARTS:
             after = move_job(cancel_in_flight(record, provenance), JobTrigger.ORCHESTRATION_FAILED, provenance)
             if after.job.status is JobStatus.FAILED_FINAL:
                 message = f"its orchestration ended {count} times before the job did"
-                after = after.with_job(error_code=ORCHESTRATION_FAILED, error_message=message)
-            return transitioned(record, after, "ORCHESTRATION_FAILED", provenance)
+                after = after.with_job(error_code=Reason.ORCHESTRATION_FAILED, error_message=message)
+            return transitioned(record, after, EventType.ORCHESTRATION_FAILED, provenance)
         after = move_job(
             record, JobTrigger.RESTART, provenance, instance_id=durable_names.instance_id(job.job_id, count)
         )
     except NoSuchTransition as no:
-        return refused(record, f"{no.event}_IN_{no.state}")
-    return transitioned(record, after, "ORCHESTRATION_RESTARTED", provenance)
+        return refused(record, f"{no.trigger}_IN_{no.state}")
+    return transitioned(record, after, EventType.ORCHESTRATION_RESTARTED, provenance)

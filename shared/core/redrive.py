@@ -12,15 +12,11 @@ from typing import Any
 
 from shared.core.as_of import creation_data
 from shared.core.canonical import digest
-from shared.core.history import Origin, Provenance, append
+from shared.core.history import EventType, Origin, Provenance, append
 from shared.core.job import Event, Job, Record, Step
 from shared.core.outcome import Outcome, ignored, refused, transitioned
+from shared.core.reasons import IgnoreReason
 from shared.core.states import JobStatus, StepStatus
-
-#: why a redrive is refused
-JOB_LIVE = "JOB_LIVE"
-JOB_SUCCEEDED = "JOB_SUCCEEDED"
-REDRIVEN_ALREADY = "REDRIVEN_ALREADY"
 
 #: what the request and the protocol fixed, and a redrive keeps
 JOB_KEPT = frozenset(
@@ -45,11 +41,11 @@ def claim_of(job_id: str) -> str:
     return digest(f"redrive:{job_id}")
 
 
-def not_redrivable(record: Record) -> str | None:
-    """A stable code for why the job cannot be taken up again; None if it can."""
+def not_redrivable(record: Record) -> IgnoreReason | None:
+    """Why the job cannot be taken up again; None if it can."""
     if not record.job.status.terminal:
-        return JOB_LIVE
-    return JOB_SUCCEEDED if record.job.status is JobStatus.SUCCEEDED else None
+        return IgnoreReason.JOB_LIVE
+    return IgnoreReason.JOB_SUCCEEDED if record.job.status is JobStatus.SUCCEEDED else None
 
 
 def plan_redrive(
@@ -84,7 +80,7 @@ def plan_redrive(
     provenance = replace(origin.at(created_at), cause_id=f"create:{job_id}")
     carried = [step.step_id for step in steps if step.carried]
     data = {**creation_data(record), "redrive_of": old.job.job_id, "carried": carried}
-    return append(None, record, "JOB_CREATED", provenance, data=data)
+    return append(None, record, EventType.JOB_CREATED, provenance, data=data)
 
 
 def redriven(record: Record, job_id: str, provenance: Provenance) -> Outcome:
@@ -92,9 +88,13 @@ def redriven(record: Record, job_id: str, provenance: Provenance) -> Outcome:
     if (why := not_redrivable(record)) is not None:
         return refused(record, why)
     if record.job.redriven_by is not None:
-        return ignored(record, "ALREADY") if record.job.redriven_by == job_id else refused(record, REDRIVEN_ALREADY)
+        return (
+            ignored(record, IgnoreReason.ALREADY)
+            if record.job.redriven_by == job_id
+            else refused(record, IgnoreReason.REDRIVEN_ALREADY)
+        )
     return transitioned(
-        record, record.with_job(redriven_by=job_id), "JOB_REDRIVEN", provenance, data={"redriven_by": job_id}
+        record, record.with_job(redriven_by=job_id), EventType.JOB_REDRIVEN, provenance, data={"redriven_by": job_id}
     )
 
 

@@ -1,31 +1,49 @@
-"""Every move a job or a step can make, in two literal tables.
+"""Every transition of a job and of a step: two literal tables, and the functions that apply a row of them.
 
-A state is a key, terminal states have no rows, and each row names the rule that it comes from. What is not in a
-table does not happen: `shared.core.decide` turns a missing row into "ignored" for what others send (it becomes an
-EVENT row and changes nothing else) and into a refusal for what is asked of us (controls, recording an attempt).
+A job and its steps are two machines that change together. The keys of a table are the states; a state's rows say
+which trigger leads to which state, and by which rule (docs/lifecycle.md). Terminal states have no rows. What is not in
+a table does not happen: a missing row means "ignored" for what services send (at most an EVENT row) and "refused" for
+what people and functions ask for.
 
-One occurrence can be two events for a job: a RESULT that overtakes its ACK is ACKED and then STEP_SUCCEEDED.
-The diagrams in the docs are generated from here.
+How the machines are coupled:
+
+- `move_step` applies a step's trigger and `move_job` the job's. Both note the row that they used in `Record.applied`,
+  and `shared.core.outcome.transitioned` writes those rows into the EVENT row. So `explain` and the audit cite the rows
+  that decided, not rows that look alike.
+- One occurrence can trigger a job twice: a RESULT that overtakes its ACK is ACKED, then STEP_SUCCEEDED.
+- Who asks for a control chooses its trigger by what is in flight: CANCEL and PAUSE where a step is, CANCEL_IDLE and
+  PAUSE_IDLE where none is; RESUME_ACKED where a service has taken the job up before, else RESUME_UNACKED
+  (`shared.core.controls`).
+- Who ends a step chooses the job's trigger by the other steps: LAST_STEP_SUCCEEDED where all have succeeded;
+  SIBLINGS_IN_FLIGHT where steps of the same parallel group are in flight, so that the group goes on (R12); else
+  STEP_SUCCEEDED, STEP_FAILED_RETRY or STEP_FAILED_FINAL (`shared.core.attempts`, `shared.core.replies`).
+- Entering PAUSED counts a parking and stops the job's clocks; entering a terminal state sets `completed_at`; entering
+  CANCELLED cancels every step that has not ended. These effects stand in `move_job` and nowhere else.
+
+The diagrams in the docs are generated from here, and a test takes out or bends each row: each change must be noticed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from shared.core.history import Provenance
+from shared.core.job import Record, Step
 from shared.core.states import JobStatus, StepStatus
 
 
 class Row(NamedTuple):
-    """Where an event leads, and the rule that says so."""
+    """Where a trigger leads, and the rule behind it: an id of docs/lifecycle.md, then words."""
 
     to: str
     source: str
 
 
 class StepTrigger(StrEnum):
-    """What happens to a step."""
+    """What makes a step move."""
 
     RECORD = "RECORD"
     RENEW = "RENEW"
@@ -39,7 +57,7 @@ class StepTrigger(StrEnum):
 
 
 class JobTrigger(StrEnum):
-    """What happens to a job; `*_IDLE` means that no step is in flight."""
+    """What makes a job move; `*_IDLE` means that no step is in flight."""
 
     ATTEMPT_RECORDED = "ATTEMPT_RECORDED"
     ACKED = "ACKED"
@@ -59,120 +77,172 @@ class JobTrigger(StrEnum):
     ORCHESTRATION_FAILED = "ORCHESTRATION_FAILED"
 
 
-_P, _I, _W, _R = StepStatus.PENDING, StepStatus.INITIATED, StepStatus.PROCESSING, StepStatus.FAILED_RETRY
-_OK, _BAD, _OFF = StepStatus.SUCCEEDED, StepStatus.FAILED_FINAL, StepStatus.CANCELLED
-_S = StepTrigger
+_S, _T = StepStatus, StepTrigger
 
 STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, Row]] = {
-    _P: {
-        _S.FAIL_FINAL: Row(_BAD, "CONTRACT Protocol files: the job's total time is over before the step began"),
-        _S.RECORD: Row(_I, "S0 19.2: attempt and lease recorded"),
-        _S.CANCEL: Row(_OFF, "LIFECYCLE Replies: CANCELLED takes all non-terminal steps with it"),
+    _S.PENDING: {
+        _T.FAIL_FINAL: Row(_S.FAILED_FINAL, "R10: the job's total time is over before the step began"),
+        _T.RECORD: Row(_S.INITIATED, "R4: attempt and lease are recorded"),
+        _T.CANCEL: Row(_S.CANCELLED, "R11: CANCELLED takes every step with it that has not ended"),
     },
-    _I: {
-        _S.LANE_BACKLOG: Row(_I, "FEATURES D20: our own backlog is nobody's failure"),
-        _S.RENEW: Row(_I, "LIFECYCLE Dispatch: the same attempt is published again"),
-        _S.ACK: Row(_W, "S0 19.2: ACK"),
-        _S.HEARTBEAT: Row(_W, "LIFECYCLE Replies: a heartbeat before the ACK counts as the ACK"),
-        _S.SUCCEED: Row(_OK, "FEATURES D3: RESULT before ACK accepted"),
-        _S.FAIL_RETRY: Row(_R, "S2: ACK timeout, or a RESULT before the ACK; attempts left"),
-        _S.FAIL_FINAL: Row(_BAD, "FEATURES D3, D8: exhausted, non-retryable, or it could not be published"),
-        _S.CANCEL: Row(_OFF, "LIFECYCLE Controls: CANCELLING ends with the attempt"),
+    _S.INITIATED: {
+        _T.LANE_BACKLOG: Row(_S.INITIATED, "R8: LUCIUS's own backlog is nobody's failure"),
+        _T.RENEW: Row(_S.INITIATED, "R4: the same attempt is published again"),
+        _T.ACK: Row(_S.PROCESSING, "R5: a service took the attempt up"),
+        _T.HEARTBEAT: Row(_S.PROCESSING, "R6: a heartbeat before the ACK counts as the ACK"),
+        _T.SUCCEED: Row(_S.SUCCEEDED, "R6: a RESULT may overtake its ACK"),
+        _T.FAIL_RETRY: Row(_S.FAILED_RETRY, "R8: no ACK in time, or a retryable RESULT before the ACK; attempts left"),
+        _T.FAIL_FINAL: Row(_S.FAILED_FINAL, "R8: exhausted, not retryable, or it could not be published"),
+        _T.CANCEL: Row(_S.CANCELLED, "R11: CANCELLING ends with the attempt"),
     },
-    _W: {
-        _S.LANE_BACKLOG: Row(_W, "FEATURES D20: its RESULT may lie among the replies that wait"),
-        _S.HEARTBEAT: Row(_W, "LIFECYCLE Replies: a heartbeat restarts the lease"),
-        _S.SUCCEED: Row(_OK, "S0 19.2: RESULT success"),
-        _S.FAIL_RETRY: Row(_R, "S0 19.2: RESULT retryable, or the lease ran out; attempts left"),
-        _S.FAIL_FINAL: Row(_BAD, "S0 19.2: RESULT final failure, or exhausted"),
-        _S.CANCEL: Row(_OFF, "LIFECYCLE Controls: CANCELLING ends with the attempt"),
+    _S.PROCESSING: {
+        _T.LANE_BACKLOG: Row(_S.PROCESSING, "R8: its RESULT may be among the replies that wait on the lane"),
+        _T.HEARTBEAT: Row(_S.PROCESSING, "R5: a heartbeat restarts the lease"),
+        _T.SUCCEED: Row(_S.SUCCEEDED, "R6: the first RESULT of an attempt stands"),
+        _T.FAIL_RETRY: Row(_S.FAILED_RETRY, "R8: a retryable RESULT, or the lease ran out; attempts left"),
+        _T.FAIL_FINAL: Row(_S.FAILED_FINAL, "R8: a final failure, or exhausted"),
+        _T.CANCEL: Row(_S.CANCELLED, "R11: CANCELLING ends with the attempt"),
     },
-    _R: {
-        _S.RECORD: Row(_I, "S2: retry dispatch, new attempt_no and lease_id"),
-        _S.ACK: Row(_W, "LIFECYCLE Replies: revived, the attempt had only timed out"),
-        _S.HEARTBEAT: Row(_W, "LIFECYCLE Replies: revived, the attempt had only timed out"),
-        _S.SUCCEED: Row(_OK, "LIFECYCLE Replies: revived, taken"),
-        _S.FAIL_RETRY: Row(_R, "LIFECYCLE Replies: revived, taken; the attempt is used up by its RESULT"),
-        _S.FAIL_FINAL: Row(_BAD, "LIFECYCLE Replies: revived, taken"),
-        _S.CANCEL: Row(_OFF, "LIFECYCLE Controls: nothing in flight, CANCELLED at once"),
+    _S.FAILED_RETRY: {
+        _T.RECORD: Row(_S.INITIATED, "R4: the next attempt, with a lease of its own"),
+        _T.ACK: Row(_S.PROCESSING, "R7: revived, the attempt had only timed out"),
+        _T.HEARTBEAT: Row(_S.PROCESSING, "R7: revived, the attempt had only timed out"),
+        _T.SUCCEED: Row(_S.SUCCEEDED, "R7: revived by its RESULT"),
+        _T.FAIL_RETRY: Row(_S.FAILED_RETRY, "R7: revived by its RESULT, which uses the attempt up"),
+        _T.FAIL_FINAL: Row(_S.FAILED_FINAL, "R7: revived by its RESULT"),
+        _T.CANCEL: Row(_S.CANCELLED, "R11: nothing is in flight, so it is CANCELLED at once"),
     },
-    _OK: {},
-    _BAD: {},
-    _OFF: {},
+    _S.SUCCEEDED: {},
+    _S.FAILED_FINAL: {},
+    _S.CANCELLED: {},
 }
 
-_Q, _RUN, _PING, _PD = JobStatus.QUEUED, JobStatus.IN_PROGRESS, JobStatus.PAUSING, JobStatus.PAUSED
-_CING, _DONE, _FAIL, _CD = JobStatus.CANCELLING, JobStatus.SUCCEEDED, JobStatus.FAILED_FINAL, JobStatus.CANCELLED
-_J = JobTrigger
+_J, _E = JobStatus, JobTrigger
+
+#: how a job comes to be, by the type of its first EVENT row
+JOB_CREATION: Mapping[str, Row] = {
+    "JOB_CREATED": Row(_J.QUEUED, "R15: the claim came first, then the rows"),
+    "JOB_WITHDRAWN": Row(_J.CANCELLED, "R14: the rows that stand in for a creation that nobody finished"),
+}
 
 JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, Row]] = {
-    _Q: {
-        _J.ATTEMPT_RECORDED: Row(_Q, "DESIGN 4: QUEUED until the first ACK"),
-        _J.ACKED: Row(_RUN, "S0 19.1: on first ACK"),
-        _J.STEP_FAILED_RETRY: Row(_Q, "S2: ACK timeout, re-dispatched"),
-        _J.STEP_FAILED_FINAL: Row(_FAIL, "S2: step failed final"),
-        _J.CANCEL: Row(_CING, "S2: cancel request; the attempt in flight may end"),
-        _J.CANCEL_IDLE: Row(_CD, "LIFECYCLE Controls: no step in flight"),
-        _J.PAUSE: Row(_PING, "S0 18.1: two-phase pause"),
-        _J.PAUSE_IDLE: Row(_PD, "LIFECYCLE Controls: PAUSED means drained"),
-        _J.RESTART: Row(_Q, "LIFECYCLE Sweeper: instance terminal and job live"),
-        _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
-        _J.SIBLINGS_IN_FLIGHT: Row(_Q, "LIFECYCLE Parallel groups: the group goes on"),
+    _J.QUEUED: {
+        _E.ATTEMPT_RECORDED: Row(_J.QUEUED, "R4: QUEUED until the first ACK"),
+        _E.ACKED: Row(_J.IN_PROGRESS, "R5: the first ACK"),
+        _E.STEP_FAILED_RETRY: Row(_J.QUEUED, "R8: another attempt follows"),
+        _E.STEP_FAILED_FINAL: Row(_J.FAILED_FINAL, "R8: a step failed for good"),
+        _E.CANCEL: Row(_J.CANCELLING, "R11: the attempt in flight may end"),
+        _E.CANCEL_IDLE: Row(_J.CANCELLED, "R11: nothing is in flight"),
+        _E.PAUSE: Row(_J.PAUSING, "R11: paused when the attempt in flight ends"),
+        _E.PAUSE_IDLE: Row(_J.PAUSED, "R11: nothing is in flight"),
+        _E.RESTART: Row(_J.QUEUED, "R18: its orchestration ended before it did"),
+        _E.ORCHESTRATION_FAILED: Row(_J.FAILED_FINAL, "R18: given up after five restarts"),
+        _E.SIBLINGS_IN_FLIGHT: Row(_J.QUEUED, "R12: the group goes on"),
     },
-    _RUN: {
-        _J.ATTEMPT_RECORDED: Row(_RUN, "S2: step N+1 activated"),
-        _J.ACKED: Row(_RUN, "S2: the job is in progress already"),
-        _J.STEP_SUCCEEDED: Row(_RUN, "S2: step N succeeded"),
-        _J.LAST_STEP_SUCCEEDED: Row(_DONE, "S0 19.1: final step success"),
-        _J.STEP_FAILED_RETRY: Row(_RUN, "S2: retry dispatch"),
-        _J.STEP_FAILED_FINAL: Row(_FAIL, "S0 19.1: final failure"),
-        _J.CANCEL: Row(_CING, "S2: cancel request"),
-        _J.CANCEL_IDLE: Row(_CD, "LIFECYCLE Controls: no step in flight"),
-        _J.PAUSE: Row(_PING, "S0 18.1: two-phase pause"),
-        _J.PAUSE_IDLE: Row(_PD, "LIFECYCLE Controls: PAUSED means drained"),
-        _J.RESTART: Row(_RUN, "LIFECYCLE Sweeper: instance terminal and job live"),
-        _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
-        _J.SIBLINGS_IN_FLIGHT: Row(_RUN, "LIFECYCLE Parallel groups: the group goes on"),
+    _J.IN_PROGRESS: {
+        _E.ATTEMPT_RECORDED: Row(_J.IN_PROGRESS, "R4: the next step, or the next attempt"),
+        _E.ACKED: Row(_J.IN_PROGRESS, "R5: it is in progress already"),
+        _E.STEP_SUCCEEDED: Row(_J.IN_PROGRESS, "R6: another step follows"),
+        _E.LAST_STEP_SUCCEEDED: Row(_J.SUCCEEDED, "R6: every step has succeeded"),
+        _E.STEP_FAILED_RETRY: Row(_J.IN_PROGRESS, "R8: another attempt follows"),
+        _E.STEP_FAILED_FINAL: Row(_J.FAILED_FINAL, "R8: a step failed for good"),
+        _E.CANCEL: Row(_J.CANCELLING, "R11: the attempt in flight may end"),
+        _E.CANCEL_IDLE: Row(_J.CANCELLED, "R11: nothing is in flight"),
+        _E.PAUSE: Row(_J.PAUSING, "R11: paused when the attempt in flight ends"),
+        _E.PAUSE_IDLE: Row(_J.PAUSED, "R11: nothing is in flight"),
+        _E.RESTART: Row(_J.IN_PROGRESS, "R18: its orchestration ended before it did"),
+        _E.ORCHESTRATION_FAILED: Row(_J.FAILED_FINAL, "R18: given up after five restarts"),
+        _E.SIBLINGS_IN_FLIGHT: Row(_J.IN_PROGRESS, "R12: the group goes on"),
     },
-    _PING: {
-        _J.ACKED: Row(_PING, "LIFECYCLE Replies: step moves, job does not"),
-        _J.STEP_SUCCEEDED: Row(_PD, "LIFECYCLE Replies: the attempt in flight ended"),
-        _J.LAST_STEP_SUCCEEDED: Row(_DONE, "LIFECYCLE Replies: it was the last step and succeeded"),
-        _J.STEP_FAILED_RETRY: Row(_PD, "LIFECYCLE Controls: the new attempt comes after resume"),
-        _J.STEP_FAILED_FINAL: Row(_FAIL, "S0 19.1: final failure"),
-        _J.CANCEL: Row(_CING, "LIFECYCLE Controls: cancel overrides pause"),
-        _J.PAUSE: Row(_PING, "LIFECYCLE Controls: repeated, changes nothing"),
-        _J.RESUME_UNACKED: Row(_Q, "LIFECYCLE Controls: takes the pause back"),
-        _J.RESUME_ACKED: Row(_RUN, "LIFECYCLE Controls: takes the pause back"),
-        _J.RESTART: Row(_PING, "LIFECYCLE Sweeper: instance terminal and job live"),
-        _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
-        _J.SIBLINGS_IN_FLIGHT: Row(_PING, "LIFECYCLE Parallel groups: drained means no sibling in flight"),
+    _J.PAUSING: {
+        _E.ACKED: Row(_J.PAUSING, "R11: the step moves, the job does not"),
+        _E.STEP_SUCCEEDED: Row(_J.PAUSED, "R11: the attempt in flight ended"),
+        _E.LAST_STEP_SUCCEEDED: Row(_J.SUCCEEDED, "R6: it was the last step, and it succeeded"),
+        _E.STEP_FAILED_RETRY: Row(_J.PAUSED, "R11: the new attempt comes after the resume"),
+        _E.STEP_FAILED_FINAL: Row(_J.FAILED_FINAL, "R8: a step failed for good"),
+        _E.CANCEL: Row(_J.CANCELLING, "R11: cancel overrides pause"),
+        _E.PAUSE: Row(_J.PAUSING, "R11: asked for again, it changes nothing"),
+        _E.RESUME_UNACKED: Row(_J.QUEUED, "R11: takes the pause back"),
+        _E.RESUME_ACKED: Row(_J.IN_PROGRESS, "R11: takes the pause back"),
+        _E.RESTART: Row(_J.PAUSING, "R18: its orchestration ended before it did"),
+        _E.ORCHESTRATION_FAILED: Row(_J.FAILED_FINAL, "R18: given up after five restarts"),
+        _E.SIBLINGS_IN_FLIGHT: Row(_J.PAUSING, "R12: PAUSED waits for the last sibling in flight"),
     },
-    _PD: {
-        _J.ACKED: Row(_PD, "LIFECYCLE Replies: revived while paused, by a RESULT"),
-        _J.STEP_SUCCEEDED: Row(_PD, "LIFECYCLE Replies: revived while paused"),
-        _J.LAST_STEP_SUCCEEDED: Row(_DONE, "LIFECYCLE Replies: revived while paused, it was the last step"),
-        _J.STEP_FAILED_RETRY: Row(_PD, "LIFECYCLE Replies: revived while paused"),
-        _J.STEP_FAILED_FINAL: Row(_FAIL, "LIFECYCLE Replies: revived while paused"),
-        _J.CANCEL_IDLE: Row(_CD, "LIFECYCLE Controls: also PAUSED, CANCELLED at once"),
-        _J.PAUSE_IDLE: Row(_PD, "LIFECYCLE Controls: repeated, changes nothing"),
-        _J.RESUME_UNACKED: Row(_Q, "LIFECYCLE Controls: QUEUED if no ACK was seen"),
-        _J.RESUME_ACKED: Row(_RUN, "LIFECYCLE Controls: IN_PROGRESS if first_ack_at is set"),
-        _J.RESTART: Row(_PD, "LIFECYCLE Sweeper: instance terminal and job live"),
-        _J.ORCHESTRATION_FAILED: Row(_FAIL, "LIFECYCLE Sweeper: given up after five restarts"),
+    _J.PAUSED: {
+        _E.ACKED: Row(_J.PAUSED, "R7: revived while paused, by a RESULT"),
+        _E.STEP_SUCCEEDED: Row(_J.PAUSED, "R7: revived while paused"),
+        _E.LAST_STEP_SUCCEEDED: Row(_J.SUCCEEDED, "R7: revived while paused, and it was the last step"),
+        _E.STEP_FAILED_RETRY: Row(_J.PAUSED, "R7: revived while paused"),
+        _E.STEP_FAILED_FINAL: Row(_J.FAILED_FINAL, "R7: revived while paused"),
+        _E.CANCEL_IDLE: Row(_J.CANCELLED, "R11: nothing is in flight"),
+        _E.PAUSE_IDLE: Row(_J.PAUSED, "R11: asked for again, it changes nothing"),
+        _E.RESUME_UNACKED: Row(_J.QUEUED, "R11: QUEUED where no ACK was seen"),
+        _E.RESUME_ACKED: Row(_J.IN_PROGRESS, "R11: IN_PROGRESS where `first_ack_at` is set"),
+        _E.RESTART: Row(_J.PAUSED, "R18: its orchestration ended before it did"),
+        _E.ORCHESTRATION_FAILED: Row(_J.FAILED_FINAL, "R18: given up after five restarts"),
     },
-    _CING: {
-        _J.ACKED: Row(_CING, "LIFECYCLE Replies: step moves, job does not"),
-        _J.STEP_SUCCEEDED: Row(_CD, "S3 1.5: current step reached a terminal state"),
-        _J.LAST_STEP_SUCCEEDED: Row(_CD, "LIFECYCLE Replies: job CANCELLED"),
-        _J.STEP_FAILED_RETRY: Row(_CD, "LIFECYCLE Controls: until that attempt ends"),
-        _J.STEP_FAILED_FINAL: Row(_CD, "S2: active step terminal"),
-        _J.CANCEL: Row(_CING, "LIFECYCLE Controls: repeated, changes nothing"),
-        _J.RESTART: Row(_CING, "LIFECYCLE Sweeper: instance terminal and job live"),
-        _J.ORCHESTRATION_FAILED: Row(_CD, "LIFECYCLE Sweeper: given up, and the job was to be cancelled"),
-        _J.SIBLINGS_IN_FLIGHT: Row(_CING, "LIFECYCLE Parallel groups: cancelled when the last attempt in flight ends"),
+    _J.CANCELLING: {
+        _E.ACKED: Row(_J.CANCELLING, "R11: the step moves, the job does not"),
+        _E.STEP_SUCCEEDED: Row(_J.CANCELLED, "R11: the attempt in flight ended"),
+        _E.LAST_STEP_SUCCEEDED: Row(_J.CANCELLED, "R11: the attempt in flight ended"),
+        _E.STEP_FAILED_RETRY: Row(_J.CANCELLED, "R11: the attempt in flight ended"),
+        _E.STEP_FAILED_FINAL: Row(_J.CANCELLED, "R11: the attempt in flight ended"),
+        _E.CANCEL: Row(_J.CANCELLING, "R11: asked for again, it changes nothing"),
+        _E.RESTART: Row(_J.CANCELLING, "R18: its orchestration ended before it did"),
+        _E.ORCHESTRATION_FAILED: Row(_J.CANCELLED, "R18: given up, and the job was to be cancelled"),
+        _E.SIBLINGS_IN_FLIGHT: Row(_J.CANCELLING, "R12: CANCELLED when the last attempt in flight ends"),
     },
-    _DONE: {},
-    _FAIL: {},
-    _CD: {},
+    _J.SUCCEEDED: {},
+    _J.FAILED_FINAL: {},
+    _J.CANCELLED: {},
 }
+
+
+class NoSuchTransition(Exception):
+    """The table has no row for this trigger in this state."""
+
+    def __init__(self, state: str, trigger: str) -> None:
+        super().__init__(f"{trigger} does not happen in {state}")
+        self.state = state
+        self.trigger = trigger
+
+
+def move_step(record: Record, step: Step, trigger: StepTrigger, provenance: Provenance, **columns: Any) -> Record:
+    """The record with `step` after `trigger` and the given columns. Raises NoSuchTransition.
+
+    `step` may be newer than the one in `record`.
+    """
+    row = STEP_TABLE[step.status].get(trigger)
+    if row is None:
+        raise NoSuchTransition(step.status, trigger)
+    status = StepStatus(row.to)
+    completed_at = provenance.at if status.terminal else None
+    changed = replace(step, status=status, updated_at=provenance.at, completed_at=completed_at, **columns)
+    return record.with_step(changed).with_applied(f"step:{step.step_id} {step.status} {trigger}")
+
+
+def move_job(record: Record, trigger: JobTrigger, provenance: Provenance, **columns: Any) -> Record:
+    """The record with its job after `trigger`, and with what follows from the new state. Raises NoSuchTransition."""
+    job = record.job
+    row = JOB_TABLE[job.status].get(trigger)
+    if row is None:
+        raise NoSuchTransition(job.status, trigger)
+    status = JobStatus(row.to)
+    record = record.with_job(status=status, **columns).with_applied(f"job {job.status} {trigger}")
+    if status is JobStatus.PAUSED and job.status is not JobStatus.PAUSED:
+        record = record.with_job(park_no=job.park_no + 1, paused_at=provenance.at, drained_at=provenance.at)
+    if status.terminal:
+        record = record.with_job(completed_at=provenance.at, paused_at=None, drained_at=None)
+    if status is JobStatus.CANCELLED:
+        for step in record.steps:
+            if not step.status.terminal:
+                record = move_step(record, step, StepTrigger.CANCEL, provenance)
+    return record
+
+
+def cancel_in_flight(record: Record, provenance: Provenance) -> Record:
+    """Cancels the steps that are under way, as their job ends; those that never began stay PENDING."""
+    for step in record.steps:
+        if step.status.in_flight or step.status is StepStatus.FAILED_RETRY:
+            record = move_step(record, step, StepTrigger.CANCEL, provenance)
+    return record

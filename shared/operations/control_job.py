@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from shared.core.controls import JOB_TERMINAL
 from shared.core.history import Origin
 from shared.core.occurrences import Control, ControlKind
 from shared.core.outcome import OutcomeKind
+from shared.core.reasons import IgnoreReason
 from shared.errors import Refusal
 from shared.operations.context import Context
 from shared.operations.transition import resume_parked, transition
@@ -23,7 +23,9 @@ async def control_job(
     transitioned = await transition(context, stored, Control(kind), origin, orchestrations=orchestrations)
     job = transitioned.stored.record.job
     if transitioned.outcome.kind is OutcomeKind.REFUSED:
-        code = "JOB_TERMINAL" if transitioned.outcome.reason_code == JOB_TERMINAL else "CONTROL_NOT_POSSIBLE"
+        code = (
+            "JOB_TERMINAL" if transitioned.outcome.reason_code == IgnoreReason.JOB_TERMINAL else "CONTROL_NOT_POSSIBLE"
+        )
         raise Refusal(409, code, f"job {job_id} is {job.status}: it cannot be asked to {kind.lower()}")
     await resume_parked(orchestrations, transitioned.stored.record)
     return transitioned.stored

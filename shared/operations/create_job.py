@@ -10,7 +10,8 @@ from shared.access.references import ReferencePolicy
 from shared.contracts.envelope import Envelope
 from shared.core.directive import MAX_DIRECTIVE_BYTES, directive_of, encode_directive
 from shared.core.job import Event, Record
-from shared.core.plan import WITHDRAWN, digests, plan_job
+from shared.core.plan import digests, plan_job
+from shared.core.reasons import Reason
 from shared.core.registry import Protocol
 from shared.core.routing import LaneDecision, decide_lane, normalise
 from shared.core.states import JobStatus
@@ -223,7 +224,7 @@ async def write_rows(context: Context, record: Record, event: Event) -> Stored:
 
 def check_not_withdrawn(stored: Stored) -> None:
     """LIFECYCLE "Creation": a creator that comes after the sweeper's tombstone answers 503."""
-    if stored.record.job.error_code == WITHDRAWN:
+    if stored.record.job.error_code == Reason.WITHDRAWN:
         raise LedgerUnavailable("the creation of this job took too long and was withdrawn; send the request again")
 
 

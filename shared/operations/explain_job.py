@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from shared.core.history import EventType
 from shared.core.job import Event, Record
 from shared.operations.context import Context
-from shared.views.citation import NO_TRANSITION
+from shared.views.citation import cite
 from shared.views.explain import explain
 
 #: events read at a time, from the newest back: of one attempt at most 20 are mere records of late replies
@@ -24,7 +25,7 @@ async def _last_transition(context: Context, record: Record) -> Event | None:
     while end > 0:
         start = max(0, end - _PAGE)
         for event in reversed(await context.ledger.events(record.job.job_id, after_seq=start, limit=end - start)):
-            if event.type == "JOB_CREATED" or event.type not in NO_TRANSITION:
+            if event.type == EventType.JOB_CREATED or cite(event):
                 return event
         end = start
     return None

@@ -9,7 +9,7 @@ from shared.core.as_of import allowed_time
 from shared.core.history import Origin
 from shared.core.job import Event, Record
 from shared.core.occurrences import Redriven
-from shared.core.plan import WITHDRAWN
+from shared.core.reasons import Reason
 from shared.core.redrive import claim_of, not_redrivable, plan_redrive
 from shared.core.states import JobStatus
 from shared.errors import LedgerUnavailable, Refusal
@@ -77,8 +77,8 @@ async def _mark(context: Context, old: Stored, new_id: str, origin: Origin) -> N
 
 def _refuse(record: Record) -> None:
     job = record.job
-    if job.error_code == WITHDRAWN:
-        raise Refusal(409, WITHDRAWN, f"job {job.job_id} never came to be; submit its request again")
+    if job.error_code == Reason.WITHDRAWN:
+        raise Refusal(409, Reason.WITHDRAWN, f"job {job.job_id} never came to be; submit its request again")
     if (why := not_redrivable(record)) is not None:
         detail = f"job {job.job_id} is {job.status}: only a job that is FAILED_FINAL or CANCELLED can be redriven"
         raise Refusal(409, why, detail)

@@ -8,6 +8,7 @@ from shared.core.directive import message_id
 from shared.core.history import Origin
 from shared.core.job import Step
 from shared.core.occurrences import DeadlinePassed, LaneBacklog
+from shared.core.reasons import IgnoreReason
 from shared.core.states import StepStatus
 from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import BusUnavailable
@@ -56,7 +57,7 @@ async def _end(context: Context, stored: Stored, step: Step, instance_id: str) -
         origin = Origin(cause_id=f"backlog:{key}", actor="system", source="settle")
         waited = await transition(context, stored, LaneBacklog(step.step_id, step.attempt_no, what), origin)
         stored = waited.stored
-        if waited.outcome.reason_code != "BACKLOG_TOO_LONG":
+        if waited.outcome.reason_code != IgnoreReason.BACKLOG_TOO_LONG:
             return stored
     origin = Origin(cause_id=f"settle:{key}", actor="system", source="settle")
     return (await transition(context, stored, DeadlinePassed(step.step_id, step.attempt_no), origin)).stored

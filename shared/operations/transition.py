@@ -12,6 +12,7 @@ from shared.core.history import Origin
 from shared.core.job import Event, Record
 from shared.core.occurrences import Occurrence
 from shared.core.outcome import Outcome, OutcomeKind, ignored
+from shared.core.reasons import IgnoreReason
 from shared.core.states import JobStatus
 from shared.errors import Conflict, InstanceEnded, InstanceNotFound, LedgerUnavailable
 from shared.operations.context import Context
@@ -54,7 +55,7 @@ async def transition(
     """
     job_id = stored.record.job.job_id
     if maybe_repeated and (known := await context.ledger.find_event(job_id, origin.cause_id)):
-        return await _repeated(context, stored, ignored(stored.record, "REPEATED"), known, orchestrations)
+        return await _repeated(context, stored, ignored(stored.record, IgnoreReason.REPEATED), known, orchestrations)
     for attempt in range(MAX_CONFLICTS):
         outcome = apply(stored.record, occurrence, origin.at(context.clock.now()))
         if outcome.record is stored.record:

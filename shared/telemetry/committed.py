@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from shared.core.history import REPLY_EVENTS, EventType
 from shared.core.job import Event, Job, Record, Step
 from shared.core.outcome import Outcome
+from shared.core.reasons import Reason
 from shared.core.states import JobStatus, StepStatus
 from shared.telemetry import tracing
 from shared.telemetry.lines import info
 from shared.telemetry.meters import code, increment, observe
 from shared.telemetry.span_table import SpanName
 
-_TIME_EXCEEDED = "TIME_EXCEEDED"
-_CLOCKS = ("ACK_TIMEOUT", "LEASE_EXPIRED")
+_CLOCKS = (EventType.ACK_TIMEOUT, EventType.LEASE_EXPIRED)
 _FAILED = (StepStatus.FAILED_RETRY, StepStatus.FAILED_FINAL)
 
 
@@ -33,9 +34,9 @@ def record_transition(before: Record, outcome: Outcome) -> None:
     after = outcome.record
     for event in outcome.events:
         _line(after.job, event)
-        if event.type == "REPLY_IGNORED":
+        if event.type == EventType.REPLY_IGNORED:
             increment("replies_total", type=str((event.data or {}).get("reply")), outcome=event.reason or "")
-        elif event.type in ("ACK", "HEARTBEAT", "RESULT"):
+        elif event.type in REPLY_EVENTS:
             increment("replies_total", type=event.type, outcome="APPLIED")
     if outcome.transitioned and outcome.events:
         _count_steps(before, after, outcome.events[0])
@@ -79,21 +80,21 @@ def _count_steps(before: Record, after: Record, event: Event) -> None:
             _emit_attempt(job, new, event.at)
         if old.step_id != event.step_id:
             continue
-        if old.status is StepStatus.INITIATED and event.type in ("ACK", "HEARTBEAT", "RESULT"):
+        if old.status is StepStatus.INITIATED and event.type in REPLY_EVENTS:
             _observe_since_start(new, "ack", event.at)
-        if event.type == "RESULT":
+        if event.type == EventType.RESULT:
             _observe_since_start(new, "result", event.at)
-        if event.type == "HEARTBEAT" and old.status is StepStatus.PROCESSING:
+        if event.type == EventType.HEARTBEAT and old.status is StepStatus.PROCESSING:
             increment("lease_extensions_total", jobType=job.request_type)
-        if event.type == "PUBLISH_FAILED":
+        if event.type == EventType.PUBLISH_FAILED:
             increment("publish_failures_total", stepType=new.step_type)
-        if event.type == "LANE_BACKLOG":
+        if event.type == EventType.LANE_BACKLOG:
             increment("lane_backlog_total", lane=new.lane)
         if new.status is StepStatus.FAILED_RETRY and old.status is not new.status:
             cause = str(new.retry_cause)
             increment("job_retry_total", jobType=job.request_type, stepType=new.step_type, cause=cause)
-        if job.error_code == _TIME_EXCEEDED and new.status is StepStatus.FAILED_FINAL:
-            increment("step_timeouts_total", stepType=new.step_type, cause=_TIME_EXCEEDED)
+        if job.error_code == Reason.TIME_EXCEEDED and new.status is StepStatus.FAILED_FINAL:
+            increment("step_timeouts_total", stepType=new.step_type, cause=Reason.TIME_EXCEEDED.value)
         elif event.type in _CLOCKS:
             increment("step_timeouts_total", stepType=new.step_type, cause=event.type)
 

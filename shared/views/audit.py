@@ -17,6 +17,7 @@ from shared.core.as_of import as_created, as_of, from_json, rows_digest, to_json
 from shared.core.canonical import canonical_json, digest
 from shared.core.job import Event, Job, Json, Record, Step
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
+from shared.views.citation import cite
 
 FORMAT = "lucius-audit/1"
 
@@ -71,13 +72,16 @@ def _broken(record: Record, events: Sequence[Event], head: str | None) -> list[s
 
 
 def _illegal(events: Sequence[Event]) -> list[str]:
-    """Moves that the transition tables do not have."""
+    """Transitions that the tables do not have."""
     wrong = []
     before: str | None = None
     for event in events:
         if event.job_from != before:
             wrong.append(f"event {event.seq}: the job was {before}, not {event.job_from}")
         before = event.job_to
+        if isinstance(event.data, Mapping) and "transitions" in event.data:
+            wrong += _misled(event)
+            continue
         if not _possible(JOB_TABLE, event.job_from, event.job_to):
             wrong.append(f"event {event.seq}: a job does not go from {event.job_from} to {event.job_to}")
         if not _possible(STEP_TABLE, event.from_status, event.to_status):
@@ -85,8 +89,26 @@ def _illegal(events: Sequence[Event]) -> list[str]:
     return wrong
 
 
+def _misled(event: Event) -> list[str]:
+    """Where the rows that an event names do not lead from its states before to its states after."""
+    try:
+        rows = cite(event)
+    except (LookupError, ValueError) as unknown:
+        return [f"event {event.seq}: the tables have no such row: {unknown}"]
+    wrong = []
+    for machine, start, end in (("job", event.job_from, event.job_to), ("step", event.from_status, event.to_status)):
+        state = start
+        for row in (row for row in rows if row.machine == machine):
+            if row.state != state:
+                wrong.append(f"event {event.seq}: a row of {row.state} was used, and the {machine} was {state}")
+            state = row.to
+        if state != end:
+            wrong.append(f"event {event.seq}: its rows lead the {machine} to {state}, not to {end}")
+    return wrong
+
+
 def _possible(table: Mapping[Any, Mapping[Any, Any]], before: str | None, after: str | None) -> bool:
-    """In one move; two rows may meet in it, as where a RESULT overtakes its ACK."""
+    """Whether one row or two lead from one state to the other: events of 0.1 do not name their rows."""
     if before is None or after is None or before == after:
         return True
     once = {str(row.to) for row in table.get(before, {}).values()}

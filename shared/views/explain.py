@@ -6,7 +6,6 @@ of the transition tables that it would use, as the last move names those that it
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -34,7 +33,7 @@ def explain(record: Record, now: datetime, last: Event | None = None) -> dict[st
         since, waits_for, until, then = _waiting(record, step, now)
         told = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}"
         told += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
-    came = _brought_here(record, last) if last is not None else None
+    came = _brought_here(last) if last is not None else None
     if came is not None and came["rows"]:
         rows = ", ".join(f"{row['machine']} {row['state']} on {row['event']}" for row in came["rows"])
         told += f" Event {came['seq']} brought it here by {rows} ({came['rows'][0]['source']})."
@@ -50,13 +49,11 @@ def explain(record: Record, now: datetime, last: Event | None = None) -> dict[st
         "then": then,
         "brought_here": came,
         "what_if": {name: _words(step, outcome) for name, outcome in outcomes.items() if step is not None},
-        "rows_if": {
-            name: _rows(outcome.events[0], outcome.record) for name, outcome in outcomes.items() if outcome.transitioned
-        },
+        "rows_if": {name: _rows(outcome.events[0]) for name, outcome in outcomes.items() if outcome.transitioned},
     }
 
 
-def _brought_here(record: Record, last: Event) -> dict[str, Any]:
+def _brought_here(last: Event) -> dict[str, Any]:
     """The last move: its EVENT row, and the rows of the transition tables that decided it."""
     return {
         "seq": last.seq,
@@ -66,12 +63,12 @@ def _brought_here(record: Record, last: Event) -> dict[str, Any]:
         "actor": last.actor,
         "source": last.source,
         "reason": last.reason,
-        "rows": _rows(last, record),
+        "rows": _rows(last),
     }
 
 
-def _rows(event: Event, after: Record) -> list[dict[str, str]]:
-    return [asdict(row) for row in cite(event, after)]
+def _rows(event: Event) -> list[dict[str, str]]:
+    return [row.model_dump() for row in cite(event)]
 
 
 def _blocked_by(record: Record, step: Step | None) -> str | None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.core.as_of import as_created, fold
+from shared.core.history import REPLY_EVENTS, EventType
 from shared.core.job import Event, Job, Record, Step
 from shared.core.replies import MAX_IGNORED_EVENTS
 from shared.core.states import JobStatus, StepStatus
@@ -30,9 +31,9 @@ PARTS = (QUEUE, ACK, SERVICE, BACKOFF, PAUSED, BACKLOG)
 
 #: operations that the rows tell of, each with DESIGN 7's bound for a job of N steps without faults or heartbeats
 OPERATIONS = ("directives", "replies", "table_writes")
-_REPLIES = frozenset({"ACK", "HEARTBEAT", "RESULT", "REPLY_IGNORED"})
+_REPLIES = REPLY_EVENTS | {EventType.REPLY_IGNORED}
 #: the events of a job without faults, by how many of them a step has
-_PLAIN = ("ATTEMPT_RECORDED", "ACK", "RESULT")
+_PLAIN = (EventType.ATTEMPT_RECORDED, EventType.ACK, EventType.RESULT)
 
 
 def receipt(record: Record, events: Sequence[Event], now: datetime) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def operations(record: Record, events: Iterable[Event]) -> dict[str, Any]:
     only_counted = sum(max(0, count - MAX_IGNORED_EVENTS) for count in record.job.suppressed.values())
     index = 2 if record.job.status.terminal else 1
     counts = (
-        seen["ATTEMPT_RECORDED"] + seen["LEASE_RENEWED"] - seen["PUBLISH_FAILED"],
+        seen[EventType.ATTEMPT_RECORDED] + seen[EventType.LEASE_RENEWED] - seen[EventType.PUBLISH_FAILED],
         sum(seen[type_] for type_ in _REPLIES) + only_counted,
         index + seen.total() + only_counted,
     )
@@ -92,7 +93,7 @@ def operations(record: Record, events: Iterable[Event]) -> dict[str, Any]:
     beyond = {
         type_: over
         for type_, count in sorted(seen.items())
-        if (over := count - (steps if type_ in _PLAIN else type_ == "JOB_CREATED")) > 0
+        if (over := count - (steps if type_ in _PLAIN else type_ == EventType.JOB_CREATED)) > 0
     }
     told = {
         name: {"count": count, "bound": bound} for name, count, bound in zip(OPERATIONS, counts, bounds, strict=True)

@@ -195,7 +195,7 @@ class Pair:
         for event in outcome.events:
             check_link(self.head, event)
             self.head = event
-            check_citation(event, after)
+            check_citation(event)
             if self.folded is not None and outcome.transitioned:
                 fold(self.folded, event)
         if outcome.transitioned and self.folded is not None:

@@ -7,15 +7,18 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from shared.contracts.responses.history import TableRow
 from shared.core.history import event_hash
 from shared.core.job import Event, Job, Record, Step
 from shared.core.states import JobStatus, StepStatus
-from shared.views.citation import NO_TRANSITION, Cited, cite
+from shared.views.citation import cite
 
 Rows = dict[str, dict[str, Any]]
 
 #: columns that every EVENT tells by its own fields, and the count of replies that no EVENT tells of
 _NOT_FOLDED = frozenset({"updated_at", "event_seq", "event_hash", "suppressed"})
+#: EVENT rows that no row of a table led to
+_WITHOUT_TRANSITION = frozenset({"REPLY_IGNORED", "REPAIRED", "JOB_REDRIVEN", "JOB_CREATED", "JOB_WITHDRAWN"})
 #: what a late reply or a redrive still touches on an ended job
 _HEAD = frozenset({"event_seq", "event_hash", "suppressed", "updated_at", "redriven_by"})
 
@@ -62,10 +65,10 @@ def check_link(previous: Event | None, event: Event) -> None:
     assert event.hash == event_hash(vars(event)), f"event {event.seq} was changed"
 
 
-def check_citation(event: Event, after: Record) -> tuple[Cited, ...]:
+def check_citation(event: Event) -> tuple[TableRow, ...]:
     """The rows that a move cites lead from end to end. Raises AssertionError."""
-    rows = cite(event, after)
-    assert bool(rows) is (event.type not in NO_TRANSITION), f"{event.type} cites {len(rows)} rows"
+    rows = cite(event)
+    assert bool(rows) is (event.type not in _WITHOUT_TRANSITION), f"{event.type} cites {len(rows)} rows"
     ends = {"job": (event.job_from, event.job_to), "step": (event.from_status, event.to_status)}
     for machine, (before, to) in ends.items():
         at = before

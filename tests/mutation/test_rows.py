@@ -27,7 +27,7 @@ def cases() -> Cases:
             after = edge.run()
         if after.head is not edge.pair.head:
             # what explain would cite of this move is among what decided it
-            cited = check_citation(after.head, after.record)
+            cited = check_citation(after.head)
             assert {(row.machine, row.state, row.event) for row in cited} <= places
         for place in places:
             found[place].append(edge)

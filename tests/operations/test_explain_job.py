@@ -20,8 +20,14 @@ async def test_the_row_that_brought_it_here_is_cited_past_all_late_replies(world
     came = told["brought_here"]
     assert (came["seq"], came["type"], came["actor"], came["source"]) == (3, "ACK", "service:ocr", "bus")
     assert came["rows"] == [
-        {"machine": "step", "state": "INITIATED", "event": "ACK", "to": "PROCESSING", "source": "S0 19.2: ACK"},
-        {"machine": "job", "state": "QUEUED", "event": "ACKED", "to": "IN_PROGRESS", "source": "S0 19.1: on first ACK"},
+        {
+            "machine": "step",
+            "state": "INITIATED",
+            "event": "ACK",
+            "to": "PROCESSING",
+            "source": "R5: a service took the attempt up",
+        },
+        {"machine": "job", "state": "QUEUED", "event": "ACKED", "to": "IN_PROGRESS", "source": "R5: the first ACK"},
     ]
     assert "Event 3 brought it here by step INITIATED on ACK, job QUEUED on ACKED (S0 19.2: ACK)." in told["text"]
 

@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from shared.core.plan import WITHDRAWN
+from shared.core.reasons import Reason
 from shared.core.states import JobStatus
 from shared.views.audit import verify
 
@@ -47,7 +47,7 @@ async def close_the_books(world: World) -> None:
 
 async def _audit(world: World, job_id: str, record: Any) -> None:
     job = record.job
-    withdrawn = job.error_code == WITHDRAWN
+    withdrawn = job.error_code == Reason.WITHDRAWN
     world.told.jobs["WITHDRAWN" if withdrawn else job.status.value] += 1
     events = await world.ledger.events(job_id, limit=100_000)
     world.told.events.update(event.type for event in events)
@@ -80,7 +80,7 @@ def _audit_redrive(world: World, job: Any) -> None:
     heirs = [
         other.job.job_id
         for other in world.ledger.records.values()
-        if other.job.redrive_of == job.job_id and other.job.error_code != WITHDRAWN
+        if other.job.redrive_of == job.job_id and other.job.error_code != Reason.WITHDRAWN
     ]
     if heirs != [one for one in (job.redriven_by,) if one is not None]:
         world.report(f"{job.job_id} was redriven by {job.redriven_by}, and as its redrive there are {heirs}")

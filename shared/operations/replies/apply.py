@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from shared import telemetry
 from shared.contracts.messages import Reply
 from shared.core import durable_names
-from shared.core.history import Origin
+from shared.core.history import EventType, Origin
 from shared.core.job import Event, Record
 from shared.core.occurrences import ReplyArrived
 from shared.core.states import JobStatus, StepStatus
@@ -113,7 +113,7 @@ async def _apply(
         await _raise_event(orchestrations, transitioned.stored.record, reply, transitioned.event)
     if transitioned.repeated and transitioned.event is not None:
         # what came of it the first time
-        ignored = transitioned.event.type == "REPLY_IGNORED"
+        ignored = transitioned.event.type == EventType.REPLY_IGNORED
         return ReplyResult(transitioned.stored.record, not ignored, transitioned.event.reason if ignored else None)
     return ReplyResult(transitioned.stored.record, transitioned.outcome.transitioned, transitioned.outcome.reason_code)
 
@@ -121,7 +121,7 @@ async def _apply(
 async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Reply, event: Event) -> None:
     """Wakes the orchestration, unless the ledger shows that it is past this attempt already (DESIGN truth 5)."""
     step = record.step(reply.stepId)
-    if step is None or step.attempt_no != reply.attempt_no or event.type == "REPLY_IGNORED":
+    if step is None or step.attempt_no != reply.attempt_no or event.type == EventType.REPLY_IGNORED:
         return
     data: dict[str, Any]
     if reply.type == "RESULT":

@@ -16,7 +16,8 @@ from shared.core import durable_names
 from shared.core.history import Origin
 from shared.core.job import Record, Step
 from shared.core.occurrences import OrchestrationEnded, RecordAttempt, Repaired
-from shared.core.plan import WITHDRAWN, tombstone
+from shared.core.plan import tombstone
+from shared.core.reasons import Reason
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import AlreadyExists, BusUnavailable, InstanceEnded, InstanceNotFound, LuciusError
 from shared.operations.admission import count
@@ -132,7 +133,7 @@ async def _inspect(context: Context, orchestrations: Orchestrations, active: Act
         await _withdraw(context, active, report, now)
         return
     job = stored.record.job
-    if job.error_code == WITHDRAWN:
+    if job.error_code == Reason.WITHDRAWN:
         # the sweep that wrote the tombstone died before it freed the claim
         await _withdraw(context, active, report, now)
         return
@@ -185,7 +186,7 @@ async def _withdraw(context: Context, active: ActiveRow, report: SweepReport, no
         await context.ledger.create(record, event)
     except AlreadyExists:
         stored = await context.ledger.read(active.job_id)
-        if stored is not None and stored.record.job.error_code != WITHDRAWN:
+        if stored is not None and stored.record.job.error_code != Reason.WITHDRAWN:
             return  # the creator came first after all
     await context.index.withdraw(active)
 

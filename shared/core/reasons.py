@@ -1,0 +1,104 @@
+"""Why a job failed, why a reply or a request changed nothing: every code that LUCIUS itself gives (R23).
+
+`JOB.error_code` holds a `Reason` or the code that a service gave. The table of `REASONS` feeds docs/operations.md, the
+OpenAPI document and the metric `job_failures_total`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Reason(StrEnum):
+    """Why a job ended without success, as LUCIUS decided it."""
+
+    ATTEMPTS_EXHAUSTED = "ATTEMPTS_EXHAUSTED"
+    DISPATCH_FAILED = "DISPATCH_FAILED"
+    TIME_EXCEEDED = "TIME_EXCEEDED"
+    ORCHESTRATION_FAILED = "ORCHESTRATION_FAILED"
+    FAILED_FINAL = "FAILED_FINAL"
+    WITHDRAWN = "WITHDRAWN"
+
+
+class ReasonText(NamedTuple):
+    """What a person reads about a reason."""
+
+    #: what happened
+    cause: str
+    #: what an operator can do
+    what_to_do: str
+
+
+REASONS: Mapping[Reason, ReasonText] = {
+    Reason.ATTEMPTS_EXHAUSTED: ReasonText(
+        "every attempt failed or timed out",
+        "read `last_error_code` of the step: `ACK_TIMEOUT` means that no service took the directive (is it running?), "
+        "`LEASE_EXPIRED` that one took it and stopped answering, anything else is the service's own",
+    ),
+    Reason.DISPATCH_FAILED: ReasonText(
+        "the bus refused the directive at every try",
+        "look at the bus: its quota, its firewall, the identity's role",
+    ),
+    Reason.TIME_EXCEEDED: ReasonText(
+        "a total time of the protocol ran out",
+        "`lucius job explain` names the step that it waited in",
+    ),
+    Reason.ORCHESTRATION_FAILED: ReasonText(
+        "its orchestration ended six times before the job did",
+        "look for exceptions of `job` in the host's logs",
+    ),
+    Reason.FAILED_FINAL: ReasonText(
+        "a service gave up and named no code",
+        "read `error_message`; the service's log has the attempt",
+    ),
+    Reason.WITHDRAWN: ReasonText(
+        "its creation was begun and never finished",
+        "submit the request again",
+    ),
+}
+
+
+class StepError(StrEnum):
+    """`last_error_code` of a step whose attempt ended without a RESULT; services' own codes stand beside these."""
+
+    PUBLISH_FAILED = "PUBLISH_FAILED"
+    ACK_TIMEOUT = "ACK_TIMEOUT"
+    LEASE_EXPIRED = "LEASE_EXPIRED"
+    DISPATCH_FAILED = "DISPATCH_FAILED"
+    TIME_EXCEEDED = "TIME_EXCEEDED"
+
+
+class IgnoreReason(StrEnum):
+    """Why an occurrence changes nothing, or cannot happen: `Outcome.reason_code`, and `reason` of REPLY_IGNORED."""
+
+    #: the reply is of another tenant than the job
+    TENANT_MISMATCH = "TENANT_MISMATCH"
+    UNKNOWN_STEP = "UNKNOWN_STEP"
+    #: of another attempt or lease than the step's current one (R5)
+    STALE_ATTEMPT = "STALE_ATTEMPT"
+    JOB_TERMINAL = "JOB_TERMINAL"
+    #: after the attempt had ended
+    LATE = "LATE"
+    DUPLICATE = "DUPLICATE"
+    #: a heartbeat of a job that is to be cancelled extends no lease
+    CANCELLING = "CANCELLING"
+    #: the heartbeat would move the lease by less than the share that is worth a write
+    HEARTBEAT_NOT_DUE = "HEARTBEAT_NOT_DUE"
+    #: the attempt is over, or another one has begun
+    ATTEMPT_MOVED_ON = "ATTEMPT_MOVED_ON"
+    LEASE_STILL_RUNS = "LEASE_STILL_RUNS"
+    #: the lane's backlog no longer excuses the silence
+    BACKLOG_TOO_LONG = "BACKLOG_TOO_LONG"
+    #: the control or redrive was asked for before
+    ALREADY = "ALREADY"
+    NOT_PAUSED = "NOT_PAUSED"
+    RESTARTED_ALREADY = "RESTARTED_ALREADY"
+    #: this very occurrence was committed before
+    REPEATED = "REPEATED"
+    EARLIER_STEP_UNSETTLED = "EARLIER_STEP_UNSETTLED"
+    IN_BACKOFF = "IN_BACKOFF"
+    JOB_LIVE = "JOB_LIVE"
+    JOB_SUCCEEDED = "JOB_SUCCEEDED"
+    REDRIVEN_ALREADY = "REDRIVEN_ALREADY"
