@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from shared.contracts.envelope import SCHEMA_MAJOR
+from shared.contracts.responses.health import Build
 
 #: as in pyproject.toml, which is not deployed
 VERSION = "0.1.0"
@@ -24,6 +24,6 @@ def commit(environ: Mapping[str, str], root: Path) -> str | None:
     return told[:64] or None
 
 
-def build_view(build_commit: str | None) -> dict[str, Any]:
+def build_info(build_commit: str | None) -> Build:
     """For health."""
-    return {"version": VERSION, "commit": build_commit, "envelope": f"{SCHEMA_MAJOR}.x"}
+    return Build(version=VERSION, commit=build_commit, envelope=f"{SCHEMA_MAJOR}.x")

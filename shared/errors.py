@@ -1,12 +1,12 @@
-"""Every error of ours, told apart by whose fault it is and whether trying again helps.
+"""Every error of LUCIUS, by whose fault it is and whether trying again helps.
 
-An error carries its data as attributes; the docstring is its default message.
+An error carries its data as attributes; its docstring is its default message. What a caller gets over HTTP for an
+error stands in one table, `triggers.http.problems`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 
 class LuciusError(Exception):
@@ -25,11 +25,19 @@ class ProtocolError(LuciusError):
 
 
 class Transient(LuciusError):
-    """A dependency is not there at the moment: the same call may go through later."""
+    """The call did not go through now; the same call may go through later."""
 
 
 class LedgerUnavailable(Transient):
     """The ledger's tables do not answer."""
+
+
+class Contended(Transient):
+    """Others changed the same rows at every try; nothing is wrong with the tables."""
+
+
+class CreationWithdrawn(Transient):
+    """The creation of this job took too long and was withdrawn; send the request again."""
 
 
 class PublishUnavailable(Transient):
@@ -57,14 +65,14 @@ class LedgerRefused(LuciusError):
 
 
 class Conflict(LuciusError):
-    """Somebody else moved the rows since they were read."""
+    """The rows were changed since they were read."""
 
 
 class AlreadyExists(LuciusError):
     """The row is there already."""
 
 
-class LimitReached(LuciusError):
+class GateFull(LuciusError):
     """The tenant has as many active jobs as it may have."""
 
 
@@ -86,26 +94,139 @@ class ReplyUnfit(LuciusError):
         self.detail = detail
 
 
-class Refusal(LuciusError):
-    """A request that cannot be served as it is; becomes problem+json (RFC 9457)."""
+class Refused(LuciusError):
+    """The request cannot be served as it is; nothing was changed."""
 
-    def __init__(
-        self,
-        status: int,
-        code: str,
-        detail: str,
-        *,
-        errors: Sequence[tuple[str, str]] = (),
-        headers: dict[str, str] | None = None,
-        **extra: Any,
-    ) -> None:
-        super().__init__(detail)
+
+class TokenMissing(Refused):
+    """send Authorization: Bearer with a token"""
+
+
+class TokenInvalid(Refused):
+    """The token was rejected."""
+
+
+class CallbackTokenInvalid(Refused):
+    """The token of a callback was rejected."""
+
+
+class ScopeMissing(Refused):
+    """The token lacks the scope that this route needs."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"this needs the scope {scope}")
+        self.scope = scope
+
+
+class TenantMissing(Refused):
+    """The token names no tenant."""
+
+    def __init__(self, claim: str) -> None:
+        super().__init__(f"the token names no tenant: its claim {claim} must be plain text")
+        self.claim = claim
+
+
+class TenantForbidden(Refused):
+    """the token is for another tenant than the request names"""
+
+
+class JobNotFound(Refused):
+    """There is no such job, or it is another tenant's."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f"there is no job {job_id[:128]}")
+        self.job_id = job_id
+
+
+class ControlNotPossible(Refused):
+    """The job's state does not allow the control."""
+
+    def __init__(self, job_id: str, status: str, control: str) -> None:
+        super().__init__(f"job {job_id} is {status}: it cannot be asked to {control}")
+        self.job_id = job_id
         self.status = status
-        #: stable, for programs
-        self.code = code
-        self.detail = detail
-        #: (path, message) of each thing that is wrong
+
+
+class JobTerminal(ControlNotPossible):
+    """The job has ended and never changes again."""
+
+
+class NotRedrivable(Refused):
+    """The job cannot be taken up again as a new one."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        #: JOB_LIVE, JOB_SUCCEEDED, REDRIVEN_ALREADY or WITHDRAWN
+        self.reason = reason
+
+
+class IdempotencyConflict(Refused):
+    """this idempotency_key was used with another body; use a new key, or send the first body again"""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__()
+        #: the job that the key belongs to
+        self.job_id = job_id
+
+
+class ProtocolUnknown(Refused):
+    """No protocol has that request type."""
+
+    def __init__(self, request_type: str, known: Sequence[str]) -> None:
+        super().__init__(f"no protocol for request_type {request_type!r}; known: {', '.join(known)}")
+        self.known = list(known)
+
+
+class RequestInvalid(Refused):
+    """the request does not fit its protocol; see errors"""
+
+    def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        #: (path, message) of everything that is wrong
         self.errors = tuple(errors)
-        self.headers = headers or {}
-        #: further members of the problem
-        self.extra = extra
+
+
+class DirectiveTooLarge(Refused):
+    """A step's parameters are too large for the bus."""
+
+    def __init__(self, step_id: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"the directive of step {step_id} would be {size} bytes; at most {limit} travel on the bus: put large "
+            "parameters into a blob and name it"
+        )
+
+
+class BodyTooLarge(Refused):
+    """The body has more bytes than are taken."""
+
+
+class LimitReached(Refused):
+    """As many jobs are active as the limit allows."""
+
+    def __init__(self, limit: str, detail: str, retry_after_s: int) -> None:
+        super().__init__(f"{detail}, which is its limit; send the same request again later")
+        #: the setting that holds the limit
+        self.limit = limit
+        self.retry_after_s = retry_after_s
+
+
+class NotYourAttempt(Refused):
+    """The body of a callback names another attempt than its token."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(f"the body's {field} is not that of the token")
+
+
+class RejectedNotFound(Refused):
+    """There is no such rejected message."""
+
+    def __init__(self, id_: str) -> None:
+        super().__init__(f"there is no rejected message {id_[:128]}")
+
+
+class StillNotApplicable(Refused):
+    """No job can take the rejected message."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"no job can take this message: {detail}")
+        self.reason = reason

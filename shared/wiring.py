@@ -1,4 +1,4 @@
-"""The only place that builds adapters (DESIGN 1). Clients are made on the running loop, once a process."""
+"""The only place that builds adapters. Clients are made on the running loop, once a process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.identity.aio import DefaultAzureCredential
@@ -16,6 +17,7 @@ from shared.access.caller import Caller
 from shared.adapters.app_configuration import AppConfigurationStore
 from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobProbe, BlobTexts
 from shared.adapters.callers import AnonymousCallers, JwtCallers
+from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
@@ -26,11 +28,13 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
-from shared.adapters.tenant_scope import TenantLedger, TenantRejected
+from shared.adapters.tenant_scope import TenantIndex, TenantLedger, TenantRejected
+from shared.core import durable_names
 from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
+from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
 from shared.ports.index import Index, SweepMarks
 from shared.ports.ledger import Archive, Ledger
@@ -79,19 +83,15 @@ class Wiring:
         return self._catalog
 
     async def fresh_context(self) -> Context:
-        """The context with the protocols and modes that rule now, for whoever creates or shows them."""
+        """The context with the protocols and modes that hold now, for whoever creates or shows them."""
         configured = await self.catalog().refresh()
         return replace(
             self.context(), registry=configured.registry, modes=configured.modes, ref_hosts=configured.ref_hosts
         )
 
-    def context_for(self, caller: Caller) -> Context:
-        """The context in which only the caller's tenant has jobs."""
-        return _seen_by(caller, self.context())
-
-    async def fresh_context_for(self, caller: Caller) -> Context:
-        """Both."""
-        return _seen_by(caller, await self.fresh_context())
+    def orchestrations(self, client: Any) -> Orchestrations:
+        """Over the durable client that the host binds to an invocation."""
+        return DurableOrchestrations(client, durable_names.JOB)
 
     def callers(self) -> Callers:
         """Who tells whom a request comes from."""
@@ -143,6 +143,18 @@ class Wiring:
         )
 
 
+def seen_by(caller: Caller, context: Context) -> Context:
+    """The context in which only the caller's tenant has jobs (R24)."""
+    if caller.tenant is None:
+        return context
+    return replace(
+        context,
+        ledger=TenantLedger(context.ledger, caller),
+        index=TenantIndex(context.index, caller),
+        rejected=TenantRejected(context.rejected, caller),
+    )
+
+
 def _callers(settings: Settings) -> Callers:
     if settings.auth_mode == "none":
         return AnonymousCallers()
@@ -152,16 +164,6 @@ def _callers(settings: Settings) -> Callers:
         audiences=settings.auth_audiences,
         tenant_claim=settings.auth_tenant_claim,
         all_tenants_role=settings.auth_all_tenants_role,
-    )
-
-
-def _seen_by(caller: Caller, context: Context) -> Context:
-    if caller.tenant is None:
-        return context
-    return replace(
-        context,
-        ledger=TenantLedger(context.ledger, caller),
-        rejected=TenantRejected(context.rejected, caller),
     )
 
 

@@ -1,34 +1,35 @@
-"""`POST /v1/jobs/{jobId}:cancel|:pause|:resume` (LIFECYCLE "Controls")."""
+"""What an operator asks of a job: `POST /v1/jobs/{jobId}:cancel`, `:pause`, `:resume`, `:redrive`."""
 
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 import azure.durable_functions as df
 import azure.functions as func
 
-from shared.access.caller import Caller, Scope
-from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.access.caller import Scope
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Route
 from shared.contracts.requests import ControlRequest
 from shared.contracts.responses.job import Job
-from shared.core import durable_names
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.operations.control_job import control_job
-from shared.views.job import job_view
+from shared.operations.redrive_job import redrive_job
+from shared.views.job import job_response
 from shared.wiring import Wiring
+from triggers.http.bodies import optional_body
 from triggers.http.parameters import JOB_ID, job_id_of
-from triggers.http.problems import optional_body, respond
-from triggers.http.routes import Handler, Route, add
+from triggers.http.responses import respond
+from triggers.http.routes import Handler, Request, add
 
 #: of every POST about a job whose body is optional
 CONTROL_PROBLEMS = (
-    (400, "NOT_JSON"),
-    (400, "REASON_INVALID"),
-    (404, "JOB_NOT_FOUND"),
-    (413, "BODY_TOO_LARGE"),
-    (415, "NOT_JSON"),
+    (400, ProblemCode.NOT_JSON),
+    (400, ProblemCode.REASON_INVALID),
+    (404, ProblemCode.JOB_NOT_FOUND),
+    (413, ProblemCode.BODY_TOO_LARGE),
+    (415, ProblemCode.NOT_JSON),
 )
 
 CONTROLS = {
@@ -37,37 +38,72 @@ CONTROLS = {
         method="POST",
         path=f"v1/jobs/{{jobId}}:{kind.value.lower()}",
         scope=Scope.OPERATE,
+        durable_client=True,
         tag="jobs",
         summary=f"{kind.value.capitalize()} a job",
         description="Asked for again, it changes nothing and answers the same.",
         parameters=(JOB_ID,),
         body=ControlRequest,
         responses={200: Job},
-        problems=(*CONTROL_PROBLEMS, (409, "JOB_TERMINAL"), (409, "CONTROL_NOT_POSSIBLE")),
+        problems=(*CONTROL_PROBLEMS, (409, ProblemCode.JOB_TERMINAL), (409, ProblemCode.CONTROL_NOT_POSSIBLE)),
     )
     for kind in ControlKind
 }
-ROUTES = tuple(CONTROLS.values())
+REDRIVE = Route(
+    function="job_redrive",
+    method="POST",
+    path="v1/jobs/{jobId}:redrive",
+    scope=Scope.OPERATE,
+    durable_client=True,
+    tag="jobs",
+    summary="Take a failed or cancelled job up again, as a new one",
+    description="Steps that SUCCEEDED are not run again. Asked for again, it answers the same new job.",
+    parameters=(JOB_ID,),
+    body=ControlRequest,
+    responses={200: Job},
+    descriptions={200: "The new job."},
+    headers={200: ("Location", "Idempotency-Replayed")},
+    problems=(
+        *CONTROL_PROBLEMS,
+        (409, ProblemCode.JOB_LIVE),
+        (409, ProblemCode.JOB_SUCCEEDED),
+        (409, ProblemCode.WITHDRAWN),
+        (429, ProblemCode.LIMIT_REACHED),
+    ),
+)
+ROUTES = (*CONTROLS.values(), REDRIVE)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """One route a control; the body is optional: `{"reason": ...}`."""
+    """One route a control, and the redrive; the body is optional: `{"reason": ...}`."""
     bp = df.Blueprint()
     for kind, route in CONTROLS.items():
-        add(bp, route, _control(wiring, kind), wiring, client=True)
+        add(bp, route, _control(kind), wiring)
+    add(bp, REDRIVE, _redrive, wiring)
     return bp
 
 
-def _control(wiring: Wiring, kind: ControlKind) -> Handler:
-    async def control(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
-        origin = Origin(cause_id=f"request:{uuid.uuid4()}", actor=caller.actor, source="http", reason=reason_of(req))
-        orchestrations = DurableOrchestrations(client, durable_names.JOB)
-        stored = await control_job(wiring.context_for(caller), orchestrations, job_id_of(req), kind, origin)
-        return respond(req, job_view(stored.record))
+def _control(kind: ControlKind) -> Handler:
+    async def control(request: Request) -> func.HttpResponse:
+        job_id, origin = job_id_of(request.http), _origin(request)
+        stored = await control_job(request.context(), request.orchestrations(), job_id, kind, origin)
+        return respond(request.http, job_response(stored.record))
 
     return control
 
 
-def reason_of(req: func.HttpRequest) -> str | None:
-    """What the optional body says. Raises Refusal (400, 413, 415)."""
-    return optional_body(req, ControlRequest, "REASON_INVALID").reason
+async def _redrive(request: Request) -> func.HttpResponse:
+    """200 with the new job; asked again, the same one, and `Idempotency-Replayed: true`."""
+    job_id, origin = job_id_of(request.http), _origin(request)
+    redriven = await redrive_job(request.context(), request.orchestrations(), job_id, origin)
+    job = job_response(redriven.stored.record)
+    headers = {"Location": job.links.self}
+    if redriven.replayed:
+        headers["Idempotency-Replayed"] = "true"
+    return respond(request.http, job, headers=headers)
+
+
+def _origin(request: Request) -> Origin:
+    """Who asks, and why, as the optional body has it. Raises BodyTooLarge and RequestError (400, 415)."""
+    body = optional_body(request.http, ControlRequest, ProblemCode.REASON_INVALID)
+    return Origin(cause_id=f"request:{uuid.uuid4()}", actor=request.caller.actor, source="http", reason=body.reason)

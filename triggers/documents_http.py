@@ -1,28 +1,29 @@
 """What the API says of itself, open to everybody: `/v1/openapi.json`, `/v1/asyncapi.json`, `/v1/schemas`, `/v1/docs`.
 
-Made of the routes, of the models and of the protocols that rule now; nothing is fetched from elsewhere.
+Made of the routes, of the models and of the protocols that hold now; nothing is fetched from elsewhere.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import azure.durable_functions as df
 import azure.functions as func
 
-from shared.access.caller import Caller
 from shared.access.references import ReferencePolicy
-from shared.apidocs import asyncapi, envelope_schema, message_schemas
+from shared.apidocs import asyncapi, envelope_schema, message_schemas, page, quickstart
 from shared.apidocs.json_schema import Json
 from shared.apidocs.openapi import document
-from shared.contracts.responses.protocol import SchemaPage
-from shared.core.docs_start import started
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Parameter, Route
+from shared.contracts.responses.protocol import SchemaLine, SchemaPage
 from shared.core.registry import Registry
-from shared.errors import Refusal
 from shared.settings import Settings
 from shared.wiring import Wiring
-from triggers.http.problems import respond
-from triggers.http.routes import Parameter, Route, add
+from triggers.http.problems import RequestError
+from triggers.http.responses import respond
+from triggers.http.routes import Request, add
 
 OPENAPI = Route(
     function="documents_openapi",
@@ -63,7 +64,7 @@ SCHEMA = Route(
         Parameter(name="name", where="path", required=True, schema={"type": "string"}, description="As the list says."),
     ),
     responses={200: "application/schema+json"},
-    problems=((404, "SCHEMA_NOT_FOUND"),),
+    problems=((404, ProblemCode.SCHEMA_NOT_FOUND),),
 )
 DOCS = Route(
     function="documents_page",
@@ -77,69 +78,63 @@ DOCS = Route(
 ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, DOCS)
 
 
-def blueprint(wiring: Wiring) -> df.Blueprint:
-    """The documents are made of the routes and of the protocols that rule now."""
-    # this module's own routes are among them
-    from triggers.registered import ROUTES as every_route
-
+def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> df.Blueprint:
+    """Of `every_route`, these among them."""
     bp = df.Blueprint()
+    settings = wiring.settings
+    policy = _policy(settings)
     # making it takes longer than all else here, and whoever asks needs no token
     made: tuple[Registry, Json] | None = None
 
-    async def told(req: func.HttpRequest) -> Json:
+    async def openapi_of(request: Request) -> Json:
         nonlocal made
-        registry = (await wiring.fresh_context()).registry
+        registry = (await request.fresh_context()).registry
         if made is None or made[0] is not registry:
-            made = registry, document(every_route, registry, _policy(wiring.settings), server="/")
-        parts = urlsplit(req.url)
-        server = wiring.settings.public_url or f"{parts.scheme}://{parts.netloc}"
+            made = registry, document(every_route(), registry, policy, server="/")
+        parts = urlsplit(request.http.url)
+        server = settings.public_url or f"{parts.scheme}://{parts.netloc}"
         return {**made[1], "servers": [{"url": server}]}
 
-    async def openapi(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        return respond(req, await told(req))
+    async def openapi(request: Request) -> func.HttpResponse:
+        return respond(request.http, await openapi_of(request))
 
-    async def bus(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        settings = wiring.settings
+    async def messages(request: Request) -> func.HttpResponse:
         names = asyncapi.BusNames(
             lanes=settings.lanes, reply_prefix=settings.reply_prefix, reply_subscription=settings.reply_subscription
         )
-        return respond(req, asyncapi.document(names))
+        return respond(request.http, asyncapi.document(names))
 
-    async def schemas(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        registry = (await wiring.fresh_context()).registry
-        found = schema_documents(registry, _policy(wiring.settings))
-        listed = [
-            {"name": name, "title": each.get("title", name), "path": f"/v1/schemas/{name}"}
+    async def schemas(request: Request) -> func.HttpResponse:
+        found = schema_documents((await request.fresh_context()).registry, policy)
+        lines = [
+            SchemaLine(name=name, title=each.get("title", name), path=f"/v1/schemas/{name}")
             for name, each in found.items()
         ]
-        return respond(req, {"schemas": listed, "next": None})
+        return respond(request.http, SchemaPage(schemas=lines, next=None))
 
-    async def schema(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        name = req.route_params["name"]
-        registry = (await wiring.fresh_context()).registry
-        found = schema_documents(registry, _policy(wiring.settings)).get(name)
+    async def schema(request: Request) -> func.HttpResponse:
+        documents = schema_documents((await request.fresh_context()).registry, policy)
+        found = documents.get(request.http.route_params["name"])
         if found is None:
-            raise Refusal(404, "SCHEMA_NOT_FOUND", "there is no such schema; GET /v1/schemas lists them")
-        return respond(req, found, media_type="application/schema+json")
+            detail = "there is no such schema; GET /v1/schemas lists them"
+            raise RequestError(ProblemCode.SCHEMA_NOT_FOUND, detail, status=404)
+        return respond(request.http, found, media_type="application/schema+json")
 
-    async def page(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        text = await told(req)
-        settings = wiring.settings
-        begin = started(
-            text["servers"][0]["url"],
-            _on_a_laptop(settings.auth_issuer),
-            _on_a_laptop(settings.workspace_uri.removesuffix("/workspace")),
-        )
-        shown = page.page(text, begin)
-        return respond(req, shown, media_type="text/html", headers={"Content-Security-Policy": page.POLICY})
+    async def docs(request: Request) -> func.HttpResponse:
+        shown = await openapi_of(request)
+        issuer, blobs = settings.auth_issuer, settings.workspace_uri.removesuffix("/workspace")
+        text = page.page(shown, quickstart.section(shown["servers"][0]["url"], issuer, blobs))
+        return respond(request.http, text, media_type="text/html", headers={"Content-Security-Policy": page.POLICY})
 
-    for route, handler in ((OPENAPI, openapi), (ASYNCAPI, bus), (SCHEMAS, schemas), (SCHEMA, schema), (DOCS, page)):
+    for route, handler in (
+        (OPENAPI, openapi),
+        (ASYNCAPI, messages),
+        (SCHEMAS, schemas),
+        (SCHEMA, schema),
+        (DOCS, docs),
+    ):
         add(bp, route, handler, wiring)
     return bp
-
-
-def _on_a_laptop(uri: str | None) -> str | None:
-    return uri if uri is not None and urlsplit(uri).hostname == "127.0.0.1" else None
 
 
 def _policy(settings: Settings) -> ReferencePolicy:

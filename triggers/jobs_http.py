@@ -1,27 +1,34 @@
-"""Reading jobs (FEATURES E2): from the ledger only."""
+"""Reading jobs: the job, its steps, its history, and lists of jobs; from the ledger and the index alone."""
 
 from __future__ import annotations
 
 import azure.durable_functions as df
 import azure.functions as func
 
-from shared.access.caller import Caller, Scope
-from shared.contracts.responses.history import EventPage, Explanation
-from shared.contracts.responses.job import Job, JobPage, StepPage
-from shared.errors import Refusal
-from shared.operations.context import Context
-from shared.operations.explain_job import explain_job
-from shared.operations.list_jobs import list_jobs
+from shared.access.caller import Scope
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Parameter, Route
+from shared.contracts.responses.history import AuditBundle, EventPage, Explanation, Receipt
+from shared.contracts.responses.job import DeadLetterPage, Job, JobPage, StepPage
+from shared.core.as_of import as_of
+from shared.errors import JobNotFound
+from shared.operations.list_jobs import list_dead_letters, list_jobs
+from shared.operations.read_history import last_transition, read_history
 from shared.ports.ledger import Stored
-from shared.views.job import event_view, job_view, step_view
+from shared.views.audit import bundle
+from shared.views.explain import explain
+from shared.views.job import event_response, job_response, step_response
+from shared.views.receipt import receipt
 from shared.wiring import Wiring
-from triggers.history_http import MAX_SEQ_DIGITS, view_as_of
-from triggers.http.filters import parse_filter
+from triggers.http.filters import FILTER_PROBLEMS, FILTERS, TENANT_ID, TENANT_PROBLEMS, parse_filter
 from triggers.http.long_poll import WAIT, LongPoll, wait_of
-from triggers.http.paging import bad_cursor, cursor, page
-from triggers.http.parameters import FILTER_PROBLEMS, FILTERS, JOB_ID, PAGE, PAGE_PROBLEMS, job_id_of
-from triggers.http.problems import respond
-from triggers.http.routes import Parameter, Route, add
+from triggers.http.parameters import JOB_ID, PAGE, PAGE_PROBLEMS, bad_cursor, cursor, job_id_of, page
+from triggers.http.problems import RequestError
+from triggers.http.responses import respond
+from triggers.http.routes import Request, add
+
+#: of an event's number, as its RowKey has it
+MAX_SEQ_DIGITS = 10
 
 AS_OF = Parameter(
     name="asOf",
@@ -52,7 +59,12 @@ READ = Route(
     summary="Read a job, as it is or as an event left it",
     parameters=(JOB_ID, AS_OF, WAIT),
     responses={200: Job},
-    problems=((400, "AS_OF_INVALID"), (400, "WAIT_INVALID"), (404, "JOB_NOT_FOUND"), (404, "EVENT_NOT_FOUND")),
+    problems=(
+        (400, ProblemCode.AS_OF_INVALID),
+        (400, ProblemCode.WAIT_INVALID),
+        (404, ProblemCode.JOB_NOT_FOUND),
+        (404, ProblemCode.EVENT_NOT_FOUND),
+    ),
 )
 STEPS = Route(
     function="job_steps",
@@ -63,7 +75,7 @@ STEPS = Route(
     summary="Read the steps of a job",
     parameters=(JOB_ID,),
     responses={200: StepPage},
-    problems=((404, "JOB_NOT_FOUND"),),
+    problems=((404, ProblemCode.JOB_NOT_FOUND),),
 )
 EVENTS = Route(
     function="job_events",
@@ -74,7 +86,7 @@ EVENTS = Route(
     summary="Read what happened to a job, in order",
     parameters=(JOB_ID, *PAGE),
     responses={200: EventPage},
-    problems=((404, "JOB_NOT_FOUND"), *PAGE_PROBLEMS),
+    problems=((404, ProblemCode.JOB_NOT_FOUND), *PAGE_PROBLEMS),
 )
 EXPLAIN = Route(
     function="job_explain",
@@ -85,68 +97,140 @@ EXPLAIN = Route(
     summary="Say why a job is where it is, and what comes next",
     parameters=(JOB_ID,),
     responses={200: Explanation},
-    problems=((404, "JOB_NOT_FOUND"),),
+    problems=((404, ProblemCode.JOB_NOT_FOUND),),
 )
-ROUTES = (LIST, READ, STEPS, EVENTS, EXPLAIN)
+AUDIT = Route(
+    function="job_audit",
+    method="GET",
+    path="v1/jobs/{jobId}/audit",
+    scope=Scope.READ,
+    tag="jobs",
+    summary="Read everything that proves what happened to a job",
+    description="Keep it byte for byte: `lucius audit verify` proves it offline.",
+    parameters=(JOB_ID,),
+    responses={200: AuditBundle},
+    problems=((404, ProblemCode.JOB_NOT_FOUND),),
+)
+RECEIPT = Route(
+    function="job_receipt",
+    method="GET",
+    path="v1/jobs/{jobId}/receipt",
+    scope=Scope.READ,
+    tag="jobs",
+    summary="Read what a job cost",
+    parameters=(JOB_ID,),
+    responses={200: Receipt},
+    problems=((404, ProblemCode.JOB_NOT_FOUND),),
+)
+DEAD_LETTERS = Route(
+    function="dead_letters_list",
+    method="GET",
+    path="v1/deadletters",
+    scope=Scope.READ,
+    tag="dead letters",
+    summary="List the jobs that failed for good",
+    description="Take one up again with `POST /v1/jobs/{jobId}:redrive`.",
+    parameters=(TENANT_ID, *PAGE),
+    responses={200: DeadLetterPage},
+    problems=(*TENANT_PROBLEMS, *PAGE_PROBLEMS),
+)
+ROUTES = (LIST, READ, STEPS, EVENTS, EXPLAIN, AUDIT, RECEIPT, DEAD_LETTERS)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """`GET /v1/jobs`, `/v1/jobs/{jobId}`, `/steps`, `/events`."""
+    """Every read about jobs."""
     bp = df.Blueprint()
     long_poll = LongPoll()
 
-    async def job_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        context, wait_s = wiring.context_for(caller), wait_of(req)
-        if (seq := req.params.get("asOf")) is not None:
-            return respond(req, await view_as_of(context, job_id_of(req), seq))
+    async def job_read(request: Request) -> func.HttpResponse:
+        return await _job_read(request, long_poll)
 
-        async def read() -> tuple[func.HttpResponse, bool]:
-            record = (await _job(context, req)).record
-            return respond(req, job_view(record)), record.job.status.terminal
-
-        return await long_poll.wait(wait_s, read)
-
-    async def job_steps(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        stored = await _job(wiring.context_for(caller), req)
-        return respond(req, {"steps": [step_view(step) for step in stored.record.steps], "next": None})
-
-    async def job_events(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        context = wiring.context_for(caller)
-        stored = await _job(context, req)
-        limit, position = page(req)
-        if position and not (position.isdecimal() and len(position) <= MAX_SEQ_DIGITS):
-            raise bad_cursor()
-        after = int(position or 0)
-        events = await context.ledger.events(stored.record.job.job_id, after_seq=after, limit=limit)
-        full = len(events) == limit and events[-1].seq < stored.record.job.event_seq
-        return respond(
-            req,
-            {"events": [event_view(event) for event in events], "next": cursor(str(events[-1].seq)) if full else None},
-        )
-
-    async def job_explain(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        context = wiring.context_for(caller)
-        stored = await _job(context, req)
-        return respond(req, await explain_job(context, stored.record))
-
-    async def jobs_list(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        limit, position = page(req)
-        listed, after = await list_jobs(
-            wiring.context_for(caller), parse_filter(req, caller), after=position or None, limit=limit
-        )
-        return respond(req, {"jobs": listed, "next": cursor(after)})
-
-    add(bp, LIST, jobs_list, wiring)
+    add(bp, LIST, _jobs_list, wiring)
     add(bp, READ, job_read, wiring)
-    add(bp, STEPS, job_steps, wiring)
-    add(bp, EVENTS, job_events, wiring)
-    add(bp, EXPLAIN, job_explain, wiring)
+    add(bp, STEPS, _job_steps, wiring)
+    add(bp, EVENTS, _job_events, wiring)
+    add(bp, EXPLAIN, _job_explain, wiring)
+    add(bp, AUDIT, _job_audit, wiring)
+    add(bp, RECEIPT, _job_receipt, wiring)
+    add(bp, DEAD_LETTERS, _dead_letters_list, wiring)
     return bp
 
 
-async def _job(context: Context, req: func.HttpRequest) -> Stored:
-    job_id = job_id_of(req)
-    stored = await context.ledger.read(job_id)
+async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
+    req, wait_s = request.http, wait_of(request.http)
+    if (seq := req.params.get("asOf")) is not None:
+        return await _job_as_of(request, seq)
+
+    async def read() -> tuple[func.HttpResponse, bool]:
+        record = (await _job(request)).record
+        return respond(req, job_response(record)), record.job.status.terminal
+
+    return await long_poll.wait(wait_s, read)
+
+
+async def _job_as_of(request: Request, given: str) -> func.HttpResponse:
+    """The job as event `given` left it, with that event under `as_of`. Raises RequestError (400, 404)."""
+    if not given.isdecimal() or len(given) > MAX_SEQ_DIGITS or int(given) < 1:
+        raise RequestError(ProblemCode.AS_OF_INVALID, "asOf must be the number of an event, from 1")
+    record, events = await read_history(request.context(), job_id_of(request.http))
+    try:
+        at = as_of(record, events, int(given))
+    except ValueError as missing:
+        raise RequestError(ProblemCode.EVENT_NOT_FOUND, str(missing), status=404) from None
+    return respond(request.http, job_response(at, as_of=events[int(given) - 1]))
+
+
+async def _job_steps(request: Request) -> func.HttpResponse:
+    stored = await _job(request)
+    return respond(request.http, StepPage(steps=[step_response(step) for step in stored.record.steps], next=None))
+
+
+async def _job_events(request: Request) -> func.HttpResponse:
+    job = (await _job(request)).record.job
+    limit, position = page(request.http)
+    if position and not (position.isdecimal() and len(position) <= MAX_SEQ_DIGITS):
+        raise bad_cursor()
+    events = await request.context().ledger.events(job.job_id, after_seq=int(position or 0), limit=limit)
+    full = len(events) == limit and events[-1].seq < job.event_seq
+    following = cursor(str(events[-1].seq)) if full else None
+    return respond(request.http, EventPage(events=[event_response(event) for event in events], next=following))
+
+
+async def _job_explain(request: Request) -> func.HttpResponse:
+    context, record = request.context(), (await _job(request)).record
+    return respond(request.http, explain(record, context.clock.now(), await last_transition(context, record)))
+
+
+async def _job_audit(request: Request) -> func.HttpResponse:
+    context = request.context()
+    record, events = await read_history(context, job_id_of(request.http))
+    return respond(request.http, bundle(record, events, context.clock.now()))
+
+
+async def _job_receipt(request: Request) -> func.HttpResponse:
+    context = request.context()
+    record, events = await read_history(context, job_id_of(request.http))
+    return respond(request.http, receipt(record, events, context.clock.now()))
+
+
+async def _jobs_list(request: Request) -> func.HttpResponse:
+    limit, position = page(request.http)
+    wanted = parse_filter(request.http, request.caller)
+    listed, after = await list_jobs(request.context(), wanted, after=position or None, limit=limit)
+    return respond(request.http, JobPage(jobs=listed, next=cursor(after)))
+
+
+async def _dead_letters_list(request: Request) -> func.HttpResponse:
+    limit, position = page(request.http)
+    tenant_id = request.caller.tenant_for(request.http.params.get("tenant_id"))
+    listed, after = await list_dead_letters(request.context(), tenant_id=tenant_id, after=position or None, limit=limit)
+    return respond(request.http, DeadLetterPage(deadletters=listed, next=cursor(after)))
+
+
+async def _job(request: Request) -> Stored:
+    """Raises JobNotFound, LedgerUnavailable."""
+    job_id = job_id_of(request.http)
+    stored = await request.context().ledger.read(job_id)
     if stored is None:
-        raise Refusal(404, "JOB_NOT_FOUND", f"there is no job {job_id}")
+        raise JobNotFound(job_id)
     return stored

@@ -1,20 +1,19 @@
-"""`GET /v1/protocols`, `/v1/protocols/{id}` (FEATURES B6)."""
+"""`GET /v1/protocols`, `/v1/protocols/{id}`: what a caller can ask for."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import azure.durable_functions as df
 import azure.functions as func
 
-from shared.access.caller import Caller, Scope
-from shared.contracts.responses.protocol import Protocol as ProtocolView
-from shared.contracts.responses.protocol import ProtocolPage
-from shared.core.registry import Protocol
-from shared.errors import Refusal
+from shared.access.caller import Scope
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Parameter, Route
+from shared.contracts.responses.protocol import Protocol, ProtocolPage
+from shared.views.protocol import protocol_response
 from shared.wiring import Wiring
-from triggers.http.problems import respond
-from triggers.http.routes import Parameter, Route, add
+from triggers.http.problems import RequestError
+from triggers.http.responses import respond
+from triggers.http.routes import Request, add
 
 LIST = Route(
     function="protocols_list",
@@ -37,36 +36,30 @@ READ = Route(
             name="protocolId", where="path", required=True, schema={"type": "string"}, description="Or a request type."
         ),
     ),
-    responses={200: ProtocolView},
-    problems=((404, "PROTOCOL_NOT_FOUND"),),
+    responses={200: Protocol},
+    problems=((404, ProblemCode.PROTOCOL_NOT_FOUND),),
 )
 ROUTES = (LIST, READ)
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """What a caller can ask for, with the JSON Schema of each step's payload."""
+    """The protocols that hold now, with the JSON Schema of each step's payload."""
     bp = df.Blueprint()
-
-    async def protocols_list(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        registry = (await wiring.fresh_context()).registry
-        return respond(req, {"protocols": [protocol_view(protocol) for protocol in registry], "next": None})
-
-    async def protocols_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        name = req.route_params["protocolId"]
-        registry = (await wiring.fresh_context()).registry
-        for protocol in registry:
-            if name in (protocol.definition.protocol_id, protocol.definition.request_type):
-                return respond(req, protocol_view(protocol))
-        raise Refusal(404, "PROTOCOL_NOT_FOUND", f"known: {', '.join(registry.request_types)}")
-
-    add(bp, LIST, protocols_list, wiring)
-    add(bp, READ, protocols_read, wiring)
+    add(bp, LIST, _protocols_list, wiring)
+    add(bp, READ, _protocols_read, wiring)
     return bp
 
 
-def protocol_view(protocol: Protocol) -> dict[str, Any]:
-    shown = protocol.definition.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    for step in shown["steps"]:
-        if (schema := protocol.schemas.get(step["step_id"])) is not None:
-            step["payload_schema"] = schema
-    return {**shown, "digest": protocol.digest}
+async def _protocols_list(request: Request) -> func.HttpResponse:
+    registry = (await request.fresh_context()).registry
+    return respond(request.http, ProtocolPage(protocols=[protocol_response(each) for each in registry], next=None))
+
+
+async def _protocols_read(request: Request) -> func.HttpResponse:
+    name = request.http.route_params["protocolId"]
+    registry = (await request.fresh_context()).registry
+    for protocol in registry:
+        if name in (protocol.definition.protocol_id, protocol.definition.request_type):
+            return respond(request.http, protocol_response(protocol))
+    detail = f"known: {', '.join(registry.request_types)}"
+    raise RequestError(ProblemCode.PROTOCOL_NOT_FOUND, detail, status=404)

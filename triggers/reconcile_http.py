@@ -1,37 +1,45 @@
-"""`POST /v1/admin/reconcile` (older name `v1/admin/outbox/retry`): a sweep by hand (FEATURES D15)."""
+"""`POST /v1/admin/reconcile` (older name `v1/admin/outbox/retry`): a sweep by hand."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import Caller, Scope
-from shared.adapters.durable_orchestrations import DurableOrchestrations
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Route
 from shared.contracts.requests import ReconcileRequest
-from shared.contracts.responses.rejected import Reconciled
-from shared.core import durable_names
+from shared.contracts.responses.rejected import Reconciled, SweepAction
+from shared.operations.sweeper.report import Action
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Ledger
 from shared.wiring import Wiring
+from triggers.http.bodies import optional_body
 from triggers.http.parameters import DRY_RUN, dry_run_of
-from triggers.http.problems import optional_body, respond
-from triggers.http.routes import Route, add
+from triggers.http.responses import respond
+from triggers.http.routes import Request, add
 
 RECONCILE = Route(
     function="admin_reconcile",
     method="POST",
     path="v1/admin/reconcile",
     scope=Scope.ADMIN,
+    every_tenant=True,
+    durable_client=True,
     tag="admin",
     summary="Sweep now",
     description="What the sweeper does every minute: finish what was left half done. Safe at any time.",
     parameters=(DRY_RUN,),
     body=ReconcileRequest,
     responses={200: Reconciled},
-    problems=((400, "NOT_JSON"), (400, "DRY_RUN_INVALID"), (413, "BODY_TOO_LARGE"), (415, "NOT_JSON")),
+    problems=(
+        (400, ProblemCode.NOT_JSON),
+        (400, ProblemCode.DRY_RUN_INVALID),
+        (413, ProblemCode.BODY_TOO_LARGE),
+        (415, ProblemCode.NOT_JSON),
+    ),
 )
 OUTBOX_RETRY = replace(
     RECONCILE, function="admin_outbox_retry", path="v1/admin/outbox/retry", successor="/v1/admin/reconcile"
@@ -42,32 +50,36 @@ ROUTES = (RECONCILE, OUTBOX_RETRY)
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """The route and its older name."""
     bp = df.Blueprint()
-
-    async def reconcile(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
-        orchestrations = DurableOrchestrations(client, durable_names.JOB)
-        swept = await sweep(wiring.context(), orchestrations, dry_run=_dry_run(req))
-        return respond(
-            req,
-            {
-                "dryRun": swept.dry_run,
-                "looked_at": swept.looked_at,
-                "dead_replies": swept.dead_replies,
-                "actions": await seen_of(swept.actions, caller, wiring.context_for(caller).ledger),
-                "more": swept.more,
-            },
-        )
-
     for route in ROUTES:
-        add(bp, route, reconcile, wiring, client=True)
+        add(bp, route, _reconcile, wiring)
     return bp
 
 
-async def seen_of(actions: list[dict[str, str]], caller: Caller, ledger: Ledger) -> list[dict[str, str]]:
-    """The sweep is everybody's, but an action names a job: those that `ledger`, the caller's own, knows."""
-    return [each for each in actions if caller.tenant is None or await ledger.read(each["jobId"]) is not None]
+async def _reconcile(request: Request) -> func.HttpResponse:
+    context = request.context()
+    swept = await sweep(context, request.orchestrations(), dry_run=_dry_run(request.http))
+    visible = await visible_actions(swept.actions, request.caller, context.ledger)
+    return respond(
+        request.http,
+        Reconciled(
+            dryRun=swept.dry_run,
+            looked_at=swept.looked_at,
+            dead_replies=swept.dead_replies,
+            actions=[SweepAction(jobId=each.job_id, action=each.label) for each in visible],
+            more=swept.more,
+        ),
+    )
+
+
+async def visible_actions(actions: list[Action], caller: Caller, ledger: Ledger) -> list[Action]:
+    """A sweep is of every tenant, but an action names a job: those of the jobs that exist for the caller (R24)."""
+    if caller.tenant is None:
+        return actions
+    found = [(each, await ledger.read(each.job_id)) for each in actions]
+    return [each for each, stored in found if stored is not None and caller.may_see(stored.record.job.tenant_id)]
 
 
 def _dry_run(req: func.HttpRequest) -> bool:
-    """`?dryRun=true` or a body `{"dryRun": true}`. Raises Refusal (400, 413, 415)."""
+    """`?dryRun=true` or a body `{"dryRun": true}`. Raises BodyTooLarge and RequestError (400, 415)."""
     asked = dry_run_of(req)
-    return optional_body(req, ReconcileRequest, "DRY_RUN_INVALID").dryRun or asked
+    return optional_body(req, ReconcileRequest, ProblemCode.DRY_RUN_INVALID).dryRun or asked

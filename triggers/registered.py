@@ -1,48 +1,85 @@
-"""Every HTTP trigger of the app, and what each declares."""
+"""Every HTTP trigger of the app, and `OPTIONS`, which is of all of them."""
 
 from __future__ import annotations
 
-import azure.durable_functions as df
+import re
 
+import azure.durable_functions as df
+import azure.functions as func
+
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Route
 from shared.wiring import Wiring
 from triggers import (
     callbacks_http,
     controls_http,
-    dead_letters_http,
     documents_http,
     health_http,
-    history_http,
     jobs_http,
-    options_http,
     orchestrate_http,
     protocols_http,
     receipts_http,
     reconcile_http,
-    redrive_http,
     rejected_http,
 )
-from triggers.http.routes import Route
+from triggers.http.problems import RequestError, problem_response
+from triggers.http.responses import correlation_id
 
 _MODULES = (
     orchestrate_http,
     jobs_http,
-    history_http,
     receipts_http,
     controls_http,
-    redrive_http,
-    dead_letters_http,
     protocols_http,
     rejected_http,
     reconcile_http,
     callbacks_http,
     health_http,
-    documents_http,
 )
 
 #: what is served, in the order of the documentation
-ROUTES: tuple[Route, ...] = tuple(route for module in _MODULES for route in module.ROUTES)
+ROUTES: tuple[Route, ...] = (
+    *(route for module in _MODULES for route in module.ROUTES),
+    *documents_http.ROUTES,
+)
+
+OPTIONS_FUNCTION = "options"
 
 
 def blueprints(wiring: Wiring) -> list[df.Blueprint]:
-    """One a noun, over the app's own wiring."""
-    return [*(module.blueprint(wiring) for module in _MODULES), options_http.blueprint(ROUTES)]
+    """One a module, over the app's own wiring."""
+    return [
+        *(module.blueprint(wiring) for module in _MODULES),
+        documents_http.blueprint(wiring, lambda: ROUTES),
+        options_blueprint(ROUTES),
+    ]
+
+
+def options_blueprint(routes: tuple[Route, ...]) -> df.Blueprint:
+    """`OPTIONS`: which methods a path has (RFC 9110 9.3.7). One function, since no two may match a request.
+
+    Cross-origin preflights do not get here where the platform's own CORS is on.
+    """
+    bp = df.Blueprint()
+    known = [(_pattern(route.path), route.method) for route in routes]
+
+    @bp.function_name(OPTIONS_FUNCTION)
+    @bp.route(route="v1/{*path}", methods=["OPTIONS"], auth_level=func.AuthLevel.ANONYMOUS)
+    async def options(req: func.HttpRequest) -> func.HttpResponse:
+        path = f"v1/{req.route_params.get('path', '')}"
+        methods = {method for pattern, method in known if pattern.fullmatch(path)}
+        if not methods:
+            detail = "there is nothing at this path; GET /v1/openapi.json lists what is"
+            nowhere = RequestError(ProblemCode.ROUTE_NOT_FOUND, detail, status=404)
+            return problem_response(nowhere, correlation_id(req))
+        allowed = sorted({*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])})
+        headers = {"Allow": ", ".join(allowed), "X-Correlation-Id": correlation_id(req)}
+        return func.HttpResponse(status_code=204, headers=headers)
+
+    return bp
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """A colon separates an id from the action on it."""
+    parts = re.split(r"{\w+}", path)
+    return re.compile("[^/:]+".join(map(re.escape, parts)))

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Any
 
 import azure.durable_functions as df
 import azure.functions as func
 
-from shared.access.caller import Caller, Scope
-from shared.adapters.durable_orchestrations import DurableOrchestrations
-from shared.contracts.responses.rejected import RejectedMessage, RejectedPage
-from shared.core import durable_names
-from shared.errors import Refusal
+from shared.access.caller import Scope
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Parameter, Route
+from shared.contracts.responses.rejected import RejectedLine, RejectedMessage, RejectedPage, WhatIf
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.ports.rejected import day_partition
-from shared.views.job import rejected_view
 from shared.wiring import Wiring
-from triggers.http.paging import bad_cursor, cursor, page
-from triggers.http.parameters import PAGE, PAGE_PROBLEMS
-from triggers.http.problems import respond
-from triggers.http.routes import Parameter, Route, add
+from triggers.http.parameters import PAGE, PAGE_PROBLEMS, bad_cursor, cursor, page
+from triggers.http.problems import RequestError
+from triggers.http.responses import respond
+from triggers.http.routes import Request, add
 
 REJECTED_ID = Parameter(
     name="rejectedId",
@@ -45,7 +42,7 @@ LIST = Route(
     description="Of the last 90 days, newest first.",
     parameters=(DATE, *PAGE),
     responses={200: RejectedPage},
-    problems=((400, "DATE_INVALID"), *PAGE_PROBLEMS),
+    problems=((400, ProblemCode.DATE_INVALID), *PAGE_PROBLEMS),
 )
 READ = Route(
     function="rejected_read",
@@ -56,19 +53,20 @@ READ = Route(
     summary="Read one whole, with what a redrive would do",
     parameters=(REJECTED_ID,),
     responses={200: RejectedMessage},
-    problems=((404, "REJECTED_NOT_FOUND"),),
+    problems=((404, ProblemCode.REJECTED_NOT_FOUND),),
 )
 REDRIVE = Route(
     function="rejected_redrive",
     method="POST",
     path="v1/rejected/{rejectedId}:redrive",
     scope=Scope.ADMIN,
+    durable_client=True,
     tag="rejected messages",
     summary="Hand a message in again",
     description="Once a job took it, asking again changes nothing.",
     parameters=(REJECTED_ID,),
     responses={200: RejectedMessage},
-    problems=((404, "REJECTED_NOT_FOUND"), (409, "STILL_NOT_APPLICABLE")),
+    problems=((404, ProblemCode.REJECTED_NOT_FOUND), (409, ProblemCode.STILL_NOT_APPLICABLE)),
 )
 ROUTES = (LIST, READ, REDRIVE)
 
@@ -76,39 +74,35 @@ ROUTES = (LIST, READ, REDRIVE)
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """The three routes."""
     bp = df.Blueprint()
-
-    async def rejected_list(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        limit, position = page(req)
-        if position:
-            try:
-                day_partition(position)
-            except ValueError:
-                raise bad_cursor() from None
-        found, last = await list_rejected(
-            wiring.context_for(caller), day=_date(req), after=position or None, limit=limit
-        )
-        shown = [rejected_view(message, body=False) for message in found]
-        return respond(req, {"rejected": shown, "next": cursor(last)})
-
-    async def rejected_read(req: func.HttpRequest, caller: Caller) -> func.HttpResponse:
-        context = wiring.context_for(caller)
-        message = await read_rejected(context, req.route_params["rejectedId"])
-        kind, why = await what_if(context, message)
-        return respond(req, {**_whole(message), "what_if": {"outcome": kind, "why": why}})
-
-    async def rejected_redrive(req: func.HttpRequest, caller: Caller, client: Any) -> func.HttpResponse:
-        orchestrations = DurableOrchestrations(client, durable_names.JOB)
-        context = wiring.context_for(caller)
-        return respond(req, _whole(await redrive_rejected(context, orchestrations, req.route_params["rejectedId"])))
-
-    add(bp, LIST, rejected_list, wiring)
-    add(bp, READ, rejected_read, wiring)
-    add(bp, REDRIVE, rejected_redrive, wiring, client=True)
+    add(bp, LIST, _rejected_list, wiring)
+    add(bp, READ, _rejected_read, wiring)
+    add(bp, REDRIVE, _rejected_redrive, wiring)
     return bp
 
 
-def _whole(message: Any) -> dict[str, Any]:
-    return rejected_view(message, body=True)
+async def _rejected_list(request: Request) -> func.HttpResponse:
+    limit, position = page(request.http)
+    if position:
+        try:
+            day_partition(position)
+        except ValueError:
+            raise bad_cursor() from None
+    found, last = await list_rejected(request.context(), day=_date(request.http), after=position or None, limit=limit)
+    lines = [RejectedLine.of(message) for message in found]
+    return respond(request.http, RejectedPage(rejected=lines, next=cursor(last)))
+
+
+async def _rejected_read(request: Request) -> func.HttpResponse:
+    context = request.context()
+    message = await read_rejected(context, request.http.route_params["rejectedId"])
+    outcome, why = await what_if(context, message)
+    return respond(request.http, RejectedMessage.of(message, what_if=WhatIf(outcome=outcome, why=why)))
+
+
+async def _rejected_redrive(request: Request) -> func.HttpResponse:
+    id_ = request.http.route_params["rejectedId"]
+    message = await redrive_rejected(request.context(), request.orchestrations(), id_)
+    return respond(request.http, RejectedMessage.of(message))
 
 
 def _date(req: func.HttpRequest) -> date | None:
@@ -118,4 +112,5 @@ def _date(req: func.HttpRequest) -> date | None:
     try:
         return datetime.strptime(given, "%Y-%m-%d").date()  # noqa: DTZ007  a day of the UTC calendar has no zone
     except ValueError:
-        raise Refusal(400, "DATE_INVALID", "date must be a day of the UTC calendar as YYYY-MM-DD") from None
+        detail = "date must be a day of the UTC calendar as YYYY-MM-DD"
+        raise RequestError(ProblemCode.DATE_INVALID, detail) from None

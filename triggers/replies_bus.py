@@ -14,11 +14,10 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared import telemetry
-from shared.adapters.durable_orchestrations import DurableOrchestrations
-from shared.core import durable_names
 from shared.errors import Transient
 from shared.operations.context import Context
 from shared.operations.replies.receive import ReplyMessage, receive_reply
+from shared.ports.durable import Orchestrations
 from shared.settings import SERVICEBUS_SETTING, Settings
 from shared.wiring import Wiring
 
@@ -45,13 +44,11 @@ def _register(bp: df.Blueprint, wiring: Wiring, settings: Settings, lane: int) -
         connection=SERVICEBUS_SETTING,
     )
     @bp.durable_client_input(client_name="client")
-    async def reply(message: func.ServiceBusMessage, client) -> None:
-        await _receive(
-            wiring.context(), DurableOrchestrations(client, durable_names.JOB), _message(wiring, message, lane)
-        )
+    async def reply(message: func.ServiceBusMessage, client) -> None:  # type: ignore[no-untyped-def]
+        await _receive(wiring.context(), wiring.orchestrations(client), _message(wiring, message, lane))
 
 
-async def _receive(context: Context, orchestrations: DurableOrchestrations, message: ReplyMessage) -> None:
+async def _receive(context: Context, orchestrations: Orchestrations, message: ReplyMessage) -> None:
     started, wait_s = time.monotonic(), _FIRST_WAIT_S
     while True:
         try:

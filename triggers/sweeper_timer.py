@@ -1,12 +1,10 @@
-"""The sweeper's timer (FEATURES D15); by hand, `POST /v1/admin/reconcile`."""
+"""The sweeper's timer; by hand, `POST /v1/admin/reconcile`."""
 
 from __future__ import annotations
 
 import azure.durable_functions as df
 import azure.functions as func
 
-from shared.adapters.durable_orchestrations import DurableOrchestrations
-from shared.core import durable_names
 from shared.operations.sweeper.sweep import sweep
 from shared.wiring import Wiring
 
@@ -18,7 +16,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.function_name("sweep")
     @bp.timer_trigger(arg_name="timer", schedule=wiring.settings.sweep_schedule, use_monitor=False)
     @bp.durable_client_input(client_name="client")
-    async def sweep_timer(timer: func.TimerRequest, client) -> None:
-        await sweep(wiring.context(), DurableOrchestrations(client, durable_names.JOB))
+    async def sweep_timer(timer: func.TimerRequest, client) -> None:  # type: ignore[no-untyped-def]
+        await sweep(wiring.context(), wiring.orchestrations(client))
 
     return bp

@@ -7,7 +7,7 @@ from typing import Any
 
 from scripts.generate.api_documents import openapi
 from shared.apidocs.problem_codes import PROBLEM_CODES
-from shared.core.docs_start import commands
+from shared.apidocs.quickstart import commands
 from triggers.registered import ROUTES
 
 

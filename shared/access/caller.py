@@ -1,4 +1,4 @@
-"""Who may do what (FEATURES A10): a caller's scopes, and the one tenant whose jobs exist for it.
+"""Who may do what (R24): a caller's scopes, and the one tenant whose jobs exist for it.
 
 Pure: `shared.adapters.callers` makes a `Caller` of a token, `triggers.http.routes` asks it before every handler.
 """
@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from shared.core.routing import normalise
-from shared.errors import Refusal
+from shared.errors import ScopeMissing, TenantForbidden, TenantMissing
 
 _MAX_TENANT = 128
 _MAX_SUBJECT = 256
@@ -34,7 +34,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Whom a request comes from."""
+    """Who sent a request."""
 
     #: who moves a job, as its events say
     actor: str
@@ -43,25 +43,20 @@ class Caller:
     tenant: str | None
 
     def require(self, scope: Scope) -> None:
-        """Raises Refusal (403) naming the scope, as RFC 6750 3.1 has it."""
+        """Raises ScopeMissing."""
         if scope not in self.scopes:
-            raise Refusal(
-                403,
-                "SCOPE_MISSING",
-                f"this needs the scope {scope}",
-                headers={"WWW-Authenticate": f'Bearer realm="lucius", error="insufficient_scope", scope="{scope}"'},
-            )
+            raise ScopeMissing(scope)
 
     def may_see(self, tenant_id: str) -> bool:
         """Whether that tenant's jobs exist for this caller; tenants are compared normalised."""
         return self.tenant is None or self.tenant == normalise(tenant_id)
 
     def tenant_for(self, named: str | None) -> str | None:
-        """Whose jobs are meant where the request names `named`; None: every tenant's. Raises Refusal (403)."""
+        """Whose jobs are meant where the request names `named`; None: every tenant's. Raises TenantForbidden."""
         if not named:
             return self.tenant
         if not self.may_see(named):
-            raise Refusal(403, "TENANT_FORBIDDEN", "the token is for another tenant than the request names")
+            raise TenantForbidden
         return named
 
 
@@ -73,7 +68,7 @@ def caller_from_claims(claims: Mapping[str, Any], *, tenant_claim: str, all_tena
     """The caller of a token whose signature and times are right.
 
     Scopes stand in `scp` (text, spaces between) or `roles` (a list); the role that sees every tenant in `roles`
-    alone, since a user can ask for a scope but must be given a role. Raises Refusal (403) where there is no tenant.
+    alone, since a user can ask for a scope but must be given a role. Raises TenantMissing.
     """
     roles = _words(claims.get("roles"))
     said = _words(claims.get("scp")) | roles
@@ -91,7 +86,7 @@ def _tenant(claimed: Any, name: str) -> str:
     plain = isinstance(claimed, str) and all(map(_is_text, claimed)) and unicodedata.is_normalized("NFKC", claimed)
     tenant = normalise(claimed) if plain else ""
     if not 0 < len(tenant) <= _MAX_TENANT or tenant in (".", ".."):
-        raise Refusal(403, "TENANT_MISSING", f"the token names no tenant: its claim {name} must be plain text")
+        raise TenantMissing(name)
     return tenant
 
 

@@ -23,7 +23,7 @@ from jwt.exceptions import (
 from shared import telemetry
 from shared.access.caller import ANYONE, Caller, caller_from_claims
 from shared.adapters.jwt_keys import ALGORITHM, JwtKeys
-from shared.errors import Refusal
+from shared.errors import TokenInvalid, TokenMissing
 
 #: clocks of issuers and of ours differ by this at most
 LEEWAY_S = 60
@@ -63,10 +63,9 @@ class JwtCallers:
         self._all_tenants_role = all_tenants_role
 
     async def caller(self, authorization: str | None) -> Caller:
-        """Raises Refusal (401, 403) and KeysUnavailable."""
+        """Raises TokenMissing, TokenInvalid, TenantMissing and KeysUnavailable."""
         if not authorization:
-            # RFC 6750 3.1: without a token, no error code
-            raise _unauthorised("TOKEN_MISSING", "send Authorization: Bearer with a token", "")
+            raise TokenMissing
         if (match := _BEARER.fullmatch(authorization)) is None or len(match[1]) > _MAX_TOKEN:
             raise _invalid("the Authorization header holds no bearer token")
         token = match[1]
@@ -92,13 +91,9 @@ class JwtCallers:
         return caller_from_claims(claims, tenant_claim=self._tenant_claim, all_tenants_role=self._all_tenants_role)
 
 
-def _invalid(why: str) -> Refusal:
+def _invalid(why: str) -> TokenInvalid:
     telemetry.info("TOKEN_REFUSED", reason=why)
-    return _unauthorised("TOKEN_INVALID", why, f', error="invalid_token", error_description="{why}"')
-
-
-def _unauthorised(code: str, detail: str, parameters: str) -> Refusal:
-    return Refusal(401, code, detail, headers={"WWW-Authenticate": f'Bearer realm="lucius"{parameters}'})
+    return TokenInvalid(why)
 
 
 class AnonymousCallers:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from shared.adapters.tables.keys import ended_row, list_row
 from shared.core.job import Event, Job, Record
-from shared.errors import AlreadyExists, Conflict, LimitReached
+from shared.errors import AlreadyExists, Conflict, GateFull
 from shared.ports.bus import DeadReply
 from shared.ports.index import FIRST_CHECK, FIRST_CLEARING, ActiveRow, Claim, EndedRow, Guard, ListRow, SweepMark
 from shared.ports.ledger import Stored
@@ -91,7 +91,7 @@ class MemoryIndex:
             raise Conflict
         if job.gated:
             if tenant_limit is not None and self._gates.get(job.tenant, 0) >= tenant_limit:
-                raise LimitReached
+                raise GateFull
             self._gates[job.tenant] = self._gates.get(job.tenant, 0) + 1
         self._claims[key] = Claim(
             job_id=job.job_id,

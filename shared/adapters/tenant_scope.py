@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared.access.caller import Caller
-from shared.core.job import Event, Record
+from shared.core.job import Event, Job, Record
+from shared.ports.index import ActiveRow, Claim, EndedRow, Guard, Index, ListRow
 from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, tenant_named_in
 
@@ -27,20 +28,20 @@ class TenantLedger:
         return stored
 
     async def create(self, record: Record, event: Event) -> Stored:
-        self._check(self._caller.may_see(record.job.tenant_id))
+        _check(self._caller.may_see(record.job.tenant_id))
         self._seen.add(record.job.job_id)
         return await self._ledger.create(record, event)
 
     async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
-        self._check(before.record.job.job_id in self._seen)
+        _check(before.record.job.job_id in self._seen)
         return await self._ledger.commit(before, after, events)
 
     async def remove(self, stored: Stored) -> None:
-        self._check(stored.record.job.job_id in self._seen)
+        _check(stored.record.job.job_id in self._seen)
         await self._ledger.remove(stored)
 
     async def delete_remainder(self, job_id: str) -> None:
-        self._check(job_id in self._seen)
+        _check(job_id in self._seen)
         await self._ledger.delete_remainder(job_id)
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
@@ -51,11 +52,99 @@ class TenantLedger:
             return []
         return await self._ledger.events(job_id, after_seq=after_seq, limit=limit)
 
-    @staticmethod
-    def _check(allowed: bool) -> None:
-        if not allowed:
-            # a fault of ours: no request gets this far with a job that it has not read
-            raise PermissionError("a job of another tenant")
+
+class TenantIndex:
+    """See `shared.ports.index.Index`. What only the sweeper does is refused, since a sweep is of every tenant."""
+
+    def __init__(self, index: Index, caller: Caller) -> None:
+        self._index = index
+        self._caller = caller
+
+    async def read_claim(self, tenant: str, claim: str) -> Claim | None:
+        return await self._of(tenant).read_claim(tenant, claim)
+
+    async def reserve(self, job: Job, *, replacing: Claim | None, tenant_limit: int | None = None) -> None:
+        await self._of(job.tenant).reserve(job, replacing=replacing, tenant_limit=tenant_limit)
+
+    async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
+        await self._of(job.tenant).close(job, claim_expires_at=claim_expires_at)
+
+    async def count_gated(self, tenant: str) -> int:
+        return await self._of(tenant).count_gated(tenant)
+
+    async def count_active(self) -> dict[str, int]:
+        # of all tenants, and no job's: admission needs it
+        return await self._index.count_active()
+
+    async def read_guard(self) -> Guard | None:
+        return await self._index.read_guard()
+
+    async def write_guard(self, guard: Guard) -> None:
+        await self._index.write_guard(guard)
+
+    async def list_jobs(
+        self,
+        tenant: str,
+        *,
+        after: str | None,
+        limit: int,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> list[ListRow]:
+        return await self._of(tenant).list_jobs(tenant, after=after, limit=limit, since=since, until=until)
+
+    async def tenants(self) -> list[str]:
+        return [tenant for tenant in await self._index.tenants() if self._caller.may_see(tenant)]
+
+    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[ActiveRow]:
+        raise _sweeper_only()
+
+    async def reschedule_check(self, active: ActiveRow, check_at: datetime) -> None:
+        raise _sweeper_only()
+
+    async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
+        raise _sweeper_only()
+
+    async def refresh_listing(self, active: ActiveRow, job: Job) -> None:
+        raise _sweeper_only()
+
+    async def read_listing_position(self) -> tuple[str, str] | None:
+        raise _sweeper_only()
+
+    async def write_listing_position(self, position: tuple[str, str] | None) -> None:
+        raise _sweeper_only()
+
+    async def withdraw(self, active: ActiveRow) -> None:
+        raise _sweeper_only()
+
+    async def due_for_clearing(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
+        raise _sweeper_only()
+
+    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime) -> None:
+        raise _sweeper_only()
+
+    async def finish_clearing(self, ended: EndedRow) -> None:
+        raise _sweeper_only()
+
+    async def delete_claim(self, tenant: str, claim: str, held: Claim) -> None:
+        raise _sweeper_only()
+
+    async def delete_listing(self, job: Job) -> None:
+        raise _sweeper_only()
+
+    def _of(self, tenant: str) -> Index:
+        _check(self._caller.may_see(tenant))
+        return self._index
+
+
+def _check(allowed: bool) -> None:
+    if not allowed:
+        # a fault of ours: no request gets this far with a job that it has not read
+        raise PermissionError("a job of another tenant")
+
+
+def _sweeper_only() -> PermissionError:
+    return PermissionError("only a sweep of every tenant does this")
 
 
 _PAGE = 200

@@ -9,6 +9,7 @@ from typing import Any
 
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
+from shared.contracts.responses.common import Response
 from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.job import Event, Record
@@ -18,7 +19,7 @@ from shared.core.registry import build_protocol
 from shared.core.routing import decide_lane
 from shared.views.audit import bundle
 from shared.views.explain import explain
-from shared.views.job import callback_view, dead_letter_view, event_view, job_view, links, step_view
+from shared.views.job import callback_outcome, dead_letter, event_response, job_links, job_response, step_response
 from shared.views.receipt import receipt
 
 Json = dict[str, Any]
@@ -99,7 +100,7 @@ def by_model() -> Json:
     story.occurs(0.4, f"dispatch:{JOB_ID}:ocr:1", "system", "dispatch", RecordAttempt("ocr"))
     story.replied(0.9, "ACK")
     running = story.record
-    working = explain(running, story.now)
+    working = _body(explain(running, story.now))
     failed = _failed(running, story)
     ref = {"uri": f"{_ACCOUNT}/workspace/lucius/tenant_a/{JOB_ID}/OCR/1/result.json"}
     story.replied(41.2, "RESULT", status="SUCCEEDED", result_ref=ref, metrics={"pages": 5})
@@ -112,7 +113,7 @@ def by_model() -> Json:
         "seq": story.record.job.event_seq,
         "labels": ENVELOPE["labels"],
         "created_at": "2026-01-27T10:00:00Z",
-        "links": links(JOB_ID),
+        "links": _body(job_links(JOB_ID)),
     }
     rejected = {
         "id": "rej_1769508120000_0123456789abcdef01234567",
@@ -126,19 +127,24 @@ def by_model() -> Json:
         "redriven_at": None,
         "redriven_outcome": None,
     }
-    accepted = {"jobId": JOB_ID, "status": "QUEUED", "links": links(JOB_ID), "created_at": line["created_at"]}
-    outcome = {"line": 1, "status": 202, "jobId": JOB_ID, "links": links(JOB_ID), "replayed": False}
+    accepted = {
+        "jobId": JOB_ID,
+        "status": "QUEUED",
+        "links": _body(job_links(JOB_ID)),
+        "created_at": line["created_at"],
+    }
+    outcome = {"line": 1, "status": 202, "jobId": JOB_ID, "links": _body(job_links(JOB_ID)), "replayed": False}
     counts = {"lines": 2, "created": 1, "replayed": 0, "checked": 0, "refused": 1, "failed": 0}
-    spent = receipt(story.record, story.events, story.now)
+    spent = _body(receipt(story.record, story.events, story.now))
     summed = ("elapsed_s", "total", "attempts_total", "replies_ignored", "operations")
     build_ = {"version": "0.1.0", "commit": None, "envelope": "1.x"}
     up = {"status": "ok", "since": line["created_at"], "reason": None}
     return {
         "Accepted": accepted,
-        "Job": job_view(story.record),
+        "Job": _body(job_response(story.record)),
         "JobPage": {"jobs": [line], "next": None},
-        "StepPage": {"steps": [step_view(step) for step in story.record.steps], "next": None},
-        "EventPage": {"events": [event_view(event) for event in story.events], "next": None},
+        "StepPage": {"steps": [_body(step_response(step)) for step in story.record.steps], "next": None},
+        "EventPage": {"events": [_body(event_response(event)) for event in story.events], "next": None},
         "Explanation": working,
         "Receipt": spent,
         "ReceiptSums": {
@@ -147,8 +153,8 @@ def by_model() -> Json:
             "next": None,
         },
         "AuditBundle": bundle(story.record, story.events, story.now),
-        "DeadLetterPage": {"deadletters": [dead_letter_view(failed)], "next": None},
-        "CallbackOutcome": callback_view(created, applied=True, why=None),
+        "DeadLetterPage": {"deadletters": [_body(dead_letter(failed))], "next": None},
+        "CallbackOutcome": _body(callback_outcome(created, applied=True, reason_code=None)),
         "RejectedPage": {"rejected": [rejected], "next": None},
         "RejectedMessage": {**rejected, "body": '{"type": "ACK", "jobId": "job_0"}'},
         "BatchOutcome": {"results": [outcome, {"line": 2, "status": 400, "problem": PROBLEM}], "counts": counts},
@@ -168,6 +174,10 @@ def by_model() -> Json:
         },
         "Problem": PROBLEM,
     }
+
+
+def _body(response: Response) -> Json:
+    return response.model_dump(mode="json", exclude_unset=True)
 
 
 def _planned() -> _Story:

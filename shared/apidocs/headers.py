@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from triggers.http.routes import Route
+from shared.apidocs.route import Route
 
 Json = dict[str, Any]
 

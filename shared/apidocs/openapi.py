@@ -13,11 +13,11 @@ from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import by_model
 from shared.apidocs.json_schema import Way, schemas
 from shared.apidocs.operation import models_of, operation
+from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
 from shared.contracts.responses.common import Problem
 from shared.core.registry import Registry
-from triggers.http.routes import Route
-from triggers.protocols_http import protocol_view
+from shared.views.protocol import protocol_response
 
 Json = dict[str, Any]
 
@@ -80,7 +80,7 @@ def document(
 ) -> Json:
     """`server` is the address that examples call."""
     routes = list(routes)
-    known = [protocol_view(protocol) for protocol in registry][:1]
+    known = [protocol_response(protocol).model_dump(mode="json", exclude_unset=True) for protocol in registry][:1]
     examples = by_model() | {"ProtocolPage": {"protocols": known, "next": None}}
     if known:
         examples["Protocol"] = known[0]

@@ -12,18 +12,23 @@ from pydantic import BaseModel
 
 from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import ENVELOPE, PROBLEM, REQUESTS
-from shared.apidocs.problem_codes import PROBLEM_CODES
+from shared.apidocs.problem_codes import PROBLEM_CODES, ProblemCode
+from shared.apidocs.route import Parameter, Route
 from shared.contracts.envelope import Envelope
 from shared.contracts.responses.job import Accepted
-from triggers.http.routes import Parameter, Route
 
 Json = dict[str, Any]
 
 _SCHEMAS = "#/components/schemas/"
 
 #: (status, code) that any route may answer with
-_ALWAYS = ((500, "INTERNAL"), (503, "DEPENDENCY_UNAVAILABLE"))
-_WITH_TOKEN = ((401, "TOKEN_MISSING"), (401, "TOKEN_INVALID"), (403, "SCOPE_MISSING"), (403, "TENANT_MISSING"))
+_ALWAYS = ((500, ProblemCode.INTERNAL), (503, ProblemCode.DEPENDENCY_UNAVAILABLE))
+_WITH_TOKEN = (
+    (401, ProblemCode.TOKEN_MISSING),
+    (401, ProblemCode.TOKEN_INVALID),
+    (403, ProblemCode.SCOPE_MISSING),
+    (403, ProblemCode.TENANT_MISSING),
+)
 
 
 def models_of(answer: Any) -> tuple[type[BaseModel], ...]:
@@ -133,7 +138,7 @@ def _responses(route: Route, routes: Iterable[Route], examples: Json) -> Json:
             "description": "It is still what `If-None-Match` names.",
             "headers": headers.of(route, 304),
         }
-    refused: dict[int, list[str]] = {}
+    refused: dict[int, list[ProblemCode]] = {}
     for status, code in (*route.problems, *(_WITH_TOKEN if route.scope is not None else ()), *_ALWAYS):
         refused.setdefault(status, []).append(code)
     for status, codes in sorted(refused.items()):
@@ -162,7 +167,7 @@ def _says(route: Route, status: int, models: tuple[type[BaseModel], ...]) -> str
     return " Or: ".join((model.__doc__ or "").split("\n\n")[0].strip() for model in models) or "As asked."
 
 
-def _refusal(route: Route, status: int, codes: list[str]) -> Json:
+def _refusal(route: Route, status: int, codes: list[ProblemCode]) -> Json:
     schema: Json = {
         "allOf": [
             {"$ref": f"{_SCHEMAS}Problem"},

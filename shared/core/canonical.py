@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
+
+#: what a key may hold as it is; Azure forbids / \ # ? and control characters, and % and ' are trouble
+_PLAIN = re.compile(r"[A-Za-z0-9_.~@ -]")
 
 
 def canonical_json(value: Any) -> str:
@@ -25,3 +29,10 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
+
+
+def encode_key(text: str) -> str:
+    """`text` as a key: every other character becomes `=XX` for each of its UTF-8 bytes."""
+    return "".join(
+        char if _PLAIN.match(char) else "".join(f"={byte:02X}" for byte in char.encode("utf-8")) for char in text
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from shared.errors import Refusal
+from shared.errors import LimitReached
 from shared.ports.index import Guard, Index
 from shared.settings import Settings
 
@@ -37,7 +37,7 @@ class Admission:
 
     async def admit(self, index: Index, settings: Settings, now: datetime, mode: str) -> Callable[[], None]:
         """Counts a job in, before it is written: others ask meanwhile (Race guard). What it returns takes that back,
-        once. Raises Refusal (429) with the limit's name, LedgerUnavailable.
+        once. Raises LimitReached, LedgerUnavailable.
         """
         await self.check(index, settings, now, mode)
         if not _guarded(settings):
@@ -58,10 +58,12 @@ class Admission:
             self._guard, self._read_at = guard, now
         counted = self._guard.active if self._guard is not None else {}
         if _full(settings.max_inflight, sum(counted.values()) + len(self._let_in)):
-            raise refusal("LUCIUS_MAX_INFLIGHT", f"{settings.max_inflight} jobs are active")
+            raise limit_reached("LUCIUS_MAX_INFLIGHT", f"{settings.max_inflight} jobs are active")
         bursts = counted.get(BURST, 0) + sum(each == BURST for _, each in self._let_in)
         if mode == BURST and _full(settings.max_inflight_burst, bursts):
-            raise refusal("LUCIUS_MAX_INFLIGHT_BURST", f"{settings.max_inflight_burst} jobs in mode BURST are active")
+            raise limit_reached(
+                "LUCIUS_MAX_INFLIGHT_BURST", f"{settings.max_inflight_burst} jobs in mode BURST are active"
+            )
 
 
 def _guarded(settings: Settings) -> bool:
@@ -74,15 +76,9 @@ async def count(index: Index, settings: Settings, now: datetime) -> None:
         await index.write_guard(Guard(await index.count_active(), now))
 
 
-def refusal(limit: str, detail: str) -> Refusal:
-    """429 with the limit's name and when to come again."""
-    return Refusal(
-        429,
-        "LIMIT_REACHED",
-        f"{detail}, which is its limit; send the same request again later",
-        headers={"Retry-After": str(RETRY_AFTER_S)},
-        limit=limit,
-    )
+def limit_reached(limit: str, detail: str) -> LimitReached:
+    """`limit` is the name of the setting; `detail` says how many jobs are active."""
+    return LimitReached(limit, detail, RETRY_AFTER_S)
 
 
 def _full(limit: int | None, active: int) -> bool:

@@ -10,7 +10,7 @@ from shared.core.occurrences import Occurrence, PublishFailed, RecordAttempt, Re
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.core.states import StepStatus
 from shared.core.verdict import Verdict, VerdictKind, verdict_for
-from shared.errors import LedgerUnavailable, PublishUnavailable
+from shared.errors import Contended, PublishUnavailable
 from shared.operations.context import Context
 from shared.operations.replies.callbacks import callback_urls
 from shared.operations.transition import Transitioned, transition
@@ -25,7 +25,7 @@ _MAX_RACES = 4
 async def dispatch_step(context: Context, *, job_id: str, instance_id: str, step_id: str) -> Verdict:
     """Safe to run again at any point: the attempt's message id stays, so duplicate detection drops a second publish.
 
-    Raises LedgerUnavailable; a publish fault is a verdict.
+    Raises Contended, LedgerUnavailable; a publish fault is a verdict.
     """
     began_ns = tracing.now_ns()
     stored = await context.ledger.read(job_id)
@@ -56,7 +56,7 @@ async def _dispatch(context: Context, stored: Stored | None, job_id: str, instan
         if (done.outcome.transitioned or done.repeated) and step.status is StepStatus.INITIATED:
             return await _publish(context, stored, step, instance_id)
         stored = await context.ledger.read(job_id)
-    raise LedgerUnavailable(f"job {job_id}, step {step_id}: the ledger moved {_MAX_RACES} times during one dispatch")
+    raise Contended(f"job {job_id}, step {step_id} was changed {_MAX_RACES} times during one dispatch")
 
 
 async def _publish(context: Context, stored: Stored, step: Step, instance_id: str) -> Verdict:

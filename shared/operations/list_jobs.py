@@ -11,13 +11,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TypeVar
 
+from shared.contracts.responses.job import DeadLetter, JobLine
 from shared.core.routing import normalise
 from shared.core.states import JobStatus
 from shared.operations.context import Context
 from shared.ports.index import ListRow
-from shared.views.job import dead_letter_view, listed_view
+from shared.views.job import dead_letter, job_line
 
 _READS_AT_ONCE = 16
 
@@ -26,8 +27,7 @@ MAX_LOOKED_AT = 1000
 #: what a filtered list looks at first: most pages are filled by it
 _FIRST_LOOK = 100
 
-#: a row's line of the list; None where it does not fit the filter after all
-Render = Callable[[ListRow], Awaitable[dict[str, Any] | None]]
+_Line = TypeVar("_Line", JobLine, DeadLetter)
 
 _LIVING = frozenset(status for status in JobStatus if not status.terminal)
 
@@ -69,10 +69,10 @@ class JobFilter:
 
 async def list_jobs(
     context: Context, job_filter: JobFilter, *, after: str | None, limit: int
-) -> tuple[list[dict[str, Any]], str | None]:
+) -> tuple[list[JobLine], str | None]:
     """One page, and the position to go on from. Raises LedgerUnavailable."""
 
-    async def render(listed: ListRow) -> dict[str, Any] | None:
+    async def render(listed: ListRow) -> JobLine | None:
         status, step_id, seq = JobStatus(listed.status), listed.current_step_id, listed.seq
         if job_filter.needs_ledger and not status.terminal:
             if (stored := await context.ledger.read(listed.job_id)) is not None:
@@ -80,35 +80,40 @@ async def list_jobs(
                 status, step_id, seq = job.status, job.current_step_id, job.event_seq
             if status not in (job_filter.statuses or ()):
                 return None
-        return listed_view(listed, status=status.value, current_step_id=None if status.terminal else step_id, seq=seq)
+        return job_line(listed, status=status, current_step_id=step_id, seq=seq)
 
     return await _walk(context, job_filter, render, after=after, limit=limit)
 
 
 async def list_dead_letters(
     context: Context, *, tenant_id: str | None, after: str | None, limit: int
-) -> tuple[list[dict[str, Any]], str | None]:
+) -> tuple[list[DeadLetter], str | None]:
     """Jobs that are FAILED_FINAL, with why, where and what became of them. Raises LedgerUnavailable."""
 
-    async def render(listed: ListRow) -> dict[str, Any] | None:
+    async def render(listed: ListRow) -> DeadLetter | None:
         stored = await context.ledger.read(listed.job_id)
-        return dead_letter_view(stored.record) if stored is not None else None
+        return dead_letter(stored.record) if stored is not None else None
 
     job_filter = JobFilter(tenant_id=tenant_id, statuses=frozenset({JobStatus.FAILED_FINAL}))
     return await _walk(context, job_filter, render, after=after, limit=limit)
 
 
 async def _walk(
-    context: Context, job_filter: JobFilter, render: Render, *, after: str | None, limit: int
-) -> tuple[list[dict[str, Any]], str | None]:
+    context: Context,
+    job_filter: JobFilter,
+    render: Callable[[ListRow], Awaitable[_Line | None]],
+    *,
+    after: str | None,
+    limit: int,
+) -> tuple[list[_Line], str | None]:
     """Looks at rows until the page is full, the list is at its end, or the bound is reached."""
     tenants = [normalise(job_filter.tenant_id)] if job_filter.tenant_id else await context.index.tenants()
     semaphore = asyncio.Semaphore(_READS_AT_ONCE)
-    kept: list[dict[str, Any]] = []
+    kept: list[_Line] = []
     looked_at = 0
     batch = limit if job_filter.matches_every_row else max(limit, _FIRST_LOOK)
 
-    async def line(listed: ListRow) -> dict[str, Any] | None:
+    async def line(listed: ListRow) -> _Line | None:
         if not job_filter.may_match(listed):
             return None
         async with semaphore:

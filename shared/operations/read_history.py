@@ -1,23 +1,27 @@
-"""A job with all its events, at one instant (FEATURES N1, N3, N9)."""
+"""A job with its events, at one instant."""
 
 from __future__ import annotations
 
+from shared.core.history import EventType
 from shared.core.job import Event, Record
-from shared.errors import LedgerUnavailable, Refusal
+from shared.errors import JobNotFound, LedgerUnavailable
 from shared.operations.context import Context
+from shared.views.citation import cite
 
 _PAGE = 1000
+#: events read at a time, from the newest back: of one attempt at most 20 are mere records of late replies
+_MOVE_PAGE = 50
 
 
 async def read_history(context: Context, job_id: str) -> tuple[Record, list[Event]]:
     """The rows, and the events up to the head that they name. Race history: what comes in between is left out.
 
-    Raises Refusal (404) and LedgerUnavailable.
+    Raises JobNotFound, LedgerUnavailable.
     """
     # a colon never stands in a job id: it sets off a control, as in `:cancel`
     stored = None if ":" in job_id or len(job_id) > 128 else await context.ledger.read(job_id)
     if stored is None:
-        raise Refusal(404, "JOB_NOT_FOUND", f"there is no job {job_id[:128]}")
+        raise JobNotFound(job_id)
     head = stored.record.job.event_seq
     events: list[Event] = []
     while len(events) < head:
@@ -26,3 +30,18 @@ async def read_history(context: Context, job_id: str) -> tuple[Record, list[Even
             raise LedgerUnavailable(f"the events of job {job_id} are not all there")
         events += page
     return stored.record, events
+
+
+async def last_transition(context: Context, record: Record) -> Event | None:
+    """The newest event that moved the job. Race history: what came after `record` was read is left out.
+
+    Raises LedgerUnavailable.
+    """
+    end = record.job.event_seq
+    while end > 0:
+        start = max(0, end - _MOVE_PAGE)
+        for event in reversed(await context.ledger.events(record.job.job_id, after_seq=start, limit=end - start)):
+            if event.type == EventType.JOB_CREATED or cite(event):
+                return event
+        end = start
+    return None

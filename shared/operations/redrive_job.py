@@ -1,4 +1,4 @@
-"""A job that failed or was cancelled, taken up again as a new one (LIFECYCLE "Redrive, replay"; FEATURES D8)."""
+"""A job that failed or was cancelled, taken up again as a new one."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from shared.core.job import Event, Record
 from shared.core.occurrences import Redriven
 from shared.core.reasons import Reason
 from shared.core.redrive import claim_of, not_redrivable, plan_redrive
-from shared.core.states import JobStatus
-from shared.errors import LedgerUnavailable, Refusal
+from shared.errors import Contended, JobNotFound, NotRedrivable
 from shared.operations.context import Context
-from shared.operations.create_job import (
+from shared.operations.creation import (
     MAX_CLAIM_RACES,
     Created,
     check_not_withdrawn,
     is_expired,
-    orchestration_input,
     reserve,
+    start_once,
     write_rows,
 )
 from shared.operations.transition import transition
@@ -34,17 +33,17 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
     Claim, rows, the old job's mark, start: in the order of every creation, so that the sweeper finishes or
     withdraws what nobody asks for again. Race redrives: two at once are one new job.
 
-    Raises Refusal (404, 409, 429) and Transient.
+    Raises JobNotFound, NotRedrivable, LimitReached, Transient.
     """
     old = await context.ledger.read(job_id)
     if old is None:
-        raise Refusal(404, "JOB_NOT_FOUND", f"there is no job {job_id[:128]}")
+        raise JobNotFound(job_id)
     _refuse(old.record)
     if old.record.job.redriven_by is not None:
         # also when the claim's time is over
         known = await context.ledger.read(old.record.job.redriven_by)
         if known is not None:
-            return Created(await _started(orchestrations, known), replayed=True)
+            return Created(await start_once(orchestrations, known), replayed=True)
     tenant, claim_key = old.record.job.tenant, claim_of(job_id)
     for _ in range(MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, claim_key)
@@ -60,7 +59,7 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
             stored = await write_rows(context, record, event)
             telemetry.info("JOB_REDRIVEN", jobId=job_id, redriven_by=record.job.job_id, tenant_id=tenant)
             return Created(await _linked(context, orchestrations, old, stored, origin), replayed=False)
-    raise LedgerUnavailable("the claim of this redrive changes hands too often; try again")
+    raise Contended("the claim of this redrive was changed by others at every try")
 
 
 async def mark_redriven(context: Context, record: Record) -> None:
@@ -78,10 +77,10 @@ async def _mark(context: Context, old: Stored, new_id: str, origin: Origin) -> N
 def _refuse(record: Record) -> None:
     job = record.job
     if job.error_code == Reason.WITHDRAWN:
-        raise Refusal(409, Reason.WITHDRAWN, f"job {job.job_id} never came to be; submit its request again")
+        raise NotRedrivable(Reason.WITHDRAWN, f"job {job.job_id} never came to be; submit its request again")
     if (why := not_redrivable(record)) is not None:
         detail = f"job {job.job_id} is {job.status}: only a job that is FAILED_FINAL or CANCELLED can be redriven"
-        raise Refusal(409, why, detail)
+        raise NotRedrivable(why, detail)
 
 
 async def _planned(
@@ -104,12 +103,4 @@ async def _linked(
     """The old job says which one took its place, then that one starts."""
     check_not_withdrawn(stored)
     await _mark(context, old, stored.record.job.job_id, origin)
-    return await _started(orchestrations, stored)
-
-
-async def _started(orchestrations: Orchestrations, stored: Stored) -> Stored:
-    job = stored.record.job
-    if job.status is JobStatus.QUEUED and job.attempts_total == 0:
-        # perhaps it was never started; an instance that runs is left alone
-        await orchestrations.start(job.instance_id, orchestration_input(stored.record))
-    return stored
+    return await start_once(orchestrations, stored)

@@ -8,7 +8,7 @@ from shared import telemetry
 from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.occurrences import ReplyArrived
-from shared.errors import Refusal, ReplyUnfit
+from shared.errors import RejectedNotFound, ReplyUnfit, StillNotApplicable
 from shared.operations.context import Context
 from shared.operations.replies.apply import apply_reply, parse_reply
 from shared.operations.replies.receive import message_cause
@@ -44,7 +44,7 @@ async def list_rejected(
 
 
 async def read_rejected(context: Context, id_: str) -> RejectedMessage:
-    """Raises Refusal (404) and LedgerUnavailable."""
+    """Raises RejectedNotFound, LedgerUnavailable."""
     try:
         day_partition(id_)
     except ValueError:
@@ -52,7 +52,7 @@ async def read_rejected(context: Context, id_: str) -> RejectedMessage:
     else:
         found = await context.rejected.read(id_)
     if found is None:
-        raise Refusal(404, "REJECTED_NOT_FOUND", f"there is no rejected message {id_[:128]}")
+        raise RejectedNotFound(id_)
     return found
 
 
@@ -71,7 +71,9 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
 
 
 async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_: str) -> RejectedMessage:
-    """The message, marked, once a job took it; again changes nothing. Raises Refusal (404, 409) and Transient.
+    """The message, marked, once a job took it; again changes nothing.
+
+    Raises RejectedNotFound, StillNotApplicable, Transient.
 
     Killed between the move and the mark, the next call finds the move by its cause and only marks; so does the slower
     of two at once (Race rejected).
@@ -90,9 +92,7 @@ async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_
             maybe_repeated=True,
         )
     except ReplyUnfit as unfit:
-        raise Refusal(
-            409, "STILL_NOT_APPLICABLE", f"no job can take this message: {unfit.detail}", reason=unfit.reason
-        ) from None
+        raise StillNotApplicable(unfit.reason, unfit.detail) from None
     telemetry.info("REJECTED_REDRIVEN", id=id_, jobId=result.record.job.job_id, outcome=result.outcome)
     await context.rejected.mark(id_, redriven_at=context.clock.now(), outcome=result.outcome)
     return await read_rejected(context, id_)

@@ -6,8 +6,9 @@ import asyncio
 from datetime import datetime
 from typing import Any
 
+from shared.contracts.responses.history import Receipt
 from shared.core.routing import normalise
-from shared.errors import Refusal
+from shared.errors import JobNotFound
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
 from shared.ports.index import ListRow
@@ -32,11 +33,11 @@ async def sum_receipts(
     semaphore = asyncio.Semaphore(_READS_AT_ONCE)
     now = context.clock.now()
 
-    async def one(job: ListRow) -> dict[str, Any] | None:
+    async def one(job: ListRow) -> Receipt | None:
         async with semaphore:
             try:
                 return receipt(*await read_history(context, job.job_id), now)
-            except Refusal:
+            except JobNotFound:
                 return None  # a creation that is not finished, or was withdrawn
 
     found = [each for each in await asyncio.gather(*map(one, listed)) if each is not None]

@@ -14,7 +14,7 @@ from shared.core.occurrences import Occurrence
 from shared.core.outcome import Outcome, OutcomeKind, ignored
 from shared.core.reasons import IgnoreReason
 from shared.core.states import JobStatus
-from shared.errors import Conflict, InstanceEnded, InstanceNotFound, LedgerUnavailable
+from shared.errors import Conflict, Contended, InstanceEnded, InstanceNotFound, LedgerUnavailable
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -75,7 +75,7 @@ async def transition(
         if outcome.transitioned and outcome.record.job.status.terminal:
             await _end(context, stored, orchestrations)
         return Transitioned(stored, outcome, outcome.events[0] if outcome.events else None)
-    raise LedgerUnavailable(f"job {job_id} was moved by others {MAX_CONFLICTS} times in a row")
+    raise Contended(f"job {job_id} was changed by others {MAX_CONFLICTS} times in a row")
 
 
 async def _repeated(

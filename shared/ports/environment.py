@@ -19,7 +19,7 @@ class Callers(Protocol):
     """Whom requests come from."""
 
     async def caller(self, authorization: str | None) -> Caller:
-        """By the `Authorization` header. Raises Refusal (401, 403, 503)."""
+        """By the `Authorization` header. Raises TokenMissing, TokenInvalid, TenantMissing, KeysUnavailable."""
 
 
 class ConfigurationStore(Protocol):

@@ -87,7 +87,7 @@ class Index(Protocol):
         """CLAIM, ACTIVE and LIST in one transaction; `replacing` is an expired claim that gives way.
 
         With a limit, and a `gated` job, GATE counts up in the same transaction, so that the limit is exact.
-        Raises AlreadyExists or Conflict where the claim is taken (look again), LimitReached, LedgerUnavailable.
+        Raises AlreadyExists or Conflict where the claim is taken (look again), GateFull, LedgerUnavailable.
         """
 
     async def close(self, job: Job, *, claim_expires_at: datetime) -> None:

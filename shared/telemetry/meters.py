@@ -13,6 +13,7 @@ from opentelemetry import metrics
 from shared.errors import (
     BusUnavailable,
     ConfigurationUnavailable,
+    Contended,
     KeysUnavailable,
     LedgerUnavailable,
     LuciusError,
@@ -107,7 +108,9 @@ _DEPENDENCIES: tuple[tuple[type[LuciusError], str], ...] = (
 
 
 def record_fault(error: Exception) -> None:
-    """A call that a dependency did not answer; anything else is not counted."""
+    """A call that a dependency did not respond to, or a write that was overtaken; anything else is not counted."""
+    if isinstance(error, Contended):
+        increment("contention_total")
     for kind, dependency in _DEPENDENCIES:
         if isinstance(error, kind):
             increment("dependency_faults_total", dependency=dependency)

@@ -148,6 +148,14 @@ METRICS: tuple[Metric, ...] = (
         "ours",
     ),
     Metric(
+        "contention_total",
+        _C,
+        "{request}",
+        (),
+        "Writes that others overtook at every try; nothing is wrong with the tables",
+        "ours",
+    ),
+    Metric(
         "http.server.request.duration",
         _H,
         "s",

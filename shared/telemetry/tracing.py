@@ -21,7 +21,7 @@ from opentelemetry import context, trace
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from shared.core.job import Job, Step
-from shared.errors import Refusal
+from shared.errors import Refused
 from shared.telemetry.span_table import SpanName
 
 #: W3C Trace Context 3.2
@@ -147,8 +147,8 @@ def span(
         try:
             yield started
         except BaseException as error:
-            started.set_attribute("error.type", error.code if isinstance(error, Refusal) else type(error).__name__)
-            if not (isinstance(error, Refusal) and error.status < 500):
+            started.set_attribute("error.type", type(error).__name__)
+            if not isinstance(error, Refused):
                 started.set_status(Status(StatusCode.ERROR))
             raise
 

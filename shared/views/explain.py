@@ -1,15 +1,16 @@
-"""Why a job is where it is, in one paragraph, and what would happen next (FEATURES E6, N2).
+"""Why a job is where it is, in one paragraph, and what would happen next.
 
-Pure: the "what if" answers come from the same `apply` that decides for real, on the same rows. Each names the rows
-of the transition tables that it would use, as the last move names those that it used.
+The "what if" part comes from the same `apply` that decides for real, on the same rows. It names the rows of the
+transition tables that would be used, as the last transition names those that were.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Literal
 
 from shared.contracts.messages import Reply
+from shared.contracts.responses.history import Explanation, Move
 from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.job import Event, Record, Step
@@ -19,59 +20,43 @@ from shared.core.states import JobStatus, StepStatus
 from shared.views.citation import cite
 
 
-def explain(record: Record, now: datetime, last: Event | None = None) -> dict[str, Any]:
-    """`{"text", "waits_for", "gate", "since", "until", "then", "brought_here", "what_if", "rows_if"}`.
-
-    `last` is the event of the job's last move. Instants are ISO text; None where there is none.
-    """
+def explain(record: Record, now: datetime, last: Event | None = None) -> Explanation:
+    """What the job waits for and what each possible next occurrence would do; `last` is its last transition's event."""
     job = record.job
     step = next(iter(record.open_steps), None)
     if job.status.terminal or step is None:
-        since, waits_for, until, then = job.completed_at, None, None, "An ended job never moves again."
-        told = f"{_ended(record)}"
+        since, waits_for, until, then = job.completed_at, None, None, "An ended job never changes again."
+        text = _ended(record)
     else:
         since, waits_for, until, then = _waiting(record, step, now)
-        told = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}"
-        told += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
-    came = _brought_here(last) if last is not None else None
-    if came is not None and came["rows"]:
-        rows = ", ".join(f"{row['machine']} {row['state']} on {row['event']}" for row in came["rows"])
-        told += f" Event {came['seq']} brought it here by {rows} ({came['rows'][0]['source']})."
+        text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}"
+        text += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
+    brought_here = _brought_here(last) if last is not None else None
+    if brought_here is not None and brought_here.rows:
+        rows = ", ".join(f"{row.machine} {row.state} on {row.event}" for row in brought_here.rows)
+        text += f" Event {brought_here.seq} brought it here by {rows} ({brought_here.rows[0].source})."
     outcomes = {} if job.status.terminal or step is None else _what_if(record, step, now)
-    return {
-        "jobId": job.job_id,
-        "status": job.status.value,
-        "text": f"{told} {then}",
-        "waits_for": waits_for,
-        "gate": _blocked_by(record, step),
-        "since": _iso(since),
-        "until": _iso(until),
-        "then": then,
-        "brought_here": came,
-        "what_if": {name: _words(step, outcome) for name, outcome in outcomes.items() if step is not None},
-        "rows_if": {name: _rows(outcome.events[0]) for name, outcome in outcomes.items() if outcome.transitioned},
-    }
+    return Explanation(
+        jobId=job.job_id,
+        status=job.status,
+        text=f"{text} {then}",
+        waits_for=waits_for,
+        gate=_blocked_by(record, step),
+        since=_seconds(since),
+        until=_seconds(until),
+        then=then,
+        brought_here=brought_here,
+        what_if={name: _describe(step, outcome) for name, outcome in outcomes.items() if step is not None},
+        rows_if={name: list(cite(outcome.events[0])) for name, outcome in outcomes.items() if outcome.transitioned},
+    )
 
 
-def _brought_here(last: Event) -> dict[str, Any]:
-    """The last move: its EVENT row, and the rows of the transition tables that decided it."""
-    return {
-        "seq": last.seq,
-        "type": last.type,
-        "at": _iso(last.at),
-        "stepId": last.step_id,
-        "actor": last.actor,
-        "source": last.source,
-        "reason": last.reason,
-        "rows": _rows(last),
-    }
+def _brought_here(last: Event) -> Move:
+    """The last transition: its EVENT row, and the rows of the transition tables that decided it."""
+    return Move.of(last, at=_seconds(last.at), stepId=last.step_id, rows=list(cite(last)))
 
 
-def _rows(event: Event) -> list[dict[str, str]]:
-    return [row.model_dump() for row in cite(event)]
-
-
-def _blocked_by(record: Record, step: Step | None) -> str | None:
+def _blocked_by(record: Record, step: Step | None) -> Literal["PAUSED", "LANE_BACKLOG"] | None:
     """What holds the job back though nothing has failed; None: nothing does."""
     if record.job.status is JobStatus.PAUSED:
         return "PAUSED"
@@ -160,11 +145,15 @@ def _reply(record: Record, step: Step, fields: dict[str, str]) -> Reply:
     )
 
 
-def _words(step: Step, outcome: Outcome) -> str:
+def _describe(step: Step, outcome: Outcome) -> str:
     if outcome.kind is not OutcomeKind.MOVED:
         return f"{outcome.kind}: {outcome.reason_code}"
     moved = outcome.record.step(step.step_id)
     return f"step {moved.status if moved else step.status}, job {outcome.record.job.status}"
+
+
+def _seconds(instant: datetime | None) -> datetime | None:
+    return instant.replace(microsecond=0) if instant else None
 
 
 def _iso(instant: datetime | None) -> str | None:

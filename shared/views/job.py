@@ -1,98 +1,89 @@
-"""What the HTTP API shows of a job: the ledger's columns under CONTRACT's names."""
+"""The response models of a job, made from its rows; a column is shown because its model declares it."""
 
 from __future__ import annotations
 
-from dataclasses import fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from shared.core.job import Event, Job, Record, Step
-from shared.core.states import StepStatus
-
-#: kept inside: how the app works, not what the job is
-_JOB_INSIDE = frozenset(
-    {"job_id", "tenant", "body_hash", "workspace_base", "event_hash", "suppressed", "park_no", "gated"}
+from shared.contracts.responses.history import Event as EventResponse
+from shared.contracts.responses.job import (
+    CallbackOutcome,
+    DeadLetter,
+    DeadLetterLinks,
+    Job,
+    JobLine,
+    JobLinks,
+    Step,
 )
-_STEP_INSIDE = frozenset({"step_id", "timings", "ack_failures", "execution_failures", "publish_failures"})
+from shared.core.job import Event, Record
+from shared.core.job import Step as StepRow
+from shared.core.states import JobStatus, StepStatus
+from shared.ports.index import ListRow
 
 
-def links(job_id: str) -> dict[str, str]:
-    return {
-        "self": f"/v1/jobs/{job_id}",
-        "steps": f"/v1/jobs/{job_id}/steps",
-        "events": f"/v1/jobs/{job_id}/events",
-        "cancel": f"/v1/jobs/{job_id}:cancel",
-    }
+def job_links(job_id: str) -> JobLinks:
+    return JobLinks.model_validate(_links(job_id))
 
 
-def job_view(record: Record) -> dict[str, Any]:
-    job = record.job
-    shown = {"jobId": job.job_id, **_shown(job, _JOB_INSIDE)}
-    return {**shown, "steps": [step_view(step) for step in record.steps], "links": links(job.job_id)}
+def _links(job_id: str) -> dict[str, str]:
+    path = f"/v1/jobs/{job_id}"
+    return {"self": path, "steps": f"{path}/steps", "events": f"{path}/events", "cancel": f"{path}:cancel"}
 
 
-def step_view(step: Step) -> dict[str, Any]:
-    return {"stepId": step.step_id, **_shown(step, _STEP_INSIDE), "max_attempts": step.timings.max_attempts}
+def job_response(record: Record, as_of: Event | None = None) -> Job:
+    """The job with its steps; `as_of` is the event after which it was like this, where that was asked for."""
+    past: dict[str, Any] = {} if as_of is None else {"as_of": event_response(as_of)}
+    return Job.of(
+        record.job,
+        jobId=record.job.job_id,
+        steps=[step_response(step) for step in record.steps],
+        links=job_links(record.job.job_id),
+        **past,
+    )
 
 
-def event_view(event: Event) -> dict[str, Any]:
-    shown = _shown(event, frozenset({"job_id", "step_id"}))
-    return {"eventId": f"{event.job_id}:{event.seq}", "jobId": event.job_id, "stepId": event.step_id, **shown}
+def step_response(step: StepRow) -> Step:
+    return Step.of(step, stepId=step.step_id, max_attempts=step.timings.max_attempts)
 
 
-def _shown(row: Job | Step | Event, inside: frozenset[str]) -> dict[str, Any]:
-    return {field.name: _plain(getattr(row, field.name)) for field in fields(row) if field.name not in inside}
+def event_response(event: Event) -> EventResponse:
+    return EventResponse.of(event, eventId=f"{event.job_id}:{event.seq}", jobId=event.job_id, stepId=event.step_id)
 
 
-def _plain(value: Any) -> Any:
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
-
-
-def listed_view(listed: Any, *, status: str, current_step_id: str | None, seq: int) -> dict[str, Any]:
+def job_line(row: ListRow, *, status: JobStatus, current_step_id: str | None, seq: int) -> JobLine:
     """A line of a list, from a LIST row; `seq` is the event that status and step are as of."""
-    return {
-        "jobId": listed.job_id,
-        "tenant_id": listed.tenant_id,
-        "request_type": listed.request_type,
-        "status": status,
-        "current_step_id": current_step_id,
-        "seq": seq,
-        "labels": dict(listed.labels),
-        "created_at": _plain(listed.created_at),
-        "links": links(listed.job_id),
-    }
+    return JobLine.of(
+        row,
+        jobId=row.job_id,
+        status=status,
+        current_step_id=None if status.terminal else current_step_id,
+        seq=seq,
+        links=job_links(row.job_id),
+    )
 
 
-def dead_letter_view(record: Record) -> dict[str, Any]:
+def dead_letter(record: Record) -> DeadLetter:
     """A job that failed for good: where, why, and which job took its place."""
     job = record.job
     failed = next((step for step in record.steps if step.status is StepStatus.FAILED_FINAL), None)
-    return {
-        "jobId": job.job_id,
-        "tenant_id": job.tenant_id,
-        "request_type": job.request_type,
-        "status": job.status.value,
-        "error_code": job.error_code,
-        "error_message": job.error_message,
-        "failed_step_id": failed.step_id if failed else job.current_step_id,
-        "last_error_code": failed.last_error_code if failed else None,
-        "attempts_total": job.attempts_total,
-        "redrive_of": job.redrive_of,
-        "redriven_by": job.redriven_by,
-        "labels": dict(job.labels),
-        "created_at": _plain(job.created_at),
-        "completed_at": _plain(job.completed_at),
-        "links": {**links(job.job_id), "redrive": f"/v1/jobs/{job.job_id}:redrive"},
-    }
+    return DeadLetter.of(
+        job,
+        jobId=job.job_id,
+        failed_step_id=failed.step_id if failed else job.current_step_id,
+        last_error_code=failed.last_error_code if failed else None,
+        links=DeadLetterLinks.model_validate({**_links(job.job_id), "redrive": f"/v1/jobs/{job.job_id}:redrive"}),
+    )
 
 
-def callback_view(record: Record, *, applied: bool, why: str | None) -> dict[str, Any]:
-    """What a service hears of its callback: what came of it, and whether its job goes on."""
-    return {"outcome": "APPLIED" if applied else "IGNORED", "why": why, "job_status": record.job.status.value}
-
-
-def rejected_view(message: Any, *, body: bool) -> dict[str, Any]:
-    """A rejected message (`shared.ports.rejected.RejectedMessage`); lists leave its body out."""
-    return {
-        field.name: _plain(getattr(message, field.name)) for field in fields(message) if body or field.name != "body"
-    }
+def callback_outcome(
+    record: Record,
+    *,
+    applied: bool,
+    reason_code: str | None,
+    token: str | None = None,
+    token_end: datetime | None = None,
+) -> CallbackOutcome:
+    """What came of a service's callback; the token is a fresh one, as long as the attempt goes on."""
+    fresh: dict[str, Any] = {} if token is None else {"token": token, "token_expires_at": token_end}
+    outcome: Literal["APPLIED", "IGNORED"] = "APPLIED" if applied else "IGNORED"
+    return CallbackOutcome(outcome=outcome, why=reason_code, job_status=record.job.status, **fresh)

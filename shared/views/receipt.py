@@ -1,4 +1,4 @@
-"""Where a job's time went and what it cost, from its rows alone (FEATURES N9); seconds."""
+"""Where a job's time went and what it cost, from its rows alone; in seconds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from shared.contracts.responses.history import Operation, Operations, Receipt, Spent, StepReceipt
 from shared.core.as_of import as_created, fold
 from shared.core.history import REPLY_EVENTS, EventType
 from shared.core.job import Event, Job, Record, Step
@@ -29,15 +30,16 @@ BACKLOG = "backlog_s"
 #: the last two are gates: nothing had failed, and the job was held back
 PARTS = (QUEUE, ACK, SERVICE, BACKOFF, PAUSED, BACKLOG)
 
-#: operations that the rows tell of, each with DESIGN 7's bound for a job of N steps without faults or heartbeats
-OPERATIONS = ("directives", "replies", "table_writes")
 _REPLIES = REPLY_EVENTS | {EventType.REPLY_IGNORED}
 #: the events of a job without faults, by how many of them a step has
 _PLAIN = (EventType.ATTEMPT_RECORDED, EventType.ACK, EventType.RESULT)
 
 
-def receipt(record: Record, events: Sequence[Event], now: datetime) -> dict[str, Any]:
-    """Per step and in sum; of a living job, up to `now`. Steps of a parallel group spend the same hours each."""
+def receipt(record: Record, events: Sequence[Event], now: datetime) -> Receipt:
+    """Where the job's time went, per step and in sum; of a living job, up to `now`.
+
+    `events` are all of the job's. Steps of a parallel group spend the same hours each.
+    """
     end = record.job.completed_at or now
     spent = {step.step_id: dict.fromkeys(PARTS, 0.0) for step in record.steps}
     at = as_created(record, events)
@@ -50,77 +52,83 @@ def receipt(record: Record, events: Sequence[Event], now: datetime) -> dict[str,
             for part, seconds in _parts(at.job, step, event.at, until):
                 spent[step.step_id][part] += seconds
     total = {part: sum(each[part] for each in spent.values()) for part in PARTS}
-    return {
-        "jobId": record.job.job_id,
-        "status": record.job.status.value,
-        "until": end.isoformat().replace("+00:00", "Z"),
-        "elapsed_s": _rounded((end - record.job.created_at).total_seconds()),
-        "total": {part: _rounded(seconds) for part, seconds in total.items()},
-        "attempts_total": record.job.attempts_total,
-        "events": record.job.event_seq,
-        "replies_ignored": sum(record.job.suppressed.values()),
-        "operations": operations(record, events),
-        "steps": [
-            {
-                "stepId": step.step_id,
-                "attempts": step.attempt_no,
-                "carried": step.carried,
-                **{part: _rounded(seconds) for part, seconds in spent[step.step_id].items()},
-            }
+    return Receipt(
+        jobId=record.job.job_id,
+        status=record.job.status,
+        until=end,
+        elapsed_s=_rounded((end - record.job.created_at).total_seconds()),
+        total=_spent(total),
+        attempts_total=record.job.attempts_total,
+        events=record.job.event_seq,
+        replies_ignored=sum(record.job.suppressed.values()),
+        operations=operations(record, events),
+        steps=[
+            StepReceipt(
+                stepId=step.step_id,
+                attempts=step.attempt_no,
+                carried=step.carried,
+                **_spent(spent[step.step_id]).model_dump(),
+            )
             for step in record.steps
         ],
-    }
+    )
 
 
-def operations(record: Record, events: Iterable[Event]) -> dict[str, Any]:
-    """Each of OPERATIONS as `{"count", "bound"}`, and under `beyond` the events that a job without faults has not.
+def operations(record: Record, events: Iterable[Event]) -> Operations:
+    """How many directives, replies and table writes the job cost, each beside the bound of a job without faults.
 
-    Counted is what left a row: table transactions that were committed (not the sweeper's own `check_at`), replies
-    that a row tells of (a heartbeat that moved no lease leaves none), directives that the bus took at the first
-    call (one that an activity sent again after a crash has the same message id, and the bus drops it).
+    Counted is what left a row: committed transactions (not the sweeper's own `check_at`), replies with an EVENT row (a
+    heartbeat that moved no lease leaves none), directives that the bus took at the first call (the bus drops a second
+    one with the same message id). `beyond` has the events that a job without faults does not have.
     """
     steps = sum(not step.carried for step in record.steps)
     seen = Counter(event.type for event in events)
     # past the limit a late reply is a count on JOB, written without an event
     only_counted = sum(max(0, count - MAX_IGNORED_EVENTS) for count in record.job.suppressed.values())
-    index = 2 if record.job.status.terminal else 1
-    counts = (
-        seen[EventType.ATTEMPT_RECORDED] + seen[EventType.LEASE_RENEWED] - seen[EventType.PUBLISH_FAILED],
-        sum(seen[type_] for type_ in _REPLIES) + only_counted,
-        index + seen.total() + only_counted,
-    )
-    bounds = (steps, 2 * steps, 3 + 3 * steps)
+    directives = seen[EventType.ATTEMPT_RECORDED] + seen[EventType.LEASE_RENEWED] - seen[EventType.PUBLISH_FAILED]
+    replies = sum(seen[type_] for type_ in _REPLIES) + only_counted
+    writes = (2 if record.job.status.terminal else 1) + seen.total() + only_counted
     beyond = {
         type_: over
         for type_, count in sorted(seen.items())
         if (over := count - (steps if type_ in _PLAIN else type_ == EventType.JOB_CREATED)) > 0
     }
-    told = {
-        name: {"count": count, "bound": bound} for name, count, bound in zip(OPERATIONS, counts, bounds, strict=True)
-    }
-    return {**told, "beyond": beyond}
+    return Operations(
+        directives=Operation(count=directives, bound=steps),
+        replies=Operation(count=replies, bound=2 * steps),
+        table_writes=Operation(count=writes, bound=3 + 3 * steps),
+        beyond=beyond,
+    )
 
 
-def add_up(receipts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of many receipts: jobs by status, seconds by part, attempts, and operations."""
+def add_up(receipts: Sequence[Receipt]) -> dict[str, Any]:
+    """The sums of ReceiptSums: jobs by status, seconds by part, attempts, and operations."""
     beyond: Counter[str] = Counter()
     for each in receipts:
-        beyond.update(each["operations"]["beyond"])
+        beyond.update(each.operations.beyond)
+
+    def operation(name: str) -> Operation:
+        counted = [getattr(each.operations, name) for each in receipts]
+        return Operation(count=sum(one.count for one in counted), bound=sum(one.bound for one in counted))
+
     return {
         "jobs": len(receipts),
-        "by_status": dict(sorted(Counter(each["status"] for each in receipts).items())),
-        "elapsed_s": _rounded(sum(each["elapsed_s"] for each in receipts)),
-        "total": {part: _rounded(sum(each["total"][part] for each in receipts)) for part in PARTS},
-        "attempts_total": sum(each["attempts_total"] for each in receipts),
-        "replies_ignored": sum(each["replies_ignored"] for each in receipts),
-        "operations": {
-            **{
-                name: {of: sum(each["operations"][name][of] for each in receipts) for of in ("count", "bound")}
-                for name in OPERATIONS
-            },
-            "beyond": dict(sorted(beyond.items())),
-        },
+        "by_status": dict(sorted(Counter(each.status for each in receipts).items())),
+        "elapsed_s": _rounded(sum(each.elapsed_s for each in receipts)),
+        "total": _spent({part: sum(getattr(each.total, part) for each in receipts) for part in PARTS}),
+        "attempts_total": sum(each.attempts_total for each in receipts),
+        "replies_ignored": sum(each.replies_ignored for each in receipts),
+        "operations": Operations(
+            directives=operation("directives"),
+            replies=operation("replies"),
+            table_writes=operation("table_writes"),
+            beyond=dict(sorted(beyond.items())),
+        ),
     }
+
+
+def _spent(seconds: Mapping[str, float]) -> Spent:
+    return Spent(**{part: _rounded(seconds[part]) for part in PARTS})
 
 
 def _parts(job: Job, step: Step, start: datetime, end: datetime) -> Iterator[tuple[str, float]]:

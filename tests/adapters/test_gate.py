@@ -6,7 +6,7 @@ import pytest
 
 from shared.core.job import Job
 from shared.core.states import JobStatus
-from shared.errors import AlreadyExists, Conflict, LimitReached
+from shared.errors import AlreadyExists, Conflict, GateFull
 from shared.ports.index import Guard
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
@@ -23,7 +23,7 @@ async def taken(storage: Storage, number: int) -> bool:
     while True:
         try:
             await storage.index.reserve(gated(number), replacing=None, tenant_limit=LIMIT)
-        except LimitReached:
+        except GateFull:
             return False
         except (AlreadyExists, Conflict):
             continue

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from shared.core.docs_start import commands
+from shared.apidocs.quickstart import commands
 from tests.api.live import Live
 from tests.jobs import ROOT
 from triggers.registered import ROUTES

@@ -29,7 +29,10 @@ async def test_the_row_that_brought_it_here_is_cited_past_all_late_replies(world
         },
         {"machine": "job", "state": "QUEUED", "event": "ACKED", "to": "IN_PROGRESS", "source": "R5: the first ACK"},
     ]
-    assert "Event 3 brought it here by step INITIATED on ACK, job QUEUED on ACKED (S0 19.2: ACK)." in told["text"]
+    assert (
+        "Event 3 brought it here by step INITIATED on ACK, job QUEUED on ACKED (R5: a service took the attempt up)."
+        in told["text"]
+    )
 
 
 async def test_each_possible_event_names_its_rows(world: World) -> None:

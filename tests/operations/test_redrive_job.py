@@ -11,7 +11,7 @@ from shared.core.job import Job, Step
 from shared.core.occurrences import ControlKind
 from shared.core.redrive import JOB_KEPT, STEP_CARRIED, STEP_KEPT, plan_redrive
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import LedgerUnavailable, LimitReached, Refusal
+from shared.errors import LedgerUnavailable, GateFull, Refusal
 from shared.operations.control_job import control_job
 from shared.operations.create_job import Created
 from shared.operations.redrive_job import redrive_job
@@ -218,7 +218,7 @@ async def test_a_redrive_counts_against_the_limit(world: World, monkeypatch: pyt
     old_id = await failed_at_embedding(world)
 
     async def full(*args: Any, **options: Any) -> None:
-        raise LimitReached
+        raise GateFull
 
     monkeypatch.setattr(world.index, "reserve", full)
     with pytest.raises(Refusal) as refused:

@@ -1,4 +1,4 @@
-"""Long poll: an answer of 304 is held back while it stays one (docs/decisions, "A job is waited for by long poll")."""
+"""Long poll: a response of 304 is held back while it stays one (docs/decisions, "A job is waited for by long poll")."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import azure.functions as func
 
-from shared.errors import Refusal
-from triggers.http.routes import Parameter
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Parameter
+from triggers.http.problems import RequestError
 
 #: below what proxies and load balancers cut off (230 s in Azure), and short enough that a shutdown need not wait long
 MAX_WAIT_S = 20
@@ -27,15 +28,16 @@ WAIT = Parameter(
 
 
 def wait_of(req: func.HttpRequest) -> int:
-    """Seconds; 0 without the parameter. Raises Refusal (400)."""
+    """Seconds; 0 without the parameter. Raises RequestError (400)."""
     given = req.params.get("wait", "0")
     if not (given.isascii() and given.isdecimal() and len(given) <= 3 and int(given) <= MAX_WAIT_S):
-        raise Refusal(400, "WAIT_INVALID", f"wait must be a whole number of seconds from 0 to {MAX_WAIT_S}")
+        detail = f"wait must be a whole number of seconds from 0 to {MAX_WAIT_S}"
+        raise RequestError(ProblemCode.WAIT_INVALID, detail)
     return int(given)
 
 
 class LongPoll:
-    """How many answers this process holds back."""
+    """How many responses this process holds back."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -43,17 +45,17 @@ class LongPoll:
     async def wait(
         self, wait_s: int, read: Callable[[], Awaitable[tuple[func.HttpResponse, bool]]]
     ) -> func.HttpResponse:
-        """What `read` answers once it is no 304, once it says that nothing more will change, or when the time is up.
+        """What `read` gives once it is no 304, once it says that nothing more will change, or when the time is up.
 
-        Where too many are held already, what it answers now.
+        Where too many are held already, what it gives now.
         """
         left_s, pause_s = (float(wait_s) if self.count < MAX_WAITERS else 0.0), _FIRST_LOOK_S
         self.count += 1
         try:
             while True:
-                answered, final = await read()
-                if answered.status_code != 304 or final or left_s <= 0:
-                    return answered
+                response, final = await read()
+                if response.status_code != 304 or final or left_s <= 0:
+                    return response
                 await asyncio.sleep(min(pause_s, left_s))
                 left_s, pause_s = left_s - pause_s, min(pause_s * 2, _LOOK_S)
         finally:

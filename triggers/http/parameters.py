@@ -1,15 +1,17 @@
-"""Parameters that several routes take, each declared once."""
+"""Parameters that several routes take: each declared once, beside the function that reads it."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 
 import azure.functions as func
 
-from shared.core.states import JobStatus
-from shared.errors import Refusal
-from triggers.http.paging import DEFAULT_PAGE, MAX_PAGE
-from triggers.http.routes import Parameter
+from shared.apidocs.problem_codes import ProblemCode
+from shared.apidocs.route import Parameter
+from shared.errors import JobNotFound
+from triggers.http.problems import RequestError
 
 _JOB_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -18,24 +20,38 @@ JOB_ID = Parameter(
     where="path",
     required=True,
     schema={"type": "string", "pattern": "^[A-Za-z0-9_-]{1,128}$"},
-    description="As the submission answered it.",
+    description="As the submission gave it.",
 )
 
 
 def job_id_of(req: func.HttpRequest) -> str:
-    """The path's job id; what has another form names no job, and no key of a table. Raises Refusal (404)."""
-    job_id = req.route_params["jobId"]
+    """The path's job id; what has another form names no job, and no key of a table. Raises JobNotFound."""
+    job_id: str = req.route_params["jobId"]
     if _JOB_ID.fullmatch(job_id) is None:
-        raise Refusal(404, "JOB_NOT_FOUND", f"there is no job {job_id[:128]}")
+        raise JobNotFound(job_id)
     return job_id
 
 
-TENANT_ID = Parameter(
-    name="tenant_id",
+DRY_RUN = Parameter(
+    name="dryRun",
     where="query",
-    schema={"type": "string"},
-    description="Whose jobs; without it those of the token's tenant, or of all where it may see all.",
+    schema={"type": "boolean", "default": False},
+    description="Only say what would be done; nothing is written.",
 )
+
+
+def dry_run_of(req: func.HttpRequest) -> bool:
+    """Raises RequestError (400)."""
+    given = {"true": True, "false": False}.get(req.params.get("dryRun", "false").lower())
+    if given is None:
+        raise RequestError(ProblemCode.DRY_RUN_INVALID, "dryRun must be true or false")
+    return given
+
+
+MAX_PAGE = 1000
+DEFAULT_PAGE = 100
+_MAX_DIGITS = 10
+
 LIMIT = Parameter(
     name="limit",
     where="query",
@@ -49,59 +65,27 @@ CURSOR = Parameter(
     description="`next` of the page before; opaque.",
 )
 PAGE = (LIMIT, CURSOR)
-#: what `triggers.http.paging.page` refuses
-PAGE_PROBLEMS = ((400, "LIMIT_INVALID"), (400, "CURSOR_INVALID"))
-
-DRY_RUN = Parameter(
-    name="dryRun",
-    where="query",
-    schema={"type": "boolean", "default": False},
-    description="Only tell what would be done; nothing is written.",
-)
+#: what `page` refuses
+PAGE_PROBLEMS = ((400, ProblemCode.LIMIT_INVALID), (400, ProblemCode.CURSOR_INVALID))
 
 
-def dry_run_of(req: func.HttpRequest) -> bool:
-    """Raises Refusal (400)."""
-    given = {"true": True, "false": False}.get(req.params.get("dryRun", "false").lower())
-    if given is None:
-        raise Refusal(400, "DRY_RUN_INVALID", "dryRun must be true or false")
-    return given
+def page(req: func.HttpRequest) -> tuple[int, str]:
+    """The limit, and the position behind the cursor ("" for the beginning). Raises RequestError (400)."""
+    given = req.params.get("limit", str(DEFAULT_PAGE))
+    # a longer number is no limit either, and `int` refuses thousands of digits in its own way
+    if not given.isdecimal() or len(given) > _MAX_DIGITS or not 1 <= int(given) <= MAX_PAGE:
+        raise RequestError(ProblemCode.LIMIT_INVALID, f"limit must be a whole number from 1 to {MAX_PAGE}")
+    try:
+        position = base64.b64decode(req.params.get("cursor", ""), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise bad_cursor() from None
+    return int(given), position
 
 
-#: the one filter grammar of lists, as `triggers.http.filters` reads it
-FILTERS = (
-    TENANT_ID,
-    Parameter(
-        name="status",
-        where="query",
-        schema={"type": "array", "minItems": 1, "items": {"enum": [str(status) for status in JobStatus]}},
-        description="One or more states, with commas between.",
-    ),
-    Parameter(name="request_type", where="query", schema={"type": "string"}),
-    Parameter(
-        name="since",
-        where="query",
-        schema={"type": "string", "format": "date-time"},
-        description="Created at or after this instant.",
-    ),
-    Parameter(
-        name="until",
-        where="query",
-        schema={"type": "string", "format": "date-time"},
-        description="Created before this instant.",
-    ),
-    Parameter(
-        name="label",
-        where="query",
-        schema={"type": "string", "pattern": r"^[^:]+:"},
-        description="`key:value`: jobs whose label of that name has exactly that value.",
-    ),
-)
-FILTER_PROBLEMS = (
-    (400, "STATUS_INVALID"),
-    (400, "SINCE_INVALID"),
-    (400, "UNTIL_INVALID"),
-    (400, "LABEL_INVALID"),
-    (400, "NOT_STORABLE"),
-    (403, "TENANT_FORBIDDEN"),
-)
+def cursor(position: str | None) -> str | None:
+    """`next` of a page: the position of its last row, opaque."""
+    return base64.urlsafe_b64encode(position.encode()).decode() if position else None
+
+
+def bad_cursor() -> RequestError:
+    return RequestError(ProblemCode.CURSOR_INVALID, "take the cursor from `next` of the page before")

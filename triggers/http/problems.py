@@ -1,158 +1,175 @@
-"""HTTP answers: JSON bodies, and RFC 9457 problems for everything that goes wrong (CONTRACT "HTTP")."""
+"""RFC 9457 problems: the one table of what a caller gets for each error."""
 
 from __future__ import annotations
 
 import json
 import logging
-import uuid
-from collections.abc import Awaitable, Callable
-from functools import wraps
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import azure.functions as func
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from shared import telemetry
-from shared.core.canonical import digest
-from shared.core.strict_json import parse_json
-from shared.errors import LedgerRefused, Refusal, Transient
+from shared import errors, telemetry
+from shared.apidocs.problem_codes import ProblemCode
 
-MAX_BODY_BYTES = 1024 * 1024
-
-Handler = Callable[..., Awaitable[func.HttpResponse]]
-
-_Body = TypeVar("_Body", bound=BaseModel)
+_RETRY_SOON = {"Retry-After": "5"}
+_UNAVAILABLE = "a service that LUCIUS needs does not respond; send the same request again"
 
 
-def respond(
-    req: func.HttpRequest,
-    body: Any,
-    *,
-    status: int = 200,
-    headers: dict[str, str] | None = None,
-    media_type: str = "application/json",
-) -> func.HttpResponse:
-    """A JSON answer, or text where `body` is to be read as it is (`text/...`).
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What a caller gets for one error; the detail is the error's own message where none stands here."""
 
-    Reads carry an ETag of the body and honour If-None-Match (RFC 9110 13.1.2).
-    """
-    text = body if media_type.startswith("text/") else json.dumps(body, ensure_ascii=False)
-    told = {"X-Correlation-Id": correlation_id(req), **(headers or {})}
-    if status == 200 and req.method in ("GET", "HEAD"):
-        told["ETag"] = f'"{digest(text)[:32]}"'
-        known = [tag.strip().removeprefix("W/") for tag in req.headers.get("If-None-Match", "").split(",")]
-        if told["ETag"] in known or known == ["*"]:
-            return func.HttpResponse(status_code=304, headers=told)
-    return func.HttpResponse(text, status_code=status, headers=told, mimetype=media_type)
+    status: int
+    code: ProblemCode
+    detail: str | None = None
+    #: (path, message) of everything that is wrong with the request's content
+    errors: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    #: members of the body beyond those that every problem has
+    members: Mapping[str, Any] = field(default_factory=dict)
 
-
-def correlation_id(req: func.HttpRequest) -> str:
-    """The caller's `X-Correlation-Id`, if it is fit to be repeated; else one of ours."""
-    given = req.headers.get("X-Correlation-Id", "")
-    if 0 < len(given) <= 128 and given.isascii() and given.isprintable():
-        return given
-    # once a request: the answer, the job and the log have the same
-    return str(req.__dict__.setdefault("lucius_correlation_id", str(uuid.uuid4())))
+    def body(self, correlation_id: str, message: str) -> dict[str, Any]:
+        """`application/problem+json`; `code` is stable, `detail` is for people."""
+        return {
+            "type": f"urn:lucius:problem:{self.code.lower().replace('_', '-')}",
+            "title": self.code.replace("_", " ").capitalize(),
+            "status": self.status,
+            "code": str(self.code),
+            "detail": self.detail or message,
+            "errors": [{"path": path, "message": message} for path, message in self.errors],
+            "correlation_id": correlation_id,
+            **self.members,
+        }
 
 
-def problem(
-    req_id: str,
-    status: int,
-    code: str,
-    detail: str,
-    *,
-    errors: tuple[tuple[str, str], ...] = (),
-    headers: dict[str, str] | None = None,
-    extra: dict[str, Any] | None = None,
-) -> func.HttpResponse:
-    """`application/problem+json`; `code` is stable, `detail` is for people."""
-    body = {
-        "type": f"urn:lucius:problem:{code.lower().replace('_', '-')}",
-        "title": code.replace("_", " ").capitalize(),
-        "status": status,
-        "code": code,
-        "detail": detail,
-        "errors": [{"path": path, "message": message} for path, message in errors],
-        "correlation_id": req_id,
-        **(extra or {}),
-    }
+class RequestError(errors.Refused):
+    """The request itself is wrong: a parameter, its body, or a path that leads nowhere."""
+
+    def __init__(
+        self,
+        code: ProblemCode,
+        detail: str,
+        *,
+        status: int = 400,
+        errors: tuple[tuple[str, str], ...] = (),
+        headers: Mapping[str, str] | None = None,
+        members: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.problem = Problem(status=status, code=code, errors=errors, headers=headers or {}, members=members or {})
+
+
+def _challenge(**parameters: str) -> dict[str, str]:
+    """`WWW-Authenticate` as RFC 6750 section 3 has it."""
+    named = ", ".join(f'{name}="{value}"' for name, value in {"realm": "lucius", **parameters}.items())
+    return {"WWW-Authenticate": f"Bearer {named}"}
+
+
+def _fixed(status: int, code: ProblemCode, **rest: Any) -> Callable[[Any], Problem]:
+    found = Problem(status=status, code=code, **rest)
+    return lambda error: found
+
+
+#: the problem of each error; an error that is not here has the problem of its nearest base class
+_PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
+    RequestError: lambda error: error.problem,
+    ValidationError: lambda error: Problem(
+        status=400,
+        code=ProblemCode.ENVELOPE_INVALID,
+        detail="the request body is not a valid envelope; see errors",
+        errors=errors_of(error),
+    ),
+    errors.RequestInvalid: lambda error: Problem(status=400, code=ProblemCode.REQUEST_INVALID, errors=error.errors),
+    errors.ProtocolUnknown: lambda error: Problem(
+        status=400,
+        code=ProblemCode.PROTOCOL_UNKNOWN,
+        errors=(("request_type", "is not known"),),
+        members={"known": error.known},
+    ),
+    errors.LedgerRefused: _fixed(
+        400, ProblemCode.NOT_STORABLE, detail="the ledger cannot hold a value of this request"
+    ),
+    errors.ReplyUnfit: lambda error: Problem(
+        status=404 if error.reason == ProblemCode.UNKNOWN_JOB else 400,
+        code=ProblemCode(error.reason),
+        detail=error.detail,
+    ),
+    errors.TokenMissing: _fixed(401, ProblemCode.TOKEN_MISSING, headers=_challenge()),
+    errors.TokenInvalid: lambda error: Problem(
+        status=401,
+        code=ProblemCode.TOKEN_INVALID,
+        headers=_challenge(error="invalid_token", error_description=str(error)),
+    ),
+    errors.CallbackTokenInvalid: _fixed(401, ProblemCode.TOKEN_INVALID, headers={"WWW-Authenticate": "Bearer"}),
+    errors.ScopeMissing: lambda error: Problem(
+        status=403,
+        code=ProblemCode.SCOPE_MISSING,
+        headers=_challenge(error="insufficient_scope", scope=error.scope),
+    ),
+    errors.TenantMissing: _fixed(403, ProblemCode.TENANT_MISSING),
+    errors.TenantForbidden: _fixed(403, ProblemCode.TENANT_FORBIDDEN),
+    errors.NotYourAttempt: _fixed(403, ProblemCode.NOT_YOUR_ATTEMPT),
+    errors.JobNotFound: _fixed(404, ProblemCode.JOB_NOT_FOUND),
+    errors.RejectedNotFound: _fixed(404, ProblemCode.REJECTED_NOT_FOUND),
+    errors.JobTerminal: _fixed(409, ProblemCode.JOB_TERMINAL),
+    errors.ControlNotPossible: _fixed(409, ProblemCode.CONTROL_NOT_POSSIBLE),
+    errors.NotRedrivable: lambda error: Problem(status=409, code=ProblemCode(error.reason)),
+    errors.IdempotencyConflict: lambda error: Problem(
+        status=409, code=ProblemCode.IDEMPOTENCY_CONFLICT, members={"jobId": error.job_id}
+    ),
+    errors.StillNotApplicable: lambda error: Problem(
+        status=409, code=ProblemCode.STILL_NOT_APPLICABLE, members={"reason": error.reason}
+    ),
+    errors.BodyTooLarge: _fixed(413, ProblemCode.BODY_TOO_LARGE),
+    errors.DirectiveTooLarge: _fixed(413, ProblemCode.DIRECTIVE_TOO_LARGE),
+    errors.LimitReached: lambda error: Problem(
+        status=429,
+        code=ProblemCode.LIMIT_REACHED,
+        headers={"Retry-After": str(error.retry_after_s)},
+        members={"limit": error.limit},
+    ),
+    errors.Contended: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
+    errors.CreationWithdrawn: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
+    errors.Transient: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, detail=_UNAVAILABLE, headers=_RETRY_SOON),
+    Exception: _fixed(
+        500, ProblemCode.INTERNAL, detail="something went wrong here; the log has it under correlation_id"
+    ),
+}
+
+
+def problem_response(error: Exception, correlation_id: str) -> func.HttpResponse:
+    """The problem that an error becomes, logged where the fault is not the caller's."""
+    found = _problem(error, correlation_id)
     return func.HttpResponse(
-        json.dumps(body, ensure_ascii=False),
-        status_code=status,
-        headers={"X-Correlation-Id": req_id, **(headers or {})},
+        json.dumps(found.body(correlation_id, str(error)), ensure_ascii=False),
+        status_code=found.status,
+        headers={"X-Correlation-Id": correlation_id, **found.headers},
         mimetype="application/problem+json",
     )
 
 
-def responds_with_problems(handler: Handler) -> Handler:
-    """Turns every error of a handler into a problem; a caller never sees a stack trace."""
-
-    @wraps(handler)
-    async def wrapped(req: func.HttpRequest, *args: Any, **kwargs: Any) -> func.HttpResponse:
-        try:
-            return await handler(req, *args, **kwargs)
-        except Exception as error:
-            return problem_of(error, correlation_id(req))
-
-    return wrapped
+def problem_body(error: Exception, correlation_id: str) -> dict[str, Any]:
+    """The body of `problem_response`, logged alike: for a line of a batch."""
+    return _problem(error, correlation_id).body(correlation_id, str(error))
 
 
-def problem_of(error: Exception, req_id: str) -> func.HttpResponse:
-    """The problem that an error becomes, logged where it is ours."""
-    match error:
-        case Refusal() as no:
-            return problem(req_id, no.status, no.code, no.detail, errors=no.errors, headers=no.headers, extra=no.extra)
-        case ValidationError() as wrong:
-            return problem(
-                req_id,
-                400,
-                "ENVELOPE_INVALID",
-                "the request body is not a valid envelope; see errors",
-                errors=_errors(wrong),
-            )
-        case LedgerRefused():
-            telemetry.warn("LEDGER_REFUSED", correlation_id=req_id, reason=str(error))
-            return problem(req_id, 400, "NOT_STORABLE", "the ledger cannot hold a value of this request")
-        case Transient():
-            telemetry.record_fault(error)
-            telemetry.warn("DEPENDENCY_UNAVAILABLE", correlation_id=req_id, reason=str(error))
-            return problem(
-                req_id,
-                503,
-                "DEPENDENCY_UNAVAILABLE",
-                "a service that LUCIUS needs does not answer; send the same request again",
-                headers={"Retry-After": "5"},
-            )
-        case _:
-            logging.getLogger("lucius").error("unexpected error, correlation_id=%s", req_id, exc_info=error)
-            return problem(req_id, 500, "INTERNAL", "something went wrong here; the log has it under correlation_id")
+def _problem(error: Exception, correlation_id: str) -> Problem:
+    nearest = next(each for each in type(error).__mro__ if each in _PROBLEMS)
+    if nearest is Exception:
+        logging.getLogger("lucius").error("unexpected error, correlation_id=%s", correlation_id, exc_info=error)
+    elif nearest is errors.LedgerRefused:
+        telemetry.warn("LEDGER_REFUSED", correlation_id=correlation_id, reason=str(error))
+    elif isinstance(error, errors.Transient):
+        telemetry.record_fault(error)
+        telemetry.warn("DEPENDENCY_UNAVAILABLE", correlation_id=correlation_id, reason=str(error))
+    return _PROBLEMS[nearest](error)
 
 
-def json_body(req: func.HttpRequest) -> bytes:
-    """The raw body of a JSON request. Raises Refusal (413, 415)."""
-    body = req.get_body()
-    if len(body) > MAX_BODY_BYTES:
-        raise Refusal(413, "BODY_TOO_LARGE", f"the body has {len(body)} bytes; at most {MAX_BODY_BYTES} are taken")
-    media_type = req.headers.get("Content-Type", "").split(";")[0].strip().lower()
-    if media_type != "application/json" and not media_type.endswith("+json"):
-        raise Refusal(415, "NOT_JSON", "send Content-Type: application/json")
-    return body
-
-
-def optional_body(req: func.HttpRequest, model: type[_Body], code: str) -> _Body:
-    """The body as `model`; without one, the model's defaults. Raises Refusal (400, 413, 415)."""
-    if not req.get_body().strip():
-        return model()
-    try:
-        return model.model_validate(parse_json(json_body(req)), strict=True)
-    except ValidationError as wrong:
-        detail = "the request body is not what this route takes; see errors"
-        raise Refusal(400, code, detail, errors=_errors(wrong)) from None
-    except ValueError as wrong:
-        raise Refusal(400, "NOT_JSON", str(wrong)) from None
-
-
-def _errors(wrong: ValidationError) -> tuple[tuple[str, str], ...]:
+def errors_of(wrong: ValidationError) -> tuple[tuple[str, str], ...]:
+    """(path, message) of everything that a model found wrong."""
     return tuple(
         (".".join(str(part) for part in each["loc"]), each["msg"].removeprefix("Value error, "))
         for each in wrong.errors()

@@ -1,109 +1,81 @@
-"""One declaration a route: who may call it, what it takes and answers, and under which name the host knows it.
+"""How a route becomes a function of the app: its caller is known and allowed before its handler runs.
 
-`add` makes a function of it. Nothing is registered in any other way, so what `triggers.registered.ROUTES` lists
-is what is served, and `/v1/openapi.json` is generated from it.
+Nothing is registered in any other way, so what `triggers.registered.ROUTES` lists is what is served.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from types import UnionType
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import azure.durable_functions as df
 import azure.functions as func
-from pydantic import BaseModel
 
-from shared.access.caller import ANYONE, Scope
+from shared.access.caller import ANYONE, Caller
+from shared.apidocs.route import DEPRECATED_SINCE, Route
+from shared.operations.context import Context
+from shared.ports.durable import Orchestrations
 from shared.telemetry.spans import request_span
-from shared.wiring import Wiring
-from triggers.http.problems import responds_with_problems
-
-#: `handler(req, caller)`, or `handler(req, caller, client)` with the durable client
-Handler = Callable[..., Awaitable[func.HttpResponse]]
-
-#: since when the older names are older (RFC 9745): 2026-01-01
-DEPRECATED_SINCE = "@1767225600"
+from shared.wiring import Wiring, seen_by
+from triggers.http.problems import problem_response
+from triggers.http.responses import correlation_id
 
 
-@dataclass(frozen=True, kw_only=True)
-class Parameter:
-    """One parameter of a request besides its body."""
+class Request:
+    """A request whose caller is known and may use its route."""
 
-    name: str
-    where: Literal["query", "path", "header"]
-    #: JSON Schema 2020-12
-    schema: Mapping[str, Any]
-    required: bool = False
-    description: str = ""
+    def __init__(self, http: func.HttpRequest, route: Route, caller: Caller, wiring: Wiring, client: Any) -> None:
+        self.http = http
+        self.caller = caller
+        self._route = route
+        self._wiring = wiring
+        self._client = client
 
+    def context(self) -> Context:
+        """The context in which only the caller's tenant has jobs; of a route of every tenant, all jobs (R24)."""
+        return self._visible(self._wiring.context())
 
-@dataclass(frozen=True, kw_only=True)
-class Route:
-    """One method of one path. The host matches by the alphabetical order of function names, so none may overlap."""
+    async def fresh_context(self) -> Context:
+        """The same, with the protocols and modes that hold now: for creating jobs and for showing protocols."""
+        return self._visible(await self._wiring.fresh_context())
 
-    #: stable: it names the function in Azure
-    function: str
-    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-    #: without a slash in front, parameters in braces
-    path: str
-    #: None: open, or guarded by a token of its own kind
-    scope: Scope | None
-    tag: str
-    summary: str
-    description: str = ""
-    parameters: tuple[Parameter, ...] = ()
-    #: of the request; None: no body, or none that is checked by a model
-    body: type[BaseModel] | None = None
-    #: where no model says it
-    body_schema: Mapping[str, Any] | None = None
-    body_required: bool = False
-    media_types: tuple[str, ...] = ("application/json",)
-    #: status to the model of its body, or to the media type of one that has none
-    responses: Mapping[int, type[BaseModel] | UnionType | str]
-    #: status to what it means here, where the model's own words do not say it
-    descriptions: Mapping[int, str] = field(default_factory=dict)
-    #: status to headers beyond those that every such answer has (`shared.apidocs.headers`)
-    headers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    #: (status, code) of the problems beyond those that every route has
-    problems: tuple[tuple[int, str], ...] = ()
-    #: guarded by the token of a directive
-    callback: bool = False
-    #: the path to use instead; such a route is an older name
-    successor: str | None = None
+    def orchestrations(self) -> Orchestrations:
+        """For routes that declare `durable_client`."""
+        assert self._route.durable_client, f"{self._route.function} does not declare the durable client"
+        return self._wiring.orchestrations(self._client)
 
-    @property
-    def deprecated(self) -> bool:
-        return self.successor is not None
+    def _visible(self, context: Context) -> Context:
+        return context if self._route.every_tenant else seen_by(self.caller, context)
 
 
-def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring, *, client: bool = False) -> None:
-    """Registers `handler` for `route`: its caller is known and allowed before it runs, its errors become problems.
+Handler = Callable[[Request], Awaitable[func.HttpResponse]]
 
-    With `client` it also gets the durable client.
-    """
 
-    async def traced(req: func.HttpRequest, *bound: Any) -> func.HttpResponse:
-        with request_span(req.method, route.path, req.headers, traced=route.tag != "health") as answered:
-            response = await told(req, *bound)
-            answered(response.status_code)
+def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> None:
+    """Registers `handler` for `route`; whatever it raises becomes a problem."""
+
+    async def traced(req: func.HttpRequest, client: Any = None) -> func.HttpResponse:
+        with request_span(req.method, route.path, req.headers, traced=route.tag != "health") as sent:
+            response = await served(req, client)
+            sent(response.status_code)
             return response
 
-    @responds_with_problems
-    async def guarded(req: func.HttpRequest, *bound: Any) -> func.HttpResponse:
-        caller = ANYONE
-        if route.scope is not None:
-            caller = await wiring.callers().caller(req.headers.get("Authorization"))
-            caller.require(route.scope)
-        return await handler(req, caller, *bound)
-
-    async def told(req: func.HttpRequest, *bound: Any) -> func.HttpResponse:
-        response = await guarded(req, *bound)
+    async def served(req: func.HttpRequest, client: Any) -> func.HttpResponse:
+        try:
+            response = await guarded(req, client)
+        except Exception as error:
+            response = problem_response(error, correlation_id(req))
         if route.successor is not None:
             response.headers["Deprecation"] = DEPRECATED_SINCE
             response.headers["Link"] = f'<{route.successor}>; rel="successor-version"'
         return response
+
+    async def guarded(req: func.HttpRequest, client: Any) -> func.HttpResponse:
+        caller = ANYONE
+        if route.scope is not None:
+            caller = await wiring.callers().caller(req.headers.get("Authorization"))
+            caller.require(route.scope)
+        return await handler(Request(req, route, caller, wiring, client))
 
     # the worker reads the names of the bound parameters
     async def plain(req: func.HttpRequest) -> func.HttpResponse:
@@ -112,9 +84,9 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring, *, cli
     async def with_client(req: func.HttpRequest, client) -> func.HttpResponse:  # type: ignore[no-untyped-def]
         return await traced(req, client)
 
-    # the host leaves out the body of what it answers to HEAD
+    # the host leaves out the body of a response to HEAD
     methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]
 
-    function: Any = bp.durable_client_input(client_name="client")(with_client) if client else plain
+    function: Any = bp.durable_client_input(client_name="client")(with_client) if route.durable_client else plain
     function = bp.route(route=route.path, methods=methods, auth_level=func.AuthLevel.ANONYMOUS)(function)
     bp.function_name(route.function)(function)

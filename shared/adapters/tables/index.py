@@ -21,23 +21,23 @@ from shared.adapters.tables.keys import (
     TENANTS_PARTITION,
     active_row,
     claim_row,
-    encode_key,
     ended_before,
     ended_row,
     list_row,
 )
 from shared.adapters.tables.listing import changing_columns, list_columns, list_query, listed_of
+from shared.core.canonical import encode_key
 from shared.core.job import Job
-from shared.errors import AlreadyExists, Conflict, LedgerUnavailable, LimitReached
+from shared.errors import AlreadyExists, Conflict, Contended, GateFull
 from shared.ports.index import FIRST_CHECK, FIRST_CLEARING, ActiveRow, Claim, EndedRow, Guard, ListRow
 
 
 async def gate_operation(table: TableClient, partition: str, change: int, limit: int | None) -> tuple[Any, ...]:
-    """The operation that counts up or down, under the ETag of what was read. Raises LimitReached, LedgerUnavailable."""
+    """The operation that counts up or down, under the ETag of what was read. Raises GateFull, LedgerUnavailable."""
     entity = await read_row(table, partition, GATE_ROW)
     active = entity["active"] if entity is not None else 0
     if limit is not None and change > 0 and active >= limit:
-        raise LimitReached
+        raise GateFull
     row = {"PartitionKey": partition, "RowKey": GATE_ROW, "active": max(0, active + change)}
     if entity is None:
         return ("create", row)
@@ -153,7 +153,7 @@ class TablesIndex:
                     return
             else:
                 return
-        raise LedgerUnavailable("the tenant's gate changes hands too often")
+        raise Contended("the tenant's gate was changed by others at every try")
 
     async def count_gated(self, tenant: str) -> int:
         entity = await read_row(await self._account.table(self._table), encode_key(tenant), GATE_ROW)

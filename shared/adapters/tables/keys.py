@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 
 JOB_ROW = "JOB"
@@ -16,18 +15,8 @@ GUARD_ROW = "GUARD"
 #: where the relisting of living jobs stopped at its bound
 RELISTED_ROW = "RELISTED"
 
-#: what a key may hold as it is; Azure forbids / \ # ? and control characters, and % and ' are trouble (azure-facts A2)
-_PLAIN = re.compile(r"[A-Za-z0-9_.~@ -]")
-
 #: LIST rows sort newest first: this minus the milliseconds since 1970, 13 digits
 _FAR_FUTURE_MS = 9_999_999_999_999
-
-
-def encode_key(text: str) -> str:
-    """`text` as a key: every other character becomes `=XX` for each of its UTF-8 bytes."""
-    return "".join(
-        char if _PLAIN.match(char) else "".join(f"={byte:02X}" for byte in char.encode("utf-8")) for char in text
-    )
 
 
 def step_row(index: int, step_id: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
@@ -11,9 +11,16 @@ from shared.core.states import FailureCause, JobStatus, StepStatus
 
 
 class Response(BaseModel):
-    """A body of ours. Members may be added to it within a major version, so readers ignore those they do not know."""
+    """A body of the API. A minor version may add members to it, so readers ignore those they do not know."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    @classmethod
+    def of(cls, row: object, /, **members: Any) -> Self:
+        """The response with what it declares of `row`, and `members` for what `row` does not have under that name."""
+        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
+        named = {name: getattr(row, name) for name in cls.model_fields.keys() - members.keys() - optional}
+        return cls(**named, **members)
 
 
 #: RFC 3339, in UTC

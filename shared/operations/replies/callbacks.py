@@ -12,7 +12,7 @@ from shared.core.canonical import digest
 from shared.core.job import Record, Step
 from shared.core.routing import normalise
 from shared.core.strict_json import parse_json
-from shared.errors import Refusal, ReplyUnfit
+from shared.errors import BodyTooLarge, CallbackTokenInvalid, NotYourAttempt, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.replies.apply import ReplyResult, apply_reply, validate_reply
 from shared.ports.durable import Orchestrations
@@ -47,32 +47,27 @@ async def receive_callback(
 ) -> CallbackResult:
     """The same path as a reply from the bus; `key` is the caller's name for this callback.
 
-    What the body leaves out of the attempt's identity, the token says. Raises Refusal (400, 401, 403, 404, 413)
-    and Transient.
+    What the body leaves out of the attempt's identity, the token says. Raises CallbackTokenInvalid,
+    BodyTooLarge, NotYourAttempt, ReplyUnfit, Transient.
     """
     keys = context.settings.callback_keys
     try:
         grant = verify_token(token or "", keys, context.clock.now())
     except ValueError as why:
-        detail = f"send Authorization: Bearer with the token of the directive ({why})"
-        raise Refusal(401, "TOKEN_INVALID", detail, headers={"WWW-Authenticate": "Bearer"}) from None
+        raise CallbackTokenInvalid(f"send Authorization: Bearer with the token of the directive ({why})") from None
     if len(body) > MAX_CALLBACK_BYTES:
-        raise Refusal(413, "BODY_TOO_LARGE", f"a callback has at most {MAX_CALLBACK_BYTES} bytes")
+        raise BodyTooLarge(f"a callback has at most {MAX_CALLBACK_BYTES} bytes")
     attempt = f"{grant.job_id}:{grant.step_id}:{grant.attempt_no}"
     named = f"key:{key}" if key is not None else f"body:{digest(body.decode('utf-8', errors='backslashreplace'))}"
-    try:
-        result = await apply_reply(
-            context,
-            orchestrations,
-            validate_reply(_reply(kind, grant, body)),
-            cause_id=f"callback:{attempt}:{kind}:{digest(named)[:32]}",
-            source="callback",
-            # without a key two heartbeats may well have the same body
-            maybe_repeated=key is not None,
-        )
-    except ReplyUnfit as unfit:
-        status = 404 if unfit.reason == "UNKNOWN_JOB" else 400
-        raise Refusal(status, unfit.reason, unfit.detail) from None
+    result = await apply_reply(
+        context,
+        orchestrations,
+        validate_reply(_reply(kind, grant, body)),
+        cause_id=f"callback:{attempt}:{kind}:{digest(named)[:32]}",
+        source="callback",
+        # without a key two heartbeats may well have the same body
+        maybe_repeated=key is not None,
+    )
     step = result.record.step(grant.step_id)
     if step is None or not step.status.in_flight or step.lease_id != grant.lease_id:
         return CallbackResult(result, None, None)
@@ -99,7 +94,7 @@ def _reply(kind: Kind, grant: Grant, body: bytes) -> dict[str, Any]:
     for name, value in own.items():
         said = given.get(name)
         if said is not None and not _same(name, said, value):
-            raise Refusal(403, "NOT_YOUR_ATTEMPT", f"the body's {name} is not that of the token")
+            raise NotYourAttempt(name)
     return {**given, **own, "type": kind}
 
 

@@ -1,4 +1,4 @@
-"""What is left of a job after its end, cleared away in its time (LIFECYCLE "Sweeper"; FEATURES D18).
+"""What is left of a job after its end, cleared away in its time.
 
 First the durable histories, by instance id, soon: the ledger holds the truth. Then its claim, when that has expired.
 Last, where a retention is set, the job itself: its audit bundle into the archive, LIST, then its partition. The job's
@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from shared import telemetry
-from shared.adapters.tables.keys import encode_key
+from shared.core.canonical import encode_key
 from shared.core.job import Job, Record
 from shared.core.recovery import instances
 from shared.errors import Conflict, LuciusError
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
+from shared.operations.sweeper.report import Action, SweepAction
 from shared.ports.durable import Orchestrations
 from shared.ports.index import EndedRow
 from shared.views.audit import bundle
@@ -33,8 +34,8 @@ RETRY_PURGE_AFTER = timedelta(hours=1)
 
 async def clear_due(
     context: Context, orchestrations: Orchestrations, tenants: Sequence[str], *, dry_run: bool
-) -> list[tuple[str, str]]:
-    """Job ids and what was done, or would be looked at. A job that cannot be cleared is left for the next sweep.
+) -> list[Action]:
+    """What was done, or would be looked at. A job that cannot be cleared is left for the next sweep.
 
     Raises LedgerUnavailable for the listing alone.
     """
@@ -44,47 +45,47 @@ async def clear_due(
         if limit:
             due += await context.index.due_for_clearing(tenant, now=context.clock.now(), limit=limit)
     if dry_run:
-        return [(ended.job_id, "clear") for ended in due]
+        return [Action(ended.job_id, SweepAction.CLEAR) for ended in due]
     semaphore = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(ended: EndedRow) -> tuple[str, str]:
+    async def one(ended: EndedRow) -> Action:
         async with semaphore:
             try:
-                return ended.job_id, await clear(context, orchestrations, ended)
+                return Action(ended.job_id, await clear(context, orchestrations, ended))
             except LuciusError as fault:
                 telemetry.record_fault(fault)
                 telemetry.warn("CLEAR_FAILED", jobId=ended.job_id, reason=str(fault))
-                return ended.job_id, "failed, the next sweep tries again"
+                return Action(ended.job_id, SweepAction.FAILED)
 
     return list(await asyncio.gather(*map(one, due)))
 
 
-async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRow) -> str:
-    """One look at one job, and what was done, in words. Raises Conflict where somebody wrote to the job, and
+async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRow) -> SweepAction:
+    """One look at one job, and what was done. Raises Conflict where somebody wrote to the job, and
     Transient; what is done already is not done again.
     """
     stored = await context.ledger.read(ended.job_id)
     if stored is None:
         await context.ledger.delete_remainder(ended.job_id)
         await context.index.finish_clearing(ended)
-        return "remove"
+        return SweepAction.REMOVE
     record, job = stored.record, stored.record.job
     now, ended_at = context.clock.now(), job.completed_at or job.updated_at
     purged = [await orchestrations.purge(instance_id) for instance_id in instances(record)]
     if not all(purged):
         await context.index.reschedule_clearing(ended, now + RETRY_PURGE_AFTER)
-        return "purge later: an orchestration has not ended"
+        return SweepAction.PURGE_LATER
     expires_at = await _claim_ends(context, job, now)
     if expires_at is not None:
         await context.index.reschedule_clearing(ended, expires_at)
-        return "purge"
+        return SweepAction.PURGE
     retention = context.settings.retention_days
     if retention is None:
         await context.index.finish_clearing(ended)
-        return "drop claim"
+        return SweepAction.DROP_CLAIM
     if ended_at + timedelta(days=retention) > now:
         await context.index.reschedule_clearing(ended, ended_at + timedelta(days=retention))
-        return "drop claim"
+        return SweepAction.DROP_CLAIM
     whole, events = await read_history(context, ended.job_id)
     if whole.job.event_seq != job.event_seq:
         # Race archived: a late reply came; what it wrote belongs into the bundle
@@ -94,7 +95,7 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     await context.ledger.remove(stored)
     await context.index.finish_clearing(ended)
     telemetry.info("JOB_ARCHIVED", jobId=job.job_id, tenant_id=job.tenant)
-    return "archive"
+    return SweepAction.ARCHIVE
 
 
 def archive_name(record: Record) -> str:

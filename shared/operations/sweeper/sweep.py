@@ -1,76 +1,34 @@
-"""The sweeper: finishes whatever was left half done, and tells lost from slow (LIFECYCLE "Sweeper"; FEATURES D15).
-
-It looks at ACTIVE rows whose `check_at` has come and at ENDED rows whose `clear_at` has. Every repair is one
-that the functions themselves might make at the same moment, so it is safe beside normal work and beside itself
-(Race sweeps).
-"""
+"""The sweeper's pass: the active jobs whose `check_at` has come, and the ended ones whose `clear_at` has."""
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable
+from datetime import datetime
 
 from shared import telemetry
-from shared.core import durable_names
-from shared.core.history import Origin
-from shared.core.job import Record, Step
-from shared.core.occurrences import OrchestrationEnded, RecordAttempt, Repaired
-from shared.core.plan import tombstone
-from shared.core.reasons import Reason
-from shared.core.states import JobStatus, StepStatus
-from shared.errors import AlreadyExists, BusUnavailable, InstanceEnded, InstanceNotFound, LuciusError
+from shared.errors import LuciusError
 from shared.operations.admission import count
 from shared.operations.context import Context
-from shared.operations.create_job import orchestration_input
-from shared.operations.redrive_job import mark_redriven
-from shared.operations.settle_step import settle_step
-from shared.operations.sweep_pass import observed_sweep
 from shared.operations.sweeper.dead_replies import drain_replies
+from shared.operations.sweeper.gauges import count_work, set_gauges
 from shared.operations.sweeper.listing import relist
+from shared.operations.sweeper.repair import repair
+from shared.operations.sweeper.report import SweepAction, SweepReport
 from shared.operations.sweeper.retention import MAX_CLEARED, clear_due
-from shared.operations.transition import transition
-from shared.ports.durable import InstanceState, Orchestrations
-from shared.ports.index import ActiveRow
-from shared.ports.ledger import Stored
+from shared.ports.durable import Orchestrations
+from shared.ports.index import SweepMark
+from shared.telemetry import SpanName, tracing
 
 #: bounds of one sweep; the next one goes on, since every job looked at gets a later `check_at`
 MAX_JOBS_A_TENANT = 100
 MAX_JOBS = 500
-
-#: a creation without rows is withdrawn after this
-WITHDRAW_AFTER = timedelta(minutes=5)
-#: beyond a deadline, before the orchestration's own timer counts as lost
-GRACE = timedelta(seconds=60)
-#: between two looks at a job that is in order, at the least
-RECHECK_AFTER = timedelta(minutes=1)
-#: between two repairs of the same job
-REPAIR_INTERVAL = timedelta(minutes=5)
-
-
-@dataclass
-class SweepReport:
-    """What a sweep did; with `dry_run`, what it would do."""
-
-    dry_run: bool
-    looked_at: int = 0
-    #: replies taken from the dead-letter queues; with `dry_run`, those that lie there
-    dead_replies: int = 0
-    #: lanes on which dead replies may still lie, so that no lease of theirs is touched
-    undrained: set[int] = field(default_factory=set)
-    actions: list[dict[str, str]] = field(default_factory=list)
-    #: a bound was reached: there may be more to do
-    more: bool = False
-
-    def add_action(self, job_id: str, action: str) -> None:
-        self.actions.append({"jobId": job_id, "action": action})
 
 
 async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> SweepReport:
     """One pass. A job whose repair fails is left for the next one. Raises LedgerUnavailable for the listing alone."""
     if dry_run:
         return await _sweep(context, orchestrations, dry_run)
-    return await observed_sweep(context, lambda: _sweep(context, orchestrations, dry_run))
+    return await _observed(context, lambda: _sweep(context, orchestrations, dry_run))
 
 
 async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool) -> SweepReport:
@@ -79,7 +37,12 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
     report.dead_replies, report.undrained = drained.replies, drained.unfinished
     if not dry_run:
         await count(context.index, context.settings, context.clock.now())
-        await _relist(context)
+        try:
+            await relist(context)
+        except LuciusError as fault:
+            # lists are for people to look at: no job's repair waits for them
+            telemetry.record_fault(fault)
+            telemetry.warn("RELIST_FAILED", reason=str(fault))
     # after the relisting, which makes an ended job due at once
     now = context.clock.now()
     tenants = rotated(await context.index.tenants(), now)
@@ -92,14 +55,13 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
                 break
             report.looked_at += 1
             try:
-                await _inspect(context, orchestrations, active, report)
+                await repair(context, orchestrations, active, report)
             except LuciusError as fault:
                 telemetry.record_fault(fault)
                 telemetry.warn("SWEEP_FAILED", jobId=active.job_id, tenant_id=active.tenant, reason=str(fault))
-                report.add_action(active.job_id, "failed, the next sweep tries again")
+                report.add_action(active.job_id, SweepAction.FAILED)
     cleared = await clear_due(context, orchestrations, tenants, dry_run=dry_run)
-    for job_id, done in cleared:
-        report.add_action(job_id, done)
+    report.actions += cleared
     report.more = report.more or len(cleared) == MAX_CLEARED
     telemetry.info(
         "SWEPT",
@@ -111,160 +73,36 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
     return report
 
 
-async def _relist(context: Context) -> None:
-    """Lists are for people to look at: no job's repair waits for them."""
-    try:
-        await relist(context)
-    except LuciusError as fault:
-        telemetry.record_fault(fault)
-        telemetry.warn("RELIST_FAILED", reason=str(fault))
-
-
 def rotated(tenants: list[str], now: datetime) -> list[str]:
     """Another tenant comes first every minute, so that the bounds of a sweep starve nobody."""
     start = int(now.timestamp() // 60) % max(len(tenants), 1)
     return sorted(tenants)[start:] + sorted(tenants)[:start]
 
 
-async def _inspect(context: Context, orchestrations: Orchestrations, active: ActiveRow, report: SweepReport) -> None:
-    now = context.clock.now()
-    stored = await context.ledger.read(active.job_id)
-    if stored is None:
-        await _withdraw(context, active, report, now)
-        return
-    job = stored.record.job
-    if job.error_code == Reason.WITHDRAWN:
-        # the sweep that wrote the tombstone died before it freed the claim
-        await _withdraw(context, active, report, now)
-        return
-    if job.status.terminal:
-        report.add_action(job.job_id, "close")
-        if not report.dry_run:
-            told = Repaired("close", before="its ACTIVE row was there", after="its index rows say how it ended")
-            # one EVENT, however often this dies before the index follows
-            await transition(
-                context, stored, told, _origin("close"), orchestrations=orchestrations, maybe_repeated=True
-            )
-        return
-    state = await orchestrations.state(job.instance_id)
-    next_check = now + REPAIR_INTERVAL
-    if state is InstanceState.NOT_FOUND:
-        report.add_action(job.job_id, "start")
-        if not report.dry_run:
-            await mark_redriven(context, stored.record)
-            told = Repaired("start", before="no orchestration", after=f"orchestration {job.instance_id}")
-            await transition(context, stored, told, _origin(f"start:{job.instance_id}"), maybe_repeated=True)
-            await orchestrations.start(job.instance_id, orchestration_input(stored.record))
-    elif state is InstanceState.ENDED:
-        report.add_action(job.job_id, "restart")
-        if not report.dry_run:
-            await _restart(context, orchestrations, stored)
-    elif job.status is not JobStatus.PAUSED:
-        deadlines = [(step, _deadline(stored.record, step)) for step in stored.record.open_steps]
-        for step, deadline in deadlines:
-            if deadline + GRACE <= now:
-                await _nudge(context, orchestrations, stored, step, report)
-        if deadlines and min(deadline for _, deadline in deadlines) + GRACE > now:
-            next_check = max(min(deadline for _, deadline in deadlines) + GRACE, now + RECHECK_AFTER)
-    if not report.dry_run:
-        await context.index.reschedule_check(active, next_check)
-
-
-async def _withdraw(context: Context, active: ActiveRow, report: SweepReport, now: datetime) -> None:
-    """A creation that died after its claim. Race tombstone: it comes first, so that a late creator cannot go on."""
-    if active.created_at + WITHDRAW_AFTER > now:
-        if not report.dry_run:
-            await context.index.reschedule_check(active, active.created_at + WITHDRAW_AFTER)
-        return
-    report.add_action(active.job_id, "withdraw")
-    if report.dry_run:
-        return
-    record, event = tombstone(
-        active.job_id, tenant=active.tenant, claim=active.claim, created_at=active.created_at, now=now
-    )
-    try:
-        await context.ledger.create(record, event)
-    except AlreadyExists:
-        stored = await context.ledger.read(active.job_id)
-        if stored is not None and stored.record.job.error_code != Reason.WITHDRAWN:
-            return  # the creator came first after all
-    await context.index.withdraw(active)
-
-
-async def _restart(context: Context, orchestrations: Orchestrations, stored: Stored) -> None:
-    """Race restart: of two sweeps one gives the new instance its name, and both start that one."""
-    job = stored.record.job
-    transitioned = await transition(
-        context, stored, OrchestrationEnded(job.instance_id), _origin(f"restart:{job.instance_id}")
-    )
-    after = transitioned.stored.record
-    if not after.job.status.terminal:
-        await orchestrations.start(after.job.instance_id, orchestration_input(after))
-
-
-async def _nudge(
-    context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, report: SweepReport
-) -> None:
-    """The orchestration lives and is behind: settle what is over, then say again what it has not heard."""
-    job = stored.record.job
-    cap = stored.record.cap_of(step)
-    if cap is not None and cap <= context.clock.now() and not step.status.in_flight:
-        # instead of a new attempt this is the job's end, whether its orchestration hears or not
-        report.add_action(job.job_id, "end, its time is over")
-        if not report.dry_run:
-            origin = _origin(f"cap:{step.step_id}:{step.attempt_no}")
-            await transition(context, stored, RecordAttempt(step.step_id), origin, orchestrations=orchestrations)
-        return
-    events = _missed_events(stored.record, step)
-    for name, _ in events:
-        report.add_action(job.job_id, f"raise {name}")
-    if report.dry_run or not events:
-        return
-    if step.status.in_flight:
-        if step.lane in report.undrained:
-            raise BusUnavailable("its RESULT may lie among the dead letters of its lane")
-        await settle_step(
-            context,
-            job_id=job.job_id,
-            instance_id=job.instance_id,
-            step_id=step.step_id,
-            attempt_no=step.attempt_no,
-        )
-    again = await context.ledger.read(job.job_id)
-    if again is None or again.record.job.status.terminal:
-        return
-    for name, data in events:
-        told = Repaired(name, before="its orchestration is behind", after=f"told {name} again")
-        origin = _origin(f"{name}:{context.clock.now().isoformat()}")
-        again = (await transition(context, again, told, origin)).stored
-        # before a group begins, it is the job's own orchestration that may be parked, and the step's is not there yet
-        for instance_id in sorted({job.instance_id, stored.record.instance_of(step)}):
-            with contextlib.suppress(InstanceEnded, InstanceNotFound):  # the next look sees to that
-                await orchestrations.raise_event(instance_id, name, data)
-
-
-def _origin(key: str) -> Origin:
-    return Origin(cause_id=f"sweep:{key}", actor="system", source="sweeper")
-
-
-def _deadline(record: Record, step: Step) -> datetime:
-    """Until when the step may be silent; in the past where it owes a move already."""
-    if step.status is StepStatus.PENDING:
-        return record.job.updated_at
-    until = step.lease_expires_at if step.status.in_flight else step.due_at
-    return until or step.updated_at
-
-
-def _missed_events(record: Record, step: Step) -> list[tuple[str, dict[str, str]]]:
-    """The events that would bring an orchestration that missed one to where the ledger stands."""
-    events: list[tuple[str, dict[str, str]]] = []
-    if not step.status.in_flight and record.job.park_no:
-        events += [(durable_names.resume(park_no), {}) for park_no in range(1, record.job.park_no + 1)]
-    if step.status is not StepStatus.PENDING:
-        events.append((durable_names.result(step.step_id, step.attempt_no), {"next": "DISPATCH"}))
-    elif step.group is None and step.step_index:
-        before = record.steps[step.step_index - 1]
-        # a group's own orchestrations tell the job's
-        if before.group is None:
-            events.append((durable_names.result(before.step_id, before.attempt_no), {"next": "NEXT"}))
-    return events
+async def _observed(context: Context, sweep: Callable[[], Awaitable[SweepReport]]) -> SweepReport:
+    """Runs a pass that repairs: its span, its counts, and the mark that health reads. Raises what it raises."""
+    began = context.clock.now()
+    with tracing.span(SpanName.SWEEP, parent=tracing.context_of(None)) as span:
+        try:
+            swept = await sweep()
+        except LuciusError as fault:
+            telemetry.record_fault(fault)
+            telemetry.increment("sweeper_passes_total", outcome="failed")
+            raise
+        ended = context.clock.now()
+        telemetry.increment("sweeper_passes_total", outcome="more" if swept.more else "done")
+        telemetry.observe("sweeper_pass_seconds", (ended - began).total_seconds())
+        for action in swept.actions:
+            telemetry.increment("sweeper_actions_total", action=action.kind.code)
+        span.set_attributes({"lucius.looked_at": swept.looked_at, "lucius.actions": len(swept.actions)})
+        mark = SweepMark(ended_at=ended, looked_at=swept.looked_at, actions=len(swept.actions), more=swept.more)
+        try:
+            if context.sweep_marks is not None:
+                await context.sweep_marks.write(mark)
+            if tracing.enabled():
+                set_gauges(await count_work(context))
+        except LuciusError as fault:
+            # the pass itself is done
+            telemetry.record_fault(fault)
+            telemetry.warn("STOCK_UNKNOWN", reason=str(fault))
+    return swept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import urlsplit
 
 from shared.apidocs.examples import ENVELOPE
 from shared.apidocs.schema_html import example, prose
@@ -62,8 +63,15 @@ def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tupl
     ]
 
 
-def started(server: str, issuer: str | None, blobs: str | None) -> str:
-    """As HTML, for the stack that serves it; issuer and blobs are None where they are not of a laptop."""
-    typed = commands(server, issuer or ISSUER, blobs or BLOBS)
-    lines = "".join(f"<li><p>{prose(words)}</p>{example(command)}</li>" for words, command in typed)
+def section(server: str, issuer: str | None, blobs: str) -> str:
+    """As HTML: the commands for the stack on this machine that serves the page; elsewhere, where they are found."""
+    if not _on_loopback(server):
+        return "<h2 id=start>Begin</h2><p>The repository's docs/api.md has the first steps, on a laptop.</p>"
+    own_issuer = issuer if issuer is not None and _on_loopback(issuer) else ISSUER
+    shown = commands(server, own_issuer, blobs if _on_loopback(blobs) else BLOBS)
+    lines = "".join(f"<li><p>{prose(words)}</p>{example(command)}</li>" for words, command in shown)
     return f"<h2 id=start>Begin</h2><p>On a laptop, from a fresh clone:</p><ol>{lines}</ol>"
+
+
+def _on_loopback(uri: str) -> bool:
+    return urlsplit(uri).hostname in ("127.0.0.1", "localhost")

@@ -1,0 +1,74 @@
+"""What a route declares: who may call it, what it takes and responds with, and its name at the host.
+
+`triggers.http.routes.add` makes a function of a route, and `shared.apidocs.openapi` describes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import UnionType
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from shared.access.caller import Scope
+from shared.apidocs.problem_codes import ProblemCode
+
+#: since when the older names are older (RFC 9745): 2026-01-01
+DEPRECATED_SINCE = "@1767225600"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """One parameter of a request besides its body."""
+
+    name: str
+    where: Literal["query", "path", "header"]
+    #: JSON Schema 2020-12
+    schema: Mapping[str, Any]
+    required: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """One method of one path. The host matches by the alphabetical order of function names, so none may overlap."""
+
+    #: stable: it names the function in Azure
+    function: str
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+    #: without a slash in front, parameters in braces
+    path: str
+    #: None: open, or guarded by a token of its own kind
+    scope: Scope | None
+    #: the handler sees the jobs of every tenant, and must not show them to its caller (R24)
+    every_tenant: bool = False
+    #: the handler needs the durable client
+    durable_client: bool = False
+    tag: str
+    summary: str
+    description: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    #: of the request; None: no body, or none that is checked by a model
+    body: type[BaseModel] | None = None
+    #: where no model declares it
+    body_schema: Mapping[str, Any] | None = None
+    body_required: bool = False
+    media_types: tuple[str, ...] = ("application/json",)
+    #: status to the model of its body, or to the media type of one that has none
+    responses: Mapping[int, type[BaseModel] | UnionType | str]
+    #: status to its description, where the model's docstring does not give it
+    descriptions: Mapping[int, str] = field(default_factory=dict)
+    #: status to headers beyond those that every such response has (`shared.apidocs.headers`)
+    headers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    #: (status, code) of the problems beyond those that every route has
+    problems: tuple[tuple[int, ProblemCode], ...] = ()
+    #: guarded by the token of a directive
+    callback: bool = False
+    #: the path to use instead; such a route is an older name
+    successor: str | None = None
+
+    @property
+    def deprecated(self) -> bool:
+        return self.successor is not None

@@ -1,0 +1,124 @@
+"""The steps of every creation, of a new job and of a redrive: claim, rows, orchestration.
+
+In this order, so that whoever asks again, or the sweeper, finishes or withdraws what died in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared import telemetry
+from shared.core.job import Event, Record
+from shared.core.reasons import Reason
+from shared.core.states import JobStatus
+from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, GateFull, LimitReached, Transient
+from shared.operations.admission import limit_reached
+from shared.operations.context import Context
+from shared.ports.durable import Orchestrations
+from shared.ports.index import Claim
+from shared.ports.ledger import Stored
+
+#: Race claim: one that is taken between our look and our write is looked at again so often
+MAX_CLAIM_RACES = 20
+_CLAIM_RACE_WAIT_S = 0.2
+
+
+@dataclass(frozen=True)
+class Created:
+    """The job that the request is; `replayed` if it was one already."""
+
+    stored: Stored
+    replayed: bool
+
+
+def is_expired(context: Context, claim: Claim) -> bool:
+    return claim.expires_at is not None and claim.expires_at <= context.clock.now()
+
+
+async def reserve(context: Context, record: Record, *, replacing: Claim | None) -> bool:
+    """Whether the job has its claim now; False: look again (Race claim). Raises LimitReached, Transient."""
+    job = record.job
+    limit = context.settings.max_inflight_per_tenant
+    claim = (job.tenant, job.idempotency_hash)
+    try:
+        take_back = await context.admission.admit(context.index, context.settings, context.clock.now(), job.mode)
+    except LimitReached as refused:
+        if claim in context.admission.writing:
+            # Race duplicate: the same request is about to take the last place
+            await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
+            return False
+        return await _refused(context, claim, replacing, refused)
+    context.admission.writing.add(claim)
+    try:
+        await context.index.reserve(job, replacing=replacing, tenant_limit=limit)
+    except GateFull:
+        take_back()
+        full = limit_reached("LUCIUS_MAX_INFLIGHT_PER_TENANT", f"tenant {job.tenant!r} has {limit} active jobs")
+        return await _refused(context, claim, replacing, full)
+    except (AlreadyExists, Conflict):
+        # Race own-claim: taken, and where it holds our own job id, an earlier try of this very write went through
+        taken = await context.index.read_claim(*claim)
+        if taken is None or taken.job_id != job.job_id:
+            take_back()
+            await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
+            return False
+    except Transient:
+        take_back()
+        raise
+    finally:
+        context.admission.writing.discard(claim)
+    return True
+
+
+async def _refused(context: Context, claim: tuple[str, str], replacing: Claim | None, full: LimitReached) -> bool:
+    """False where the request is a duplicate by now: look again. Race duplicate: the same request took the last
+    place, and a duplicate is never refused. Raises `full` otherwise, and Transient.
+    """
+    found = await context.index.read_claim(*claim)
+    if found is not None and (replacing is None or found.etag != replacing.etag):
+        return False
+    telemetry.record_limit(claim[0], full.limit)
+    raise full from None
+
+
+async def write_rows(context: Context, record: Record, event: Event) -> Stored:
+    """Writes the job's rows, or reads them where another creator wrote them. Raises Contended, LedgerUnavailable."""
+    try:
+        written = await context.ledger.create(record, event)
+    except AlreadyExists:
+        stored = await context.ledger.read(record.job.job_id)
+        if stored is None:
+            raise Contended("the job's rows changed while they were created") from None
+        return stored
+    telemetry.record_creation(record, event)
+    return written
+
+
+def check_not_withdrawn(stored: Stored) -> None:
+    """Raises CreationWithdrawn for a creator that comes after the sweeper's tombstone (R14)."""
+    if stored.record.job.error_code == Reason.WITHDRAWN:
+        raise CreationWithdrawn
+
+
+async def start_once(orchestrations: Orchestrations, stored: Stored) -> Stored:
+    """Starts the orchestration of a job that may never have been started; an instance that runs is left alone.
+
+    Raises CreationWithdrawn and OrchestrationUnavailable.
+    """
+    check_not_withdrawn(stored)
+    job = stored.record.job
+    if job.status is JobStatus.QUEUED and job.attempts_total == 0:
+        await orchestrations.start(job.instance_id, orchestration_input(stored.record))
+    return stored
+
+
+def orchestration_input(record: Record) -> dict[str, object]:
+    """All that a job's orchestration starts from: `{"job_id", "steps"}`, a parallel group as a list in the list."""
+    stages: list[str | list[str]] = []
+    for step in record.steps:
+        beside = record.group_of(step)
+        if len(beside) == 1:
+            stages.append(step.step_id)
+        elif beside[0] is step:
+            stages.append([sibling.step_id for sibling in beside])
+    return {"job_id": record.job.job_id, "steps": stages}

@@ -1,0 +1,59 @@
+"""Bodies of requests: bounded, declared as JSON, and strict (`shared.core.strict_json`)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import azure.functions as func
+from pydantic import BaseModel, ValidationError
+
+from shared.apidocs.problem_codes import ProblemCode
+from shared.core.strict_json import parse_json
+from shared.errors import BodyTooLarge
+from triggers.http.problems import RequestError, errors_of
+
+MAX_BODY_BYTES = 1024 * 1024
+
+_Body = TypeVar("_Body", bound=BaseModel)
+
+
+def bounded_body(req: func.HttpRequest) -> bytes:
+    """The raw body. Raises BodyTooLarge."""
+    body = req.get_body()
+    if len(body) > MAX_BODY_BYTES:
+        raise BodyTooLarge(f"the body has {len(body)} bytes; at most {MAX_BODY_BYTES} are taken")
+    return body
+
+
+def json_body(req: func.HttpRequest) -> bytes:
+    """The raw body of a request that declares JSON. Raises BodyTooLarge and RequestError (415)."""
+    body = bounded_body(req)
+    media_type = media_type_of(req)
+    if media_type != "application/json" and not media_type.endswith("+json"):
+        raise RequestError(ProblemCode.NOT_JSON, "send Content-Type: application/json", status=415)
+    return body
+
+
+def media_type_of(req: func.HttpRequest) -> str:
+    declared: str = req.headers.get("Content-Type", "")
+    return declared.split(";")[0].strip().lower()
+
+
+def json_of_text(body: bytes) -> Any:
+    """Raises RequestError (400)."""
+    try:
+        return parse_json(body)
+    except ValueError as wrong:
+        raise RequestError(ProblemCode.NOT_JSON, str(wrong)) from None
+
+
+def optional_body(req: func.HttpRequest, model: type[_Body], code: ProblemCode) -> _Body:
+    """The body as `model`; without one, the model's defaults. Raises BodyTooLarge and RequestError (400, 415)."""
+    if not req.get_body().strip():
+        return model()
+    given = json_of_text(json_body(req))
+    try:
+        return model.model_validate(given, strict=True)
+    except ValidationError as wrong:
+        detail = "the request body is not what this route takes; see errors"
+        raise RequestError(code, detail, errors=errors_of(wrong)) from None
