@@ -1,19 +1,24 @@
-"""The app's settings: the only module that reads the environment (names as in CONTRACT "Settings")."""
+"""The app's settings: the only module that reads the environment (R25).
+
+Each setting is declared once, as a field of `Settings`: its name, its form, its default and its help. The table of
+docs/settings.md and the parameter `tuning` of the Bicep are generated from here.
+"""
 
 from __future__ import annotations
 
-import base64
 import os
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from shared import build
+from shared import setting_values as form
 from shared.core.plan import TimingDefaults
 from shared.errors import SettingsError
-from shared.settings_table import SETTINGS
+
+_T = TypeVar("_T")
 
 #: the repository's root, where `protocols/` and `infra/bicep/topology.json` stand
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,72 +26,306 @@ ROOT = Path(__file__).resolve().parent.parent
 #: name of the app setting that bindings and the publisher share; identity forms add `__fullyQualifiedNamespace`
 SERVICEBUS_SETTING = "LUCIUS_SERVICEBUS_CONNECTION"
 
-_KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
-#: RFC 2104 3: a key shorter than the hash weakens it
-_MIN_KEY_BYTES = 32
-
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _DEV_STORAGE = "UseDevelopmentStorage=true"
 _DEV_BLOB_URI = "http://127.0.0.1:10000/devstoreaccount1"
 
 
+@dataclass(frozen=True)
+class Setting:
+    """One environment variable."""
+
+    name: str
+    parse: Callable[[str], Any]
+    #: as one would write it there; "": none
+    default: str
+    help: str
+    #: a parameter of the deployment; other settings are derived by it, or left alone
+    tuning: bool
+    #: only for a stack on one machine: a deployment never sets it
+    local: bool
+
+
+def setting(
+    name: str,
+    parse: Callable[[str], _T],
+    default: str = "",
+    *,
+    help: str,
+    secret: bool = False,
+    tuning: bool = False,
+    local: bool = False,
+) -> _T:
+    """A field of `Settings`. A secret is kept out of `repr`."""
+    declared = Setting(name, parse, default, help, tuning, local)
+    return cast(_T, field(metadata={"setting": declared}, repr=not secret))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that is configured, read once. Secrets are kept out of `repr`."""
+    """Everything that is configured, read once."""
 
-    #: one of the two is set
-    servicebus_connection: str | None = field(repr=False)
-    servicebus_namespace: str | None
-    lanes: int
-    reply_prefix: str
-    reply_subscription: str
-
-    storage_backend: str
-    table_connection: str | None = field(repr=False)
-    table_endpoint: str | None
-    blob_connection: str | None = field(repr=False)
-    blob_endpoint: str | None
-    ledger_table: str
-    index_table: str
-    tenants_table: str
-    rejected_table: str
+    servicebus_connection: str | None = setting(
+        SERVICEBUS_SETTING,
+        form.optional(form.text),
+        help="Connection string of the bus; with managed identity, `__fullyQualifiedNamespace` instead",
+        secret=True,
+        local=True,
+    )
+    servicebus_namespace: str | None = setting(
+        f"{SERVICEBUS_SETTING}__fullyQualifiedNamespace",
+        form.optional(form.text),
+        help="Host name of the bus, for managed identity",
+    )
+    lanes: int = setting(
+        "LUCIUS_SERVICEBUS_LANES", form.whole, "16", help="Number of lanes: directive topics and reply topics"
+    )
+    reply_prefix: str = setting(
+        "LUCIUS_SERVICEBUS_REPLY_PREFIX",
+        form.text,
+        "global-bus-replies-p",
+        help="A reply topic's name is this and the lane's number",
+    )
+    reply_subscription: str = setting(
+        "LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION",
+        form.text,
+        "lucius-invoker",
+        help="The app's subscription on every reply topic",
+    )
+    storage_backend: str = setting(
+        "LUCIUS_STORAGE_BACKEND",
+        form.choice("tables", "memory"),
+        "tables",
+        help="`tables`, or `memory` for tests: nothing survives a restart, so it is refused in Azure",
+    )
+    table_connection: str | None = setting(
+        "LUCIUS_TABLE_CONNECTION",
+        form.optional(form.text),
+        help="Connection string of the ledger's storage account, for a stack on one machine",
+        secret=True,
+        local=True,
+    )
+    table_endpoint: str | None = setting(
+        "LUCIUS_TABLE_ENDPOINT",
+        form.optional(form.text),
+        help="Table endpoint of the ledger's account, for managed identity",
+    )
+    blob_connection: str | None = setting(
+        "LUCIUS_BLOB_CONNECTION",
+        form.optional(form.text),
+        help="Connection string of the account for long strings and workspaces",
+        secret=True,
+        local=True,
+    )
+    blob_endpoint: str | None = setting(
+        "LUCIUS_BLOB_ENDPOINT", form.optional(form.text), help="Blob endpoint of that account, for managed identity"
+    )
+    ledger_table: str = setting("LUCIUS_LEDGER_TABLE", form.text, "luciusledger", help="Jobs, steps and events")
+    index_table: str = setting(
+        "LUCIUS_INDEX_TABLE", form.text, "luciusindex", help="Claims, active jobs and lists, by tenant"
+    )
+    tenants_table: str = setting(
+        "LUCIUS_TENANTS_TABLE", form.text, "luciustenants", help="The tenants that ever submitted a job"
+    )
+    rejected_table: str = setting(
+        "LUCIUS_REJECTED_TABLE", form.text, "luciusrejected", help="Messages that no job could take"
+    )
     #: every attempt gets a folder below this URI
-    workspace_uri: str
-
-    defaults: TimingDefaults
-    idempotency_ttl_days: float
+    workspace_uri: str = setting(
+        "LUCIUS_WORKSPACE_URI",
+        form.text,
+        help="Where attempts get their folders; default: container `workspace` of the blobs",
+    )
+    max_attempts: int = setting(
+        "LUCIUS_MAX_ATTEMPTS",
+        form.whole,
+        "3",
+        help="Attempts a step may have, over all causes except publishing",
+        tuning=True,
+    )
+    ack_timeout_s: float = setting(
+        "LUCIUS_ACK_TIMEOUT_SECONDS", form.number, "30", help="Seconds from the directive to its ACK", tuning=True
+    )
+    lease_s: float = setting(
+        "LUCIUS_STEP_RESULT_TIMEOUT_SECONDS",
+        form.number,
+        "900",
+        help="Seconds of the lease, from the ACK on; a heartbeat restarts it",
+        tuning=True,
+    )
+    dispatch_backoffs: tuple[float, ...] = setting(
+        "LUCIUS_DISPATCH_BACKOFF_SECONDS",
+        form.backoffs,
+        "30,120,600",
+        help="Seconds to wait after each publish fault, with commas between; the last entry does not repeat",
+        tuning=True,
+    )
+    ack_backoffs: tuple[float, ...] = setting(
+        "LUCIUS_ACK_BACKOFF_SECONDS",
+        form.backoffs,
+        "60,300,900",
+        help="Seconds to wait after each ACK timeout, with commas between; the last entry repeats",
+        tuning=True,
+    )
+    execution_backoffs: tuple[float, ...] = setting(
+        "LUCIUS_EXECUTION_BACKOFF_SECONDS",
+        form.backoffs,
+        "5,30,120",
+        help="Seconds to wait after each failed execution, with commas between; the last entry repeats",
+        tuning=True,
+    )
+    idempotency_ttl_days: float = setting(
+        "LUCIUS_IDEMPOTENCY_TTL_DAYS",
+        form.number,
+        "30",
+        help="Days after a job's end in which the same request is still that job",
+        tuning=True,
+    )
     #: None: ended jobs are kept for ever
-    retention_days: float | None
-    default_mode: str
-    sweep_schedule: str
+    retention_days: float | None = setting(
+        "LUCIUS_RETENTION_DAYS",
+        form.optional(form.number),
+        help="Days that a job is kept after its end, at least LUCIUS_IDEMPOTENCY_TTL_DAYS; then its audit bundle goes "
+        "to the blob container `lucius-archive` and its rows are deleted; unset: for ever",
+        tuning=True,
+    )
     #: None: no limit, and no cost
-    max_inflight_per_tenant: int | None
-    max_inflight: int | None
-    max_inflight_burst: int | None
-    protocols_path: Path
-    topology_path: Path
-    #: neither: the protocol files rule
-    appconfig_connection: str | None = field(repr=False)
-    appconfig_endpoint: str | None
-    appconfig_refresh_s: float
+    max_inflight_per_tenant: int | None = setting(
+        "LUCIUS_MAX_INFLIGHT_PER_TENANT",
+        form.optional(form.whole),
+        help="Active jobs a tenant may have; exact",
+        tuning=True,
+    )
+    max_inflight: int | None = setting(
+        "LUCIUS_MAX_INFLIGHT",
+        form.optional(form.whole),
+        help="Active jobs of all tenants; a guard, counted by the sweeper",
+        tuning=True,
+    )
+    max_inflight_burst: int | None = setting(
+        "LUCIUS_MAX_INFLIGHT_BURST",
+        form.optional(form.whole),
+        help="Active jobs in mode BURST; a guard, counted by the sweeper",
+        tuning=True,
+    )
+    sweep_schedule: str = setting(
+        "LUCIUS_SWEEP_SCHEDULE",
+        form.text,
+        "0 * * * * *",
+        help="NCRONTAB schedule of the sweeper, with seconds",
+        tuning=True,
+    )
+    default_mode: str = setting(
+        "LUCIUS_DEFAULT_MODE",
+        form.choice("DEFAULT", "BURST"),
+        "DEFAULT",
+        help="Mode of requests that name none, where App Configuration names none: `DEFAULT` or `BURST`",
+        tuning=True,
+    )
+    protocols_path: Path = setting(
+        "LUCIUS_PROTOCOLS_PATH",
+        Path,
+        help="Folder of protocol files; default: `protocols/` of the app",
+        local=True,
+    )
+    #: neither of these two: the protocol files hold
+    appconfig_connection: str | None = setting(
+        "LUCIUS_APPCONFIG_CONNECTION",
+        form.optional(form.connection_string("Endpoint", "Id", "Secret")),
+        help="Connection string of an App Configuration store that overrides the protocol files",
+        secret=True,
+        local=True,
+    )
+    appconfig_endpoint: str | None = setting(
+        "LUCIUS_APPCONFIG_ENDPOINT",
+        form.optional(form.text),
+        help="Endpoint of that store, for managed identity",
+    )
+    appconfig_refresh_s: float = setting(
+        "LUCIUS_APPCONFIG_REFRESH_SECONDS",
+        form.number,
+        "30",
+        help="Seconds between two reads of App Configuration",
+        tuning=True,
+    )
+    build_commit: str | None = setting(
+        "LUCIUS_BUILD_COMMIT",
+        form.optional(form.text),
+        help="The commit that health shows; default: the file `BUILD_COMMIT` of the app",
+    )
+    topology_path: Path = setting(
+        "LUCIUS_TOPOLOGY_PATH",
+        Path,
+        help="Bus topology; default: `infra/bicep/topology.json` of the app",
+        local=True,
+    )
+    public_url: str | None = setting(
+        "LUCIUS_PUBLIC_URL",
+        form.optional(form.address),
+        help="The app's own address as services reach it; with callback keys, directives name callbacks",
+    )
+    #: (key id, secret); empty: no callbacks
+    callback_keys: tuple[tuple[str, bytes], ...] = setting(
+        "LUCIUS_CALLBACK_KEYS",
+        form.keys,
+        help="Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify; unset: no "
+        "callbacks",
+        secret=True,
+    )
+    auth_mode: str = setting(
+        "LUCIUS_AUTH_MODE",
+        form.choice("none", "jwt"),
+        help="`jwt`, or `none`, which is refused in Azure; default: `jwt` in Azure, else `none`",
+    )
+    #: needed with `jwt`, as the next two
+    auth_issuer: str = setting(
+        "LUCIUS_AUTH_ISSUER", form.text, help="`iss` of callers' tokens, exactly; needed with `jwt`, as the next two"
+    )
+    auth_audiences: tuple[str, ...] = setting(
+        "LUCIUS_AUTH_AUDIENCE", form.texts, help="`aud` of callers' tokens; one of several, with commas between"
+    )
+    auth_jwks_url: str = setting(
+        "LUCIUS_AUTH_JWKS_URL",
+        lambda value: form.trusted_address(value) if value else "",
+        help="Where the issuer publishes its keys; https, or http on loopback",
+    )
+    auth_tenant_claim: str = setting(
+        "LUCIUS_AUTH_TENANT_CLAIM", form.text, "tenant_id", help="Claim that names the caller's LUCIUS tenant"
+    )
+    auth_all_tenants_role: str = setting(
+        "LUCIUS_AUTH_ALL_TENANTS_ROLE",
+        form.text,
+        "orch:all-tenants",
+        help="Value of `roles` that lets an operator see every tenant",
+        tuning=True,
+    )
+    allowed_ref_schemes: frozenset[str] = setting(
+        "LUCIUS_ALLOWED_REF_SCHEMES",
+        form.names,
+        help="Schemes of references, with commas between; default: `https,s3,abfss`, and `http` outside Azure",
+        tuning=True,
+    )
+    allowed_ref_hosts: frozenset[str] = setting(
+        "LUCIUS_ALLOWED_REF_HOSTS",
+        form.names,
+        help="Hosts of references, or `host/container`, matched exactly, with commas between; default: any",
+        tuning=True,
+    )
 
-    #: the app's own address as services see it, without a slash at its end
-    public_url: str | None
-    #: (key id, secret): the first signs callback tokens, all verify; empty: no callbacks
-    callback_keys: tuple[tuple[str, bytes], ...] = field(repr=False)
+    @property
+    def timing_defaults(self) -> TimingDefaults:
+        """Timings of steps whose protocol names none."""
+        return TimingDefaults(
+            ack_timeout_s=self.ack_timeout_s,
+            lease_s=self.lease_s,
+            max_attempts=self.max_attempts,
+            dispatch_backoffs=self.dispatch_backoffs,
+            ack_backoffs=self.ack_backoffs,
+            execution_backoffs=self.execution_backoffs,
+        )
 
-    #: the commit that whoever packaged the app wrote down
-    build_commit: str | None
 
-    auth_mode: str
-    #: these three are there with `jwt`
-    auth_issuer: str
-    auth_audiences: tuple[str, ...]
-    auth_jwks_url: str
-    auth_tenant_claim: str
-    auth_all_tenants_role: str
-    allowed_ref_schemes: frozenset[str]
-    allowed_ref_hosts: frozenset[str]
+#: every setting, in the order of the documentation
+SETTINGS: tuple[Setting, ...] = tuple(each.metadata["setting"] for each in fields(Settings))
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
@@ -95,188 +334,71 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     Raises SettingsError naming every setting that is wrong.
     """
     environ = os.environ if environ is None else environ
-    read = _Reader(environ)
-    in_azure = bool(environ.get("WEBSITE_SITE_NAME"))
-    backend = read.choice("LUCIUS_STORAGE_BACKEND", ("tables", "memory"))
-    servicebus = read.text(SERVICEBUS_SETTING)
-    namespace = read.text(f"{SERVICEBUS_SETTING}__fullyQualifiedNamespace")
-    table, table_endpoint = read.text("LUCIUS_TABLE_CONNECTION"), read.text("LUCIUS_TABLE_ENDPOINT")
-    blob, blob_endpoint = read.text("LUCIUS_BLOB_CONNECTION"), read.text("LUCIUS_BLOB_ENDPOINT")
-    if servicebus is None and namespace is None:
-        read.wrong.append(f"{SERVICEBUS_SETTING} (or {SERVICEBUS_SETTING}__fullyQualifiedNamespace) is not set")
-    if backend == "tables" and table is None and table_endpoint is None:
-        read.wrong.append("LUCIUS_TABLE_CONNECTION (or LUCIUS_TABLE_ENDPOINT) is not set")
-    if backend == "tables" and blob is None and blob_endpoint is None:
-        read.wrong.append("LUCIUS_BLOB_CONNECTION (or LUCIUS_BLOB_ENDPOINT) is not set")
-    auth_mode = read.choice("LUCIUS_AUTH_MODE", ("none", "jwt"), default="jwt" if in_azure else "none")
-    if auth_mode == "none" and in_azure:
-        read.wrong.append("LUCIUS_AUTH_MODE=none is refused in Azure")
-    if auth_mode == "jwt":
-        for name in ("LUCIUS_AUTH_ISSUER", "LUCIUS_AUTH_AUDIENCE", "LUCIUS_AUTH_JWKS_URL"):
-            if read.text(name) is None:
-                read.wrong.append(f"{name} is not set: LUCIUS_AUTH_MODE=jwt needs it")
-    schemes = read.names("LUCIUS_ALLOWED_REF_SCHEMES") or {"https", "s3", "abfss"} | (set() if in_azure else {"http"})
-    settings = Settings(
-        servicebus_connection=servicebus,
-        servicebus_namespace=namespace,
-        lanes=read.whole("LUCIUS_SERVICEBUS_LANES", least=1),
-        reply_prefix=read.name("LUCIUS_SERVICEBUS_REPLY_PREFIX"),
-        reply_subscription=read.name("LUCIUS_SERVICEBUS_REPLY_SUBSCRIPTION"),
-        storage_backend=backend,
-        table_connection=table,
-        table_endpoint=table_endpoint,
-        blob_connection=blob,
-        blob_endpoint=blob_endpoint,
-        ledger_table=read.name("LUCIUS_LEDGER_TABLE"),
-        index_table=read.name("LUCIUS_INDEX_TABLE"),
-        tenants_table=read.name("LUCIUS_TENANTS_TABLE"),
-        rejected_table=read.name("LUCIUS_REJECTED_TABLE"),
-        workspace_uri=read.text("LUCIUS_WORKSPACE_URI") or f"{_blob_uri(blob, blob_endpoint)}/workspace",
-        defaults=TimingDefaults(
-            ack_timeout_s=read.number("LUCIUS_ACK_TIMEOUT_SECONDS"),
-            lease_s=read.number("LUCIUS_STEP_RESULT_TIMEOUT_SECONDS"),
-            max_attempts=read.whole("LUCIUS_MAX_ATTEMPTS", least=1),
-            dispatch_backoffs=read.backoffs("LUCIUS_DISPATCH_BACKOFF_SECONDS"),
-            ack_backoffs=read.backoffs("LUCIUS_ACK_BACKOFF_SECONDS"),
-            execution_backoffs=read.backoffs("LUCIUS_EXECUTION_BACKOFF_SECONDS"),
-        ),
-        idempotency_ttl_days=read.number("LUCIUS_IDEMPOTENCY_TTL_DAYS"),
-        retention_days=read.number("LUCIUS_RETENTION_DAYS") if read.text("LUCIUS_RETENTION_DAYS") else None,
-        max_inflight_per_tenant=read.limit("LUCIUS_MAX_INFLIGHT_PER_TENANT"),
-        max_inflight=read.limit("LUCIUS_MAX_INFLIGHT"),
-        max_inflight_burst=read.limit("LUCIUS_MAX_INFLIGHT_BURST"),
-        sweep_schedule=read.name("LUCIUS_SWEEP_SCHEDULE"),
-        default_mode=read.choice("LUCIUS_DEFAULT_MODE", ("DEFAULT", "BURST")),
-        protocols_path=Path(read.text("LUCIUS_PROTOCOLS_PATH") or ROOT / "protocols"),
-        topology_path=Path(read.text("LUCIUS_TOPOLOGY_PATH") or ROOT / "infra" / "bicep" / "topology.json"),
-        appconfig_connection=read.parts("LUCIUS_APPCONFIG_CONNECTION", ("Endpoint", "Id", "Secret")),
-        appconfig_endpoint=read.text("LUCIUS_APPCONFIG_ENDPOINT"),
-        appconfig_refresh_s=read.number("LUCIUS_APPCONFIG_REFRESH_SECONDS"),
-        public_url=read.url("LUCIUS_PUBLIC_URL"),
-        callback_keys=read.keys("LUCIUS_CALLBACK_KEYS"),
-        build_commit=build.commit(environ, ROOT),
-        auth_mode=auth_mode,
-        auth_issuer=read.name("LUCIUS_AUTH_ISSUER"),
-        auth_audiences=tuple(filter(None, (each.strip() for each in read.name("LUCIUS_AUTH_AUDIENCE").split(",")))),
-        auth_jwks_url=read.guarded_url("LUCIUS_AUTH_JWKS_URL"),
-        auth_tenant_claim=read.name("LUCIUS_AUTH_TENANT_CLAIM"),
-        auth_all_tenants_role=read.name("LUCIUS_AUTH_ALL_TENANTS_ROLE"),
-        allowed_ref_schemes=frozenset(schemes),
-        allowed_ref_hosts=frozenset(read.names("LUCIUS_ALLOWED_REF_HOSTS")),
-    )
-    if settings.retention_days is not None and settings.retention_days < settings.idempotency_ttl_days:
-        # a repeated request would be answered with a job that is gone
-        read.wrong.append("LUCIUS_RETENTION_DAYS must not be less than LUCIUS_IDEMPOTENCY_TTL_DAYS")
-    if read.wrong:
-        raise SettingsError("; ".join(read.wrong))
-    return settings
-
-
-class _Reader:
-    """Reads one setting at a time, its default from the table, and collects what is wrong."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self._defaults = {setting.name: setting.default for setting in SETTINGS}
-        self.wrong: list[str] = []
-
-    def text(self, name: str) -> str | None:
-        return self._environ.get(name, "").strip() or self._defaults.get(name) or None
-
-    def name(self, name: str) -> str:
-        return self.text(name) or ""
-
-    def names(self, name: str) -> set[str]:
-        return {part.strip().lower() for part in (self.text(name) or "").split(",") if part.strip()}
-
-    def parts(self, name: str, wanted: tuple[str, ...]) -> str | None:
-        """A connection string that has these parts."""
-        value = self.text(name)
-        if value is not None and not all(f";{part}=" in f";{value}" for part in wanted):
-            self.wrong.append(f"{name} must have the form {';'.join(f'{part}=...' for part in wanted)}")
-        return value
-
-    def url(self, name: str) -> str | None:
-        value = self.text(name)
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        if parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment):
-            return value.rstrip("/")
-        self.wrong.append(f"{name} must be an http or https address, for example https://lucius.example.com")
-        return None
-
-    def guarded_url(self, name: str) -> str:
-        """An address whose answer is trusted: https, or http where nobody stands between; "" if not set."""
-        value = self.name(name)
+    defaults = _defaults(environ)
+    values: dict[str, Any] = {}
+    wrong: list[str] = []
+    for each in fields(Settings):
+        declared: Setting = each.metadata["setting"]
+        text = environ.get(declared.name, "").strip() or defaults.get(declared.name, declared.default)
         try:
-            parts = urlsplit(value)
-            good = bool(parts.hostname) and "@" not in parts.netloc and parts.port != 0
-        except ValueError:
-            good = False
-        if value and not (
-            good and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK))
-        ):
-            self.wrong.append(f"{name} must be an https address (http on loopback only)")
-        return value
-
-    def keys(self, name: str) -> tuple[tuple[str, bytes], ...]:
-        found: list[tuple[str, bytes]] = []
-        for part in filter(None, (each.strip() for each in self.name(name).split(","))):
-            kid, _, encoded = part.partition(":")
-            try:
-                secret = base64.b64decode(encoded, validate=True)
-            except ValueError:
-                secret = b""
-            if not _KEY_ID.fullmatch(kid) or len(secret) < _MIN_KEY_BYTES or kid in dict(found):
-                # never the value: it is a secret
-                self.wrong.append(
-                    f"{name} must be kid:base64key with commas between, each key of at least {_MIN_KEY_BYTES} bytes "
-                    "and each kid once, of letters, digits, - and _"
-                )
-                return ()
-            found.append((kid, secret))
-        return tuple(found)
-
-    def choice(self, name: str, allowed: tuple[str, ...], *, default: str | None = None) -> str:
-        value = self.text(name) or default
-        if value in allowed:
-            return value
-        self.wrong.append(f"{name} must be one of {', '.join(allowed)}")
-        return allowed[0]
-
-    def number(self, name: str) -> float:
-        return self._numbers(name, "must be a number above 0", most=1)[0]
-
-    def backoffs(self, name: str) -> tuple[float, ...]:
-        return self._numbers(name, "must be seconds above 0 with commas between, for example 30,120,600")
-
-    def limit(self, name: str) -> int | None:
-        return self.whole(name, least=1) if self.text(name) is not None else None
-
-    def whole(self, name: str, *, least: int) -> int:
-        value = self.name(name)
-        if value.isdecimal() and int(value) >= least:
-            return int(value)
-        self.wrong.append(f"{name} must be a whole number of at least {least}")
-        return least
-
-    def _numbers(self, name: str, form: str, *, most: int = 50) -> tuple[float, ...]:
-        try:
-            numbers = tuple(float(part) for part in self.name(name).split(","))
-        except ValueError:
-            numbers = ()
-        if 0 < len(numbers) <= most and all(0 < number < float("inf") for number in numbers):
-            return numbers
-        self.wrong.append(f"{name} {form}")
-        return (1.0,)
+            values[each.name] = declared.parse(text)
+        except ValueError as error:
+            wrong.append(f"{declared.name} {error}")
+    wrong += _contradictions(values, in_azure=_in_azure(environ))
+    if wrong:
+        raise SettingsError("; ".join(wrong))
+    return Settings(**values)
 
 
-def _blob_uri(connection: str | None, endpoint: str | None) -> str:
+def _in_azure(environ: Mapping[str, str]) -> bool:
+    return bool(environ.get("WEBSITE_SITE_NAME"))
+
+
+def _defaults(environ: Mapping[str, str]) -> dict[str, str]:
+    """The defaults that depend on where the app runs, or on other settings."""
+    in_azure = _in_azure(environ)
+    blob = environ.get("LUCIUS_BLOB_CONNECTION", "").strip()
+    blob_endpoint = environ.get("LUCIUS_BLOB_ENDPOINT", "").strip()
+    return {
+        "LUCIUS_AUTH_MODE": "jwt" if in_azure else "none",
+        "LUCIUS_ALLOWED_REF_SCHEMES": "https,s3,abfss" if in_azure else "https,s3,abfss,http",
+        "LUCIUS_WORKSPACE_URI": f"{_blob_uri(blob, blob_endpoint)}/workspace",
+        "LUCIUS_PROTOCOLS_PATH": str(ROOT / "protocols"),
+        "LUCIUS_TOPOLOGY_PATH": str(ROOT / "infra" / "bicep" / "topology.json"),
+        "LUCIUS_BUILD_COMMIT": build.commit(environ, ROOT) or "",
+    }
+
+
+def _contradictions(values: Mapping[str, Any], *, in_azure: bool) -> list[str]:
+    """What is wrong with settings that are right one by one; `values` has no entry for those that are not."""
+    name_of = {each.name: each.metadata["setting"].name for each in fields(Settings)}
+    memory = values.get("storage_backend") == "memory"
+    wrong = []
+    pairs = [("servicebus_connection", "servicebus_namespace")]
+    if not memory:
+        pairs += [("table_connection", "table_endpoint"), ("blob_connection", "blob_endpoint")]
+    for one, other in pairs:
+        if values.get(one) is None and values.get(other) is None:
+            wrong.append(f"{name_of[one]} (or {name_of[other]}) is not set")
+    if in_azure and memory:
+        wrong.append("LUCIUS_STORAGE_BACKEND=memory is refused in Azure: every restart would lose every job")
+    if in_azure and values.get("auth_mode") == "none":
+        wrong.append("LUCIUS_AUTH_MODE=none is refused in Azure")
+    if values.get("auth_mode") == "jwt":
+        empty = (each for each in ("auth_issuer", "auth_audiences", "auth_jwks_url") if values.get(each) in ("", ()))
+        wrong += [f"{name_of[each]} is not set: LUCIUS_AUTH_MODE=jwt needs it" for each in empty]
+    retention, ttl = values.get("retention_days"), values.get("idempotency_ttl_days")
+    if retention is not None and ttl is not None and retention < ttl:
+        # a repeated request would get a job that is gone
+        wrong.append("LUCIUS_RETENTION_DAYS must not be less than LUCIUS_IDEMPOTENCY_TTL_DAYS")
+    return wrong
+
+
+def _blob_uri(connection: str, endpoint: str) -> str:
     """The blob service's URI, from whichever of the two is set."""
-    if endpoint is not None:
+    if endpoint:
         return endpoint.rstrip("/")
-    if connection is None or connection.strip(";").lower() == _DEV_STORAGE.lower():
+    if not connection or connection.strip(";").lower() == _DEV_STORAGE.lower():
         return _DEV_BLOB_URI
     parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
     if "BlobEndpoint" in parts:

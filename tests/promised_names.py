@@ -37,7 +37,7 @@ from shared.core.job import Event, Job, Step
 from shared.operations.sweeper.retention import archive_name
 from shared.ports.index import ActiveRow, EndedRow, Guard, SweepMark
 from shared.ports.rejected import RejectedMessage
-from shared.settings_table import SETTINGS
+from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
 from shared.telemetry.span_table import SPANS

@@ -3,7 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from shared.settings_table import SETTINGS
+from shared.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 

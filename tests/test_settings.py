@@ -16,7 +16,7 @@ def test_defaults_are_the_contracts() -> None:
     """What is not set has CONTRACT's value."""
     settings = load(MINIMAL)
     assert (settings.lanes, settings.reply_prefix) == (16, "global-bus-replies-p")
-    assert settings.defaults.ack_backoffs == (60, 300, 900)
+    assert settings.timing_defaults.ack_backoffs == (60, 300, 900)
     assert settings.workspace_uri == "http://127.0.0.1:10000/devstoreaccount1/workspace"
     assert "http" in settings.allowed_ref_schemes
 
@@ -39,6 +39,12 @@ def test_no_authentication_is_refused_in_azure() -> None:
     """A deployed app without identity does not start."""
     with pytest.raises(SettingsError, match="refused in Azure"):
         load(MINIMAL | {"WEBSITE_SITE_NAME": "lucius", "LUCIUS_AUTH_MODE": "none"})
+
+
+def test_a_ledger_in_memory_is_refused_in_azure() -> None:
+    """A deployed app that every restart would empty does not start."""
+    with pytest.raises(SettingsError, match="LUCIUS_STORAGE_BACKEND=memory is refused in Azure"):
+        load(MINIMAL | JWT | {"WEBSITE_SITE_NAME": "lucius", "LUCIUS_STORAGE_BACKEND": "memory"})
 
 
 JWT = {
@@ -97,7 +103,7 @@ def test_secrets_stay_out_of_repr() -> None:
 
 def test_fractions_and_plain_http_only_locally() -> None:
     """Backoffs may be fractions; http references are for a laptop."""
-    assert load(MINIMAL | {"LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.2,1"}).defaults.execution_backoffs == (0.2, 1)
+    assert load(MINIMAL | {"LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.2,1"}).timing_defaults.execution_backoffs == (0.2, 1)
 
 
 def test_callback_keys_are_kept_in_their_order() -> None:

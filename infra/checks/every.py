@@ -11,7 +11,7 @@ from pathlib import Path
 from infra.checks import app_settings, host_json, modules, package_files, resources, symbols, topics
 from infra.checks.finding import Finding
 from infra.checks.template import Template, parse
-from shared.settings_table import SETTINGS
+from shared.settings import SETTINGS
 
 #: settings of a laptop, or of tests: a template that sets one is wrong
 _LAPTOP = frozenset(

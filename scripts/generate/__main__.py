@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from emulator import topology
-from scripts.generate import api_documents, api_tables, client_models, client_shell, protocol_schema
+from scripts.generate import api_documents, api_tables, bicep, client_models, client_shell, protocol_schema
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
-from shared.settings_table import SETTINGS
+from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
 from shared.telemetry.span_table import SPANS
@@ -53,9 +53,7 @@ def rules(table: Mapping[Any, Mapping[Any, Any]]) -> str:
 
 def settings() -> str:
     lines = ["| setting | default | meaning |", "|---|---|---|"]
-    lines += [
-        f"| `{each.name}` | {f'`{each.default}`' if each.default else ''} | {each.meaning} |" for each in SETTINGS
-    ]
+    lines += [f"| `{each.name}` | {f'`{each.default}`' if each.default else ''} | {each.help} |" for each in SETTINGS]
     return "\n".join(lines)
 
 
@@ -115,6 +113,7 @@ def main() -> int:
     api = api_documents.files()
     texts |= {DOCS / name: text for name, text in api.items()}
     texts |= {protocol_schema.FILE: protocol_schema.text(), topology.CONFIG: topology.render()}
+    texts |= bicep.files()
     texts |= {client_models.FILE: client_models.text(api["openapi.json"]), client_shell.FILE: client_shell.text()}
     for path, fresh in texts.items():
         if not path.exists() or path.read_text(encoding="utf-8") != fresh:

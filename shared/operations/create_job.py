@@ -117,7 +117,7 @@ def plan_rows(context: Context, request: ValidRequest, job_id: str, created_at: 
         request.envelope,
         request.protocol,
         request.lane_decision,
-        context.settings.defaults,
+        context.settings.timing_defaults,
         job_id=job_id,
         created_at=created_at,
         correlation_id=request.envelope.correlation_id or request.correlation_id or job_id,

@@ -25,20 +25,10 @@ type tenantModeType = {
   mode: 'DEFAULT' | 'BURST'
 }
 
-var json = 'application/json'
 var text = 'text/plain'
 
-var packaged = [
-  { key: 'lucius:protocols:embedding', value: loadTextContent('../../../protocols/embedding.json'), type: json }
-  { key: 'lucius:protocols:embedding_sis', value: loadTextContent('../../../protocols/embedding_sis.json'), type: json }
-  { key: 'lucius:protocols:ocr', value: loadTextContent('../../../protocols/ocr.json'), type: json }
-  { key: 'lucius:protocols:ocr_embedding', value: loadTextContent('../../../protocols/ocr_embedding.json'), type: json }
-  { key: 'lucius:protocols:ocr_embedding_sis', value: loadTextContent('../../../protocols/ocr_embedding_sis.json'), type: json }
-  { key: 'lucius:protocols:sis', value: loadTextContent('../../../protocols/sis.json'), type: json }
-  { key: 'lucius:schemas:steps/embedding.schema.json', value: loadTextContent('../../../protocols/steps/embedding.schema.json'), type: json }
-  { key: 'lucius:schemas:steps/ocr.schema.json', value: loadTextContent('../../../protocols/steps/ocr.schema.json'), type: json }
-  { key: 'lucius:schemas:steps/sis.schema.json', value: loadTextContent('../../../protocols/steps/sis.schema.json'), type: json }
-]
+// generated from protocols/ by `make generate`
+var packaged = loadJsonContent('../protocols.json')
 var modes = map(tenantModes, entry => { key: 'lucius:tenants:${entry.tenant}:mode', value: entry.mode, type: text })
 var keys = concat(packaged, [{ key: 'lucius:defaults:mode', value: defaultMode, type: text }], modes)
 

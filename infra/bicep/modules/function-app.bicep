@@ -190,58 +190,60 @@ type authType = {
 @export()
 @description('Settings of LUCIUS, by their names (docs/settings.md). What is absent has its default.')
 @sealed()
+// generated: tuning
 type tuningType = {
-  @description('Optional. Attempts a step.')
+  @description('Optional. Attempts a step may have, over all causes except publishing.')
   LUCIUS_MAX_ATTEMPTS: string?
 
   @description('Optional. Seconds from the directive to its ACK.')
   LUCIUS_ACK_TIMEOUT_SECONDS: string?
 
-  @description('Optional. Seconds of the lease from the ACK on.')
+  @description('Optional. Seconds of the lease, from the ACK on; a heartbeat restarts it.')
   LUCIUS_STEP_RESULT_TIMEOUT_SECONDS: string?
 
-  @description('Optional. Waits after a publish fault, with commas between.')
+  @description('Optional. Seconds to wait after each publish fault, with commas between; the last entry does not repeat.')
   LUCIUS_DISPATCH_BACKOFF_SECONDS: string?
 
-  @description('Optional. Waits after an ACK time-out, with commas between.')
+  @description('Optional. Seconds to wait after each ACK timeout, with commas between; the last entry repeats.')
   LUCIUS_ACK_BACKOFF_SECONDS: string?
 
-  @description('Optional. Waits after a failed execution, with commas between.')
+  @description('Optional. Seconds to wait after each failed execution, with commas between; the last entry repeats.')
   LUCIUS_EXECUTION_BACKOFF_SECONDS: string?
 
   @description('Optional. Days after a job\'s end in which the same request is still that job.')
   LUCIUS_IDEMPOTENCY_TTL_DAYS: string?
 
-  @description('Optional. Days that a job is kept after its end.')
+  @description('Optional. Days that a job is kept after its end, at least LUCIUS_IDEMPOTENCY_TTL_DAYS; then its audit bundle goes to the blob container `lucius-archive` and its rows are deleted; unset: for ever.')
   LUCIUS_RETENTION_DAYS: string?
 
-  @description('Optional. Active jobs a tenant may have.')
+  @description('Optional. Active jobs a tenant may have; exact.')
   LUCIUS_MAX_INFLIGHT_PER_TENANT: string?
 
-  @description('Optional. Active jobs in all.')
+  @description('Optional. Active jobs of all tenants; a guard, counted by the sweeper.')
   LUCIUS_MAX_INFLIGHT: string?
 
-  @description('Optional. Active jobs in mode BURST.')
+  @description('Optional. Active jobs in mode BURST; a guard, counted by the sweeper.')
   LUCIUS_MAX_INFLIGHT_BURST: string?
 
   @description('Optional. NCRONTAB schedule of the sweeper, with seconds.')
   LUCIUS_SWEEP_SCHEDULE: string?
 
-  @description('Optional. Mode of requests that name none, where App Configuration says nothing.')
+  @description('Optional. Mode of requests that name none, where App Configuration names none: `DEFAULT` or `BURST`.')
   LUCIUS_DEFAULT_MODE: string?
 
-  @description('Optional. Seconds between two looks at App Configuration.')
+  @description('Optional. Seconds between two reads of App Configuration.')
   LUCIUS_APPCONFIG_REFRESH_SECONDS: string?
 
   @description('Optional. Value of `roles` that lets an operator see every tenant.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 
-  @description('Optional. Schemes of references, with commas between.')
+  @description('Optional. Schemes of references, with commas between; default: `https,s3,abfss`, and `http` outside Azure.')
   LUCIUS_ALLOWED_REF_SCHEMES: string?
 
-  @description('Optional. Hosts of references, with commas between.')
+  @description('Optional. Hosts of references, or `host/container`, matched exactly, with commas between; default: any.')
   LUCIUS_ALLOWED_REF_HOSTS: string?
 }
+// end
 
 var topology = loadJsonContent('../topology.json')
 var isFlex = hosting == 'FlexConsumption'

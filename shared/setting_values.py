@@ -1,0 +1,122 @@
+"""Parsers of settings: text of the environment to a value. Each raises ValueError that says which form it needs."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+_T = TypeVar("_T")
+
+_KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
+#: RFC 2104 3: a key shorter than the hash weakens it
+_MIN_KEY_BYTES = 32
+_MAX_BACKOFFS = 50
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def text(value: str) -> str:
+    return value
+
+
+def optional(parse: Callable[[str], _T]) -> Callable[[str], _T | None]:
+    """None where the setting is empty."""
+    return lambda value: parse(value) if value else None
+
+
+def choice(*allowed: str) -> Callable[[str], str]:
+    """One of these, exactly."""
+
+    def parse(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"must be one of {', '.join(allowed)}")
+        return value
+
+    return parse
+
+
+def whole(value: str) -> int:
+    if not value.isdecimal() or int(value) < 1:
+        raise ValueError("must be a whole number of at least 1")
+    return int(value)
+
+
+def number(value: str) -> float:
+    [parsed] = _numbers(value, "must be a number above 0", most=1)
+    return parsed
+
+
+def backoffs(value: str) -> tuple[float, ...]:
+    """Seconds before the next attempt, with commas between."""
+    return _numbers(value, "must be seconds above 0 with commas between, for example 30,120,600", most=_MAX_BACKOFFS)
+
+
+def _numbers(value: str, form: str, *, most: int) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(part) for part in value.split(","))
+    except ValueError:
+        numbers = ()
+    if not (0 < len(numbers) <= most and all(0 < number < float("inf") for number in numbers)):
+        raise ValueError(form)
+    return numbers
+
+
+def names(value: str) -> frozenset[str]:
+    """A set of names in lower case, with commas between."""
+    return frozenset(part.strip().lower() for part in value.split(",") if part.strip())
+
+
+def texts(value: str) -> tuple[str, ...]:
+    """Texts in their order, with commas between."""
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def connection_string(*parts: str) -> Callable[[str], str]:
+    """A connection string that has these parts."""
+
+    def parse(value: str) -> str:
+        if not all(f";{part}=" in f";{value}" for part in parts):
+            raise ValueError(f"must have the form {';'.join(f'{part}=...' for part in parts)}")
+        return value
+
+    return parse
+
+
+def address(value: str) -> str:
+    """An http or https address, without a slash at its end."""
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("must be an http or https address, for example https://lucius.example.com")
+    return value.rstrip("/")
+
+
+def trusted_address(value: str) -> str:
+    """An address whose content is trusted: https, or http on loopback, where nobody can be in between."""
+    try:
+        parts = urlsplit(value)
+        good = bool(parts.hostname) and "@" not in parts.netloc and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or not (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)):
+        raise ValueError("must be an https address (http on loopback only)")
+    return value
+
+
+def keys(value: str) -> tuple[tuple[str, bytes], ...]:
+    """(key id, secret) of `kid:base64key,...`; the error never holds the value, which is a secret."""
+    parsed: dict[str, bytes] = {}
+    for part in texts(value):
+        kid, _, encoded = part.partition(":")
+        try:
+            secret = base64.b64decode(encoded, validate=True)
+        except ValueError:
+            secret = b""
+        if not _KEY_ID.fullmatch(kid) or len(secret) < _MIN_KEY_BYTES or kid in parsed:
+            raise ValueError(
+                f"must be kid:base64key with commas between, each key of at least {_MIN_KEY_BYTES} bytes "
+                "and each kid once, of letters, digits, - and _"
+            )
+        parsed[kid] = secret
+    return tuple(parsed.items())
