@@ -1,4 +1,4 @@
-"""`dispatch` and `settle`: the two questions an orchestration asks the ledger."""
+"""The activities `dispatch` and `settle`: each reads the ledger and returns a verdict."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The orchestration of one job: each step in its turn, dispatched, awaited, settled.
+"""The orchestration of one job: dispatches each step, waits for its reply or a timer, and settles it.
 
-What events and timers tell is a hint; the next activity asks the ledger and its verdict is obeyed (DESIGN truth 1).
-The rules behind the shape stand in LIFECYCLE "The orchestrator's shape".
+Events and timers are hints: after each, an activity reads the ledger, and the orchestration follows its verdict (R27).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One step of a job, from its first dispatch until the ledger says that it is settled."""
+"""One step of a job: from its first dispatch until the ledger says that it has ended."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def run_step(context: df.DurableOrchestrationContext, job_id: str, instance_id: 
             tasks = waits.open(result, create=False)
         winner = yield from wait_until(context, tasks, datetime.fromisoformat(verdict["until"]))
         heard = waits.hear(winner) if winner is not None else None
-        told = decoded(winner.result) if winner is not None else {}
-        if heard == ack and told.get("until"):
-            verdict = {"verdict": VerdictKind.AWAIT_RESULT.value, "attempt_no": attempt_no, "until": told["until"]}
-        elif heard == result and told.get("next") == "END":
+        payload = decoded(winner.result) if winner is not None else {}
+        if heard == ack and payload.get("until"):
+            verdict = {"verdict": VerdictKind.AWAIT_RESULT.value, "attempt_no": attempt_no, "until": payload["until"]}
+        elif heard == result and payload.get("next") == "END":
             return StepEnd.JOB_ENDED
-        elif heard == result and told.get("next") == "NEXT":
+        elif heard == result and payload.get("next") == "NEXT":
             return StepEnd.SETTLED
         elif heard is None and kind in (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT):
             verdict = yield from ask(context, durable_names.SETTLE, {**request, "attempt_no": attempt_no})

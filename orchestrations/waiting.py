@@ -1,4 +1,4 @@
-"""Asking an activity and waiting for events, by the rules of LIFECYCLE "The orchestrator's shape"."""
+"""Calls of activities and waits for events, by the rules of orchestrators (R27)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until:
     """The task that came first, or None when the time came first.
 
     Each call has a timer of its own, cancelled in the same breath in which an event wins: a timer that is used
-    twice or left open keeps the orchestration Running (durable-protocol P3, P4).
+    twice or left open keeps the orchestration Running.
     """
     timer = context.create_timer(min(until, context.current_utc_datetime + _MAX_TIMER))
     if not tasks:
@@ -53,6 +53,6 @@ def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until:
 
 
 def decoded(payload: Any) -> dict[str, Any]:
-    """An event's payload: `raise_event` encodes it twice, so that it arrives as JSON text (durable-protocol P2)."""
+    """An event's payload: `raise_event` encodes it twice, so that it arrives as JSON text."""
     value = json.loads(payload) if isinstance(payload, str) else payload
     return value if isinstance(value, dict) else {}

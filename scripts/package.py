@@ -41,8 +41,8 @@ def build(target: Path, *, packages: bool) -> int:
 
 def _commit() -> str:
     """What health tells of; empty outside a checkout."""
-    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return told.stdout.strip()
+    revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return revision.stdout.strip()
 
 
 def main(argv: list[str] | None = None) -> int:

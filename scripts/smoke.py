@@ -121,13 +121,13 @@ def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
     )
     job_id = created["jobId"]
     print(f"{job_id} {args.protocol} {args.document.name}", flush=True)
-    told: list[str] = []
+    printed: list[str] = []
     while True:
         job = api.call("GET", f"/v1/jobs/{job_id}")
         now = [f"{step['stepId']} {step['status']}" for step in job["steps"]]
-        if now != told:
+        if now != printed:
             print(f"{job['status']}: {', '.join(now)}", flush=True)
-            told = now
+            printed = now
         if job["status"] == "SUCCEEDED":
             return job
         if job["status"] in _TERMINAL or time.monotonic() > deadline:

@@ -1,1 +1,1 @@
-"""What the function app is made of, below its triggers: contracts, core, ports, adapters, operations."""
+"""The function app below its triggers: contracts, core, ports, adapters, operations."""

@@ -1,4 +1,4 @@
-"""Which build this is: its version and the commit that whoever packaged it wrote down; nothing asks git at run time."""
+"""The build: its version, and the commit that was written down when it was packaged; git is not asked at run time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ COMMIT_FILE = "BUILD_COMMIT"
 def commit(environ: Mapping[str, str], root: Path) -> str | None:
     """From the setting LUCIUS_BUILD_COMMIT, else from the file; None: nobody wrote it down."""
     try:
-        told = environ.get("LUCIUS_BUILD_COMMIT", "").strip() or (root / COMMIT_FILE).read_text("utf-8").strip()
+        written = environ.get("LUCIUS_BUILD_COMMIT", "").strip() or (root / COMMIT_FILE).read_text("utf-8").strip()
     except OSError:
         return None
-    return told[:64] or None
+    return written[:64] or None
 
 
 def build_info(build_commit: str | None) -> Build:

@@ -1,7 +1,7 @@
-"""Every error of LUCIUS, by whose fault it is and whether trying again helps.
+"""Every error of LUCIUS, by whose fault it is and whether another try helps (R28).
 
-An error carries its data as attributes; its docstring is its default message. What a caller gets over HTTP for an
-error stands in one table, `triggers.http.problems`.
+An error carries its data as attributes; its docstring is its default message. `triggers.http.problems` has the one
+table of what a caller gets for each error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parsers of settings: text of the environment to a value. Each raises ValueError that says which form it needs."""
+"""Parsers of settings: from text of the environment to a value. A ValueError says which form is required."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The only place that builds adapters. Clients are made on the running loop, once a process."""
+"""The only module that builds adapters. Clients are made on the running loop, once a process."""
 
 from __future__ import annotations
 

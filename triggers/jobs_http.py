@@ -215,8 +215,8 @@ async def _job_receipt(request: Request) -> func.HttpResponse:
 
 async def _jobs_list(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
-    wanted = parse_filter(request.http, request.caller)
-    listed, after = await list_jobs(request.context(), wanted, after=position or None, limit=limit)
+    job_filter = parse_filter(request.http, request.caller)
+    listed, after = await list_jobs(request.context(), job_filter, after=position or None, limit=limit)
     return respond(request.http, JobPage(jobs=listed, next=cursor(after)))
 
 

@@ -46,15 +46,16 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 async def _receipts_sum(request: Request) -> func.HttpResponse:
     limit, position = page(request.http)
-    wanted = parse_filter(request.http, request.caller)
-    if wanted.tenant_id is None:
+    job_filter = parse_filter(request.http, request.caller)
+    if job_filter.tenant_id is None:
         raise RequestError(ProblemCode.TENANT_REQUIRED, "name a tenant: tenant_id=...")
     sums, after = await sum_receipts(
         request.context(),
-        wanted.tenant_id,
-        since=wanted.since,
-        until=wanted.until,
+        job_filter.tenant_id,
+        since=job_filter.since,
+        until=job_filter.until,
         after=position or None,
         limit=limit,
     )
-    return respond(request.http, ReceiptSums(**sums, since=wanted.since, until=wanted.until, next=cursor(after)))
+    response = ReceiptSums(**sums, since=job_filter.since, until=job_filter.until, next=cursor(after))
+    return respond(request.http, response)

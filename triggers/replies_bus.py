@@ -1,4 +1,4 @@
-"""One Service Bus trigger a lane: replies into the ledger (LIFECYCLE "Replies").
+"""One Service Bus trigger a lane: replies into the ledger.
 
 Returning completes the message, raising abandons it at once and burns one of its deliveries within
 milliseconds. So a transient fault is retried in here, while the host renews the lock, and only then raised.

@@ -80,13 +80,13 @@ class Stack:
     def cpu_s(self) -> dict[str, float]:
         """CPU seconds of each process, where /proc tells."""
         children = json.loads((self.data / "up.json").read_text())["children"]
-        told = {}
+        seconds = {}
         for name, child in children.items():
             stat = Path(f"/proc/{child['pid']}/stat")
             if stat.exists():
                 fields = stat.read_text().rpartition(")")[2].split()
-                told[name] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        return told
+                seconds[name] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return seconds
 
     def stop(self) -> None:
         self._process.terminate()

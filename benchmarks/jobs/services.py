@@ -75,10 +75,10 @@ async def _attempt(receiver: Any, sender: Sender, message: Any, seen: Answering)
 
 def replies(directive: dict[str, Any]) -> list[dict[str, Any]]:
     """ACK and RESULT of a step that went well."""
-    told = {
+    attempt = {
         **{name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")},
         "timestamp": datetime.now(UTC).isoformat(),
         "correlation_id": directive.get("correlation_id"),
     }
     result_ref = {"uri": directive["workspace_ref"]["uri"] + "result.json"}
-    return [{**told, "type": "ACK"}, {**told, "type": "RESULT", "status": "SUCCEEDED", "result_ref": result_ref}]
+    return [{**attempt, "type": "ACK"}, {**attempt, "type": "RESULT", "status": "SUCCEEDED", "result_ref": result_ref}]

@@ -1,4 +1,4 @@
-"""What one job without faults does (DESIGN 7), as `make bench` counts it."""
+"""What one job without faults does, as `make bench` counts it."""
 
 from __future__ import annotations
 

@@ -66,10 +66,10 @@ def _skew(path: Path) -> None:
 def _drain(path: Path) -> None:
     figure, axes = plt.subplots(figsize=(6, 2.8))
     for mode in ("DEFAULT", "BURST"):
-        told = [
+        measured = [
             drain(mode, burst=BURST, calls_a_lane=calls, handling_s=HANDLING_S, neighbour_every_s=1) for calls in CALLS
         ]
-        axes.plot(CALLS, [each.drained_s for each in told], marker="o", label=mode)
+        axes.plot(CALLS, [each.drained_s for each in measured], marker="o", label=mode)
     axes.set(
         xscale="log",
         yscale="log",

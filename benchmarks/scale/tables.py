@@ -76,8 +76,8 @@ def drains() -> str:
     body = []
     for calls in CALLS:
         for mode in ("DEFAULT", "BURST"):
-            told = drain(mode, burst=BURST, calls_a_lane=calls, handling_s=HANDLING_S, neighbour_every_s=1)
-            body.append([f"{mode}, {calls} calls a lane", f"{told.drained_s:.1f}", f"{told.neighbour_s:.1f}"])
+            measured = drain(mode, burst=BURST, calls_a_lane=calls, handling_s=HANDLING_S, neighbour_every_s=1)
+            body.append([f"{mode}, {calls} calls a lane", f"{measured.drained_s:.1f}", f"{measured.neighbour_s:.1f}"])
     return _table(["", "burst drained after s", "a neighbour on the lane waits at most s"], body)
 
 

@@ -58,10 +58,10 @@ def settings() -> str:
 
 
 def metrics() -> str:
-    lines = ["| metric | kind | attributes | meaning | source |", "|---|---|---|---|---|"]
+    lines = ["| metric | kind | attributes | meaning |", "|---|---|---|---|"]
     for each in METRICS:
         attributes = ", ".join(f"`{name}`" for name in each.attributes)
-        lines.append(f"| `{each.name}` | {each.kind} | {attributes} | {each.meaning} | {each.source} |")
+        lines.append(f"| `{each.name}` | {each.kind} | {attributes} | {each.meaning} |")
     return "\n".join(lines)
 
 

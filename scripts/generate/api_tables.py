@@ -23,8 +23,8 @@ def routes() -> str:
     lines = ["| method | path | scope | |", "|---|---|---|---|"]
     for route in ROUTES:
         scope = f"`{route.scope}`" if route.scope else ("token of the directive" if route.callback else "")
-        told = f"Older name of `{route.successor}`" if route.deprecated else route.summary
-        lines.append(f"| {route.method} | `/{route.path}` | {scope} | {told} |")
+        summary = f"Older name of `{route.successor}`" if route.deprecated else route.summary
+        lines.append(f"| {route.method} | `/{route.path}` | {scope} | {summary} |")
     return "\n".join(lines)
 
 

@@ -29,12 +29,12 @@ def text(openapi: str) -> str:
     """The module, as the linter formats it."""
     document = json.loads(openapi)
     schemas = document["components"]["schemas"]
-    wanted = _reachable(schemas, [*_REQUESTS, *_answers(document["paths"])])
+    reachable = _reachable(schemas, [*_REQUESTS, *_answers(document["paths"])])
     pruned = {
         "openapi": document["openapi"],
         "info": document["info"],
         "paths": {},
-        "components": {"schemas": {name: _relaxed(schemas[name]) for name in sorted(wanted)}},
+        "components": {"schemas": {name: _relaxed(schemas[name]) for name in sorted(reachable)}},
     }
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "openapi.json"), Path(folder, "models.py")

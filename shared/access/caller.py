@@ -71,12 +71,12 @@ def caller_from_claims(claims: Mapping[str, Any], *, tenant_claim: str, all_tena
     alone, since a user can ask for a scope but must be given a role. Raises TenantMissing.
     """
     roles = _words(claims.get("roles"))
-    said = _words(claims.get("scp")) | roles
+    claimed_scopes = _words(claims.get("scp")) | roles
     everywhere = all_tenants_role in roles
     subject = "".join(char if _is_text(char) else "?" for char in str(claims["sub"])[:_MAX_SUBJECT])
     return Caller(
         actor=f"{subject} ({all_tenants_role})" if everywhere else subject,
-        scopes=frozenset(scope for scope in Scope if scope in said),
+        scopes=frozenset(scope for scope in Scope if scope in claimed_scopes),
         tenant=None if everywhere else _tenant(claims.get(tenant_claim), tenant_claim),
     )
 

@@ -1,4 +1,4 @@
-"""`ConfigurationStore` over Azure App Configuration. Only keys without a label count."""
+"""`ConfigurationStore` over Azure App Configuration. Keys with a label are ignored."""
 
 from __future__ import annotations
 

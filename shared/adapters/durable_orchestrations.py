@@ -1,4 +1,4 @@
-"""`Orchestrations` over the durable client that a binding hands in."""
+"""`Orchestrations` over the durable client that the host binds to an invocation."""
 
 from __future__ import annotations
 

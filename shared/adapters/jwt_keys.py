@@ -1,4 +1,4 @@
-"""The issuer's public keys (RFC 7517): fetched when first needed, kept, fetched again when the issuer has new ones."""
+"""The issuer's public keys (RFC 7517): fetched on first use, cached, and fetched again when a key id is unknown."""
 
 from __future__ import annotations
 

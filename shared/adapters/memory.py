@@ -1,6 +1,6 @@
 """The ledger, the index and the rejected messages in this process: for tests and for a stack without Azurite.
 
-Held to the same suite as the tables (FEATURES E4); nothing here survives a restart.
+They pass the same tests as the tables. Nothing here survives a restart.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class MemoryIndex:
         if self._active.pop((job.tenant, job.job_id), None) is None:
             return
         self._count_down(job.tenant, gated=job.gated)
-        self._list_anew(job)
+        self._list_again(job)
         key = (job.tenant, job.idempotency_hash)
         self._claims[key] = replace(self._claims[key], expires_at=claim_expires_at, etag=str(next(self._etags)))
         self._put_ended(job.tenant, job.job_id, (job.completed_at or job.updated_at) + FIRST_CLEARING)
@@ -154,7 +154,7 @@ class MemoryIndex:
     async def delete_listing(self, job: Job) -> None:
         self._listed[job.tenant].pop(list_row(job.created_at, job.job_id), None)
 
-    def _list_anew(self, job: Job) -> None:
+    def _list_again(self, job: Job) -> None:
         listed, row = self._listed[job.tenant], list_row(job.created_at, job.job_id)
         step_id = job.current_step_id
         listed[row] = replace(listed[row], status=job.status.value, current_step_id=step_id, seq=job.event_seq)
@@ -196,7 +196,7 @@ class MemoryIndex:
         key = (active.tenant, active.job_id)
         if self._active.get(key) == active:
             self._active[key] = replace(active, listed_seq=job.event_seq)
-            self._list_anew(job)
+            self._list_again(job)
 
     async def read_listing_position(self) -> tuple[str, str] | None:
         return self._relisted

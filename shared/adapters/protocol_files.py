@@ -1,4 +1,4 @@
-"""Protocols from files: `*.json` in the protocols folder and the schemas that they name (FEATURES B2)."""
+"""Protocols from files: `*.json` in the folder of protocols, and the payload schemas that they name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`DirectivePublisher` over Service Bus: one client, one sender a lane, opened when the lane is first used."""
+"""`DirectivePublisher` over Service Bus: one client, and one sender a lane, opened on first use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.core.directive import encode_directive, message_id
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.errors import PublishUnavailable
 
-#: the SDK's own short retries; what lasts longer is the dispatch backoff's business (LIFECYCLE "Dispatch")
+#: the SDK's own short retries; what lasts longer is the dispatch backoff's business
 _SDK_RETRIES = 2
 _SDK_BACKOFF_FACTOR_S = 0.3
 _SEND_TIMEOUT_S = 20.0

@@ -1,4 +1,4 @@
-"""Looks at Service Bus: peeks at lanes, and the dead-letter queues of the reply subscriptions."""
+"""Reads from Service Bus: peeks at lanes, and the dead-letter queues of the reply subscriptions."""
 
 from __future__ import annotations
 

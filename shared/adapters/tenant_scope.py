@@ -1,4 +1,4 @@
-"""The stores as one tenant sees them: another tenant's jobs and messages do not exist in them."""
+"""The stores as one tenant sees them (R24): another tenant's jobs and messages do not exist in them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The API and the bus described to programs and people: OpenAPI, AsyncAPI, JSON Schemas, a page."""
+"""Descriptions of the API and of the bus: OpenAPI, AsyncAPI, JSON Schemas, a page."""

@@ -1,6 +1,6 @@
-"""The AsyncAPI 3 document of the bus: channels, messages and who sends what (CONTRACT "Service Bus").
+"""The AsyncAPI 3 document of the bus: channels, messages and who sends them.
 
-Pure: from the models of the messages and the names of the topics.
+Made from the models of the messages and the names of the topics.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What JSON Schema can say of an envelope beyond its model: references by policy, the payload by its protocol.
+"""JSON Schema of an envelope beyond its model: references by the policy, the payload by its protocol.
 
-The app's own checks decide (`shared.operations.create_job`); these are the same, for whoever writes a request.
+The app's own checks decide (`shared.operations.create_job`); these are the same, for people who write requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Examples for the documents of the API: bodies as the app itself makes them, of one job that is run here."""
+"""Examples for the documents of the API: bodies as the app makes them, of one job that is run in memory."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class _Story:
 
     def replied(self, seconds: float, type_: str, **fields: Any) -> None:
         step = self.record.steps[0]
-        said = {
+        reply = {
             "type": type_,
             "jobId": JOB_ID,
             "stepId": step.step_id,
@@ -89,7 +89,7 @@ class _Story:
             **fields,
         }
         cause_id = f"message:15:{type_.lower()}-1:{len(self.events)}"
-        self.occurs(seconds, cause_id, f"service:{step.service}", "bus", ReplyArrived(Reply.model_validate(said)))
+        self.occurs(seconds, cause_id, f"service:{step.service}", "bus", ReplyArrived(Reply.model_validate(reply)))
 
 
 @lru_cache(maxsize=1)
@@ -192,11 +192,11 @@ def _planned() -> _Story:
         {},
         {"ocr": "OCR"},
     )
-    wanted = Envelope.model_validate(ENVELOPE)
+    request = Envelope.model_validate(ENVELOPE)
     record, event = plan_job(
-        wanted,
+        request,
         protocol,
-        decide_lane(wanted, default_mode="DEFAULT", lanes=16),
+        decide_lane(request, default_mode="DEFAULT", lanes=16),
         TimingDefaults(
             ack_timeout_s=30,
             lease_s=900,

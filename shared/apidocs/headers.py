@@ -1,4 +1,4 @@
-"""Headers of requests and answers, as the OpenAPI document tells them."""
+"""Headers of requests and responses, as the OpenAPI document describes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON Schemas (draft 2020-12) of the models, as documents of ours show them."""
+"""JSON Schemas (draft 2020-12) of the models, in the form that the documents use."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class _Plain(GenerateJsonSchema):
         return False
 
     def default_schema(self, schema: Any) -> Json:
-        told = super().default_schema(schema)
-        if told.get("default", ...) is None:
-            del told["default"]
-        return told
+        field_schema = super().default_schema(schema)
+        if field_schema.get("default", ...) is None:
+            del field_schema["default"]
+        return field_schema
 
 
 def schemas(

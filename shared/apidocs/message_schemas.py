@@ -1,4 +1,4 @@
-"""JSON Schemas of the messages, made from their models: what each kind of reply says, and what it need not.
+"""JSON Schemas of the messages, made from their models: the members of each kind of reply, and which are required.
 
 Names are those of `/v1/schemas/{name}`.
 """
@@ -25,62 +25,62 @@ _TITLES = {
 
 
 def directive() -> Json:
-    told = schema(Directive, "read")
+    document = schema(Directive, "read")
     # left out where callbacks are off
-    told["required"] = [name for name in Directive.model_fields if name != "callback_urls"]
-    told["properties"]["type"] = {"const": "DIRECTIVE"}
-    return told
+    document["required"] = [name for name in Directive.model_fields if name != "callback_urls"]
+    document["properties"]["type"] = {"const": "DIRECTIVE"}
+    return document
 
 
 def reply(kind: ReplyType) -> Json:
     """A reply of one kind, as a service of today sends it."""
-    told = schema(Reply, "write")
+    document = schema(Reply, "write")
     without = _WORK_ONLY if kind == "RESULT" else _RESULT_ONLY
-    told["properties"] = {name: each for name, each in told["properties"].items() if name not in without}
-    told["properties"]["type"] = {"const": kind}
-    told |= {"title": kind.capitalize(), "description": _TITLES[kind]}
+    document["properties"] = {name: each for name, each in document["properties"].items() if name not in without}
+    document["properties"]["type"] = {"const": kind}
+    document |= {"title": kind.capitalize(), "description": _TITLES[kind]}
     if kind == "RESULT":
-        told["properties"]["status"] = {"enum": ["SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"]}
-        told["required"] = [*told["required"], "status"]
+        document["properties"]["status"] = {"enum": ["SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"]}
+        document["required"] = [*document["required"], "status"]
     else:
-        told.pop("$defs", None)
-    return told
+        document.pop("$defs", None)
+    return document
 
 
 def legacy_ack() -> Json:
-    """S3 5.2: an ACK that says so by its status alone."""
-    told = reply("ACK")
-    del told["properties"]["type"]
-    told["properties"]["status"] = {"const": "ACKED"}
-    told["required"] = [*IDENTITY, "status"]
-    return told | {"title": "LegacyAck", "description": "An ACK in its older form."}
+    """The older form of an ACK: no `type`, and `status` ACKED."""
+    document = reply("ACK")
+    del document["properties"]["type"]
+    document["properties"]["status"] = {"const": "ACKED"}
+    document["required"] = [*IDENTITY, "status"]
+    return document | {"title": "LegacyAck", "description": "An ACK in its older form."}
 
 
 def legacy_result() -> Json:
-    """S3 5.3: a failure with its class."""
-    told = reply("RESULT")
-    told["properties"]["status"] = {"const": "FAILED"}
-    told["properties"]["failure_class"] = {
+    """The older form of a failed RESULT: no `type`, `status` FAILED and a `failure_class`."""
+    document = reply("RESULT")
+    document["properties"]["status"] = {"const": "FAILED"}
+    document["properties"]["failure_class"] = {
         "description": "NON_RETRYABLE ends the job; anything else lets another attempt follow.",
         "examples": ["RETRYABLE", "NON_RETRYABLE"],
     }
-    del told["properties"]["type"]
-    told["required"] = [*IDENTITY, "status"]
-    return told | {"title": "LegacyResult", "description": "A failure in its older form."}
+    del document["properties"]["type"]
+    document["required"] = [*IDENTITY, "status"]
+    return document | {"title": "LegacyResult", "description": "A failure in its older form."}
 
 
 def callback(kind: ReplyType) -> Json:
     """The body of a callback: the reply, of which the token knows the identity already."""
-    told = deepcopy(reply(kind))
-    told["required"] = ["status"] if kind == "RESULT" else []
+    document = deepcopy(reply(kind))
+    document["required"] = ["status"] if kind == "RESULT" else []
     if kind == "RESULT":
-        told["properties"]["status"] = {"enum": ["SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL", "FAILED"]}
-        told["properties"]["failure_class"] = legacy_result()["properties"]["failure_class"]
+        document["properties"]["status"] = {"enum": ["SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL", "FAILED"]}
+        document["properties"]["failure_class"] = legacy_result()["properties"]["failure_class"]
     for name in (*IDENTITY, "type"):
-        told["properties"][name] = _or_null(told["properties"][name])
-    told["title"] = f"{kind.capitalize()}Callback"
-    told["description"] = f"{_TITLES[kind]} What is left out of the attempt's identity, the token says."
-    return told
+        document["properties"][name] = _or_null(document["properties"][name])
+    document["title"] = f"{kind.capitalize()}Callback"
+    document["description"] = f"{_TITLES[kind]} What is left out of the attempt's identity, the token says."
+    return document
 
 
 def documents() -> dict[str, Json]:

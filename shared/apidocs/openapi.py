@@ -109,12 +109,12 @@ def document(
 
 
 def _schemas(routes: Iterable[Route], registry: Registry, policy: ReferencePolicy) -> Json:
-    wanted: dict[type[BaseModel], Way] = {Problem: "read"}
+    models: dict[type[BaseModel], Way] = {Problem: "read"}
     for route in routes:
         if route.body not in (None, Envelope):
-            wanted[route.body] = "write"
-        wanted |= {model: "read" for answer in route.responses.values() for model in models_of(answer)}
-    found = schemas(list(wanted.items())) | envelope_schema.components(registry, policy)
+            models[route.body] = "write"
+        models |= {model: "read" for answer in route.responses.values() for model in models_of(answer)}
+    found = schemas(list(models.items())) | envelope_schema.components(registry, policy)
     for route in routes:
         if route.body_schema is not None:
             found |= _parts(route.body_schema)
@@ -124,5 +124,5 @@ def _schemas(routes: Iterable[Route], registry: Registry, policy: ReferencePolic
 def _parts(whole: Mapping[str, Any]) -> Json:
     """A schema and those that it holds, each by its name."""
     parts = {whole["title"]: {name: each for name, each in whole.items() if name != "$defs"}, **whole.get("$defs", {})}
-    told: Json = json.loads(json.dumps(parts).replace('"#/$defs/', f'"{_SCHEMAS}'))
-    return told
+    schemas_by_name: Json = json.loads(json.dumps(parts).replace('"#/$defs/', f'"{_SCHEMAS}'))
+    return schemas_by_name

@@ -1,4 +1,4 @@
-"""One operation of the OpenAPI document, from its route: parameters, body, answers, refusals."""
+"""One operation of the OpenAPI document, from its route: parameters, body, responses, problems."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def models_of(answer: Any) -> tuple[type[BaseModel], ...]:
 
 
 def operation(route: Route, routes: Iterable[Route], examples: Json) -> Json:
-    told: Json = {
+    described: Json = {
         "operationId": route.function,
         "tags": [route.tag],
         "summary": route.summary,
@@ -47,13 +47,13 @@ def operation(route: Route, routes: Iterable[Route], examples: Json) -> Json:
         "responses": _responses(route, routes, examples),
     }
     if route.description:
-        told["description"] = route.description
+        described["description"] = route.description
     if (body := _body(route)) is not None:
-        told["requestBody"] = body
+        described["requestBody"] = body
     if route.deprecated:
-        told["deprecated"] = True
-        told["description"] = f"An older name of `{route.successor}`."
-    return told
+        described["deprecated"] = True
+        described["description"] = f"An older name of `{route.successor}`."
+    return described
 
 
 def _security(route: Route) -> list[Json]:
@@ -63,26 +63,26 @@ def _security(route: Route) -> list[Json]:
 
 
 def _parameters(route: Route) -> list[Json]:
-    told = [_parameter(each) for each in route.parameters]
+    parameters = [_parameter(each) for each in route.parameters]
     named = {each.name for each in route.parameters}
     for name in re.findall(r"{(\w+)}", route.path):
         assert name in named, f"{route.function} does not declare its parameter {name}"
     common = ["CorrelationId", *(["IfNoneMatch"] if route.method == "GET" and 304 not in route.responses else [])]
-    return told + [{"$ref": f"#/components/parameters/{name}"} for name in common]
+    return parameters + [{"$ref": f"#/components/parameters/{name}"} for name in common]
 
 
 def _parameter(each: Parameter) -> Json:
-    told: Json = {
+    described: Json = {
         "name": each.name,
         "in": each.where,
         "required": each.required,
         "schema": dict(each.schema),
     }
     if each.description:
-        told["description"] = each.description
+        described["description"] = each.description
     if each.schema.get("type") == "array":
-        told |= {"style": "form", "explode": False}
-    return told
+        described |= {"style": "form", "explode": False}
+    return described
 
 
 def _body(route: Route) -> Json | None:
@@ -128,13 +128,13 @@ def _links(routes: Iterable[Route]) -> Json:
 
 
 def _responses(route: Route, routes: Iterable[Route], examples: Json) -> Json:
-    told: Json = {}
+    responses: Json = {}
     for status, answer in route.responses.items():
-        told[str(status)] = _answer(route, status, answer, examples)
+        responses[str(status)] = _response(route, status, answer, examples)
         if answer is Accepted:
-            told[str(status)]["links"] = _links(routes)
+            responses[str(status)]["links"] = _links(routes)
     if route.method == "GET" and 200 in route.responses:
-        told["304"] = {
+        responses["304"] = {
             "description": "It is still what `If-None-Match` names.",
             "headers": headers.of(route, 304),
         }
@@ -142,26 +142,27 @@ def _responses(route: Route, routes: Iterable[Route], examples: Json) -> Json:
     for status, code in (*route.problems, *(_WITH_TOKEN if route.scope is not None else ()), *_ALWAYS):
         refused.setdefault(status, []).append(code)
     for status, codes in sorted(refused.items()):
-        told[str(status)] = _refusal(route, status, list(dict.fromkeys(codes)))
-    return told
+        responses[str(status)] = _refusal(route, status, list(dict.fromkeys(codes)))
+    return responses
 
 
-def _answer(route: Route, status: int, answer: Any, examples: Json) -> Json:
+def _response(route: Route, status: int, answer: Any, examples: Json) -> Json:
     models = models_of(answer)
-    told: Json = {"description": _says(route, status, models), "headers": headers.of(route, status)}
+    response: Json = {"description": _description(route, status, models), "headers": headers.of(route, status)}
     if isinstance(answer, str):
-        told["content"] = {answer: {"schema": {"type": "string"} if answer.startswith("text/") else {"type": "object"}}}
+        kind = "string" if answer.startswith("text/") else "object"
+        response["content"] = {answer: {"schema": {"type": kind}}}
     elif models:
         named = [{"$ref": f"{_SCHEMAS}{model.__name__}"} for model in models]
         content: Json = {"schema": named[0] if len(named) == 1 else {"anyOf": named}}
         shown = {model.__name__: {"value": examples[model.__name__]} for model in models if model.__name__ in examples}
         if shown:
             content["examples"] = shown
-        told["content"] = {"application/json": content}
-    return told
+        response["content"] = {"application/json": content}
+    return response
 
 
-def _says(route: Route, status: int, models: tuple[type[BaseModel], ...]) -> str:
+def _description(route: Route, status: int, models: tuple[type[BaseModel], ...]) -> str:
     if status in route.descriptions:
         return route.descriptions[status]
     return " Or: ".join((model.__doc__ or "").split("\n\n")[0].strip() for model in models) or "As asked."

@@ -1,4 +1,4 @@
-"""The API's documentation as one page of plain HTML, made from its OpenAPI document: no scripts, nothing fetched."""
+"""The OpenAPI document as one page of plain HTML: no scripts, nothing fetched."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def _index(document: Json) -> str:
 
 
 def _tag(document: Json, tag: Json) -> str:
-    told = "".join(
+    text = "".join(
         _operation(document, method, path, operation)
         for method, path, operation in operations(document)
         if tag["name"] in operation["tags"]
     )
-    return f"<h2>{escape(tag['name'].capitalize())}</h2><p>{prose(tag.get('description', ''))}</p>{told}"
+    return f"<h2>{escape(tag['name'].capitalize())}</h2><p>{prose(tag.get('description', ''))}</p>{text}"
 
 
 def _name(method: str, path: str) -> str:
@@ -135,12 +135,12 @@ def _parameters(document: Json, operation: Json) -> str:
 def _body(operation: Json) -> str:
     if "requestBody" not in operation:
         return ""
-    told = "" if operation["requestBody"].get("required") else " <span class=soft>(may be left out)</span>"
-    parts = [f"<h4>Body{told}</h4>"]
+    text = "" if operation["requestBody"].get("required") else " <span class=soft>(may be left out)</span>"
+    parts = [f"<h4>Body{text}</h4>"]
     for media_type, content in operation["requestBody"]["content"].items():
         schema = content["schema"]
-        told = type_of(schema) if media_type == "application/json" else prose(schema["description"])
-        parts.append(f"<p><code>{escape(media_type)}</code>: {told}</p>")
+        text = type_of(schema) if media_type == "application/json" else prose(schema["description"])
+        parts.append(f"<p><code>{escape(media_type)}</code>: {text}</p>")
         parts += [_example(name, each["value"]) for name, each in content.get("examples", {}).items()]
     return "".join(parts)
 
@@ -162,8 +162,8 @@ def _table(answers: Json) -> str:
         # the codes of a problem stand in its description, with their meanings
         types = [type_of(each["schema"]) for each in answer.get("content", {}).values() if status < "400"]
         headers = " ".join(f"<code>{escape(name)}</code>" for name in answer.get("headers", {}))
-        told = prose(answer["description"]).replace("</p><p>", "<br>")
-        rows += f"<tr><td>{status}<td>{' '.join(types)} {told}<td>{headers}</tr>"
+        text = prose(answer["description"]).replace("</p><p>", "<br>")
+        rows += f"<tr><td>{status}<td>{' '.join(types)} {text}<td>{headers}</tr>"
     return f"<table><thead><tr><th>status<th>body<th>headers</tr></thead><tbody>{rows}</tbody></table>"
 
 

@@ -1,4 +1,4 @@
-"""Every code of a problem, and what it means to a caller: the vocabulary of `application/problem+json`."""
+"""Every code of a problem (RFC 9457), and its meaning to a caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to begin, on top of the API's documentation: get a token, submit, watch, be refused."""
+"""The first commands on top of the API's page: get a token, submit, watch, read."""
 
 from __future__ import annotations
 

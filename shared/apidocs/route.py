@@ -1,4 +1,4 @@
-"""What a route declares: who may call it, what it takes and responds with, and its name at the host.
+"""What a route declares: its caller, its parameters and bodies, its responses, and its name at the host.
 
 `triggers.http.routes.add` makes a function of a route, and `shared.apidocs.openapi` describes it.
 """

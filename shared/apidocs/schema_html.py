@@ -65,9 +65,9 @@ def type_of(schema: Json) -> str:
 
 
 def limits(schema: Json) -> str:
-    told = [text.format(_value(schema[name])) for name, text in _LIMITS.items() if name in schema]
+    described = [text.format(_value(schema[name])) for name, text in _LIMITS.items() if name in schema]
     branches = (each for each in schema.get("anyOf", ()) if isinstance(each, Mapping) and "$ref" not in each)
-    return "; ".join([*told, *filter(None, map(limits, branches))])
+    return "; ".join([*described, *filter(None, map(limits, branches))])
 
 
 def table(schema: Json) -> str:

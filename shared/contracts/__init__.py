@@ -1,1 +1,1 @@
-"""The messages and HTTP bodies that others see (pydantic only, no Azure)."""
+"""Messages and HTTP bodies that other programs see; they need pydantic and nothing else."""

@@ -1,4 +1,4 @@
-"""The body of `POST /v1/orchestrate` (S0 5.1, S3 1.2, S4 3.3; CONTRACT "Envelope")."""
+"""The body of `POST /v1/orchestrate`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from shared.contracts.instant import GivenInstant
 from shared.contracts.reference import MAX_URI, LooseReference, uri_pattern
 
-#: the major version of the envelope that this code understands; any minor of it is taken (FEATURES A3)
+#: the major version of the envelope that this code understands; any minor of it is taken
 SCHEMA_MAJOR = "1"
 
 _HTTPS = re.compile(uri_pattern(["https"]))
@@ -56,7 +56,7 @@ _Tenant = Annotated[
 
 
 def _mode_from_older_name(value: Any) -> Any:
-    """S3 6.2 calls the default mode SAFE."""
+    """SAFE is an older name of DEFAULT."""
     return "DEFAULT" if value == "SAFE" else value
 
 

@@ -1,7 +1,6 @@
-"""What travels on Service Bus (S0 11, S3 5; CONTRACT "Service Bus").
+"""Messages on Service Bus: directives and replies.
 
-Names on the wire are the sources' own: `jobId` and `stepId`, all else snake_case. Unknown fields are ignored,
-so that either side may add some.
+`jobId` and `stepId` are camelCase, all other names snake_case. Unknown fields are ignored, so either side may add some.
 """
 
 from __future__ import annotations
@@ -33,8 +32,6 @@ class Callbacks(BaseModel):
 
 class Directive(BaseModel):
     """One attempt of one step, sent to the platform service that owns the step."""
-
-    # fields: S0 11.1, S3 5.1
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
@@ -82,8 +79,6 @@ def _or_none(value: Any) -> Any:
 class Reply(BaseModel):
     """ACK, HEARTBEAT or RESULT. Only the JSON body counts."""
 
-    # fields: S0 11.2 and 11.3, S3 5.2 and 5.3
-
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     type: ReplyType
@@ -114,7 +109,7 @@ class Reply(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _legacy_forms(cls, value: Any) -> Any:
-        """S3 5.2-5.3: `status=ACKED`, and `status=FAILED` with a `failure_class` (FEATURES D13)."""
+        """The older forms: `status=ACKED`, and `status=FAILED` with a `failure_class`."""
         if not isinstance(value, dict):
             return value
         reply = dict(value)

@@ -1,4 +1,4 @@
-"""A protocol file: the ordered steps of a request type, as data (FEATURES B2, B3; CONTRACT "Protocol files")."""
+"""A protocol file: the ordered steps of a request type, as data."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-#: DESIGN 3: a transaction carries JOB, every STEP and the EVENT rows in at most 60 rows
+#: one transaction of Azure Tables takes 100 rows: JOB, every STEP and the EVENT rows stay within 60
 MAX_STEPS = 50
 
-#: LIFECYCLE "Parallel groups": at most so many steps of a job at once
+#: most steps of a job that run at the same time
 MAX_GROUP = 16
 
 #: safe in row keys, event names, message ids and URLs; no colon, which separates parts there

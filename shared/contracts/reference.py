@@ -1,4 +1,4 @@
-"""A reference: where something is, never what it holds (S3 1.2: the control plane opens no document)."""
+"""A reference: where a document is, never its content."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _from_string(value: Any) -> Any:
     return {"uri": value} if isinstance(value, str) else value
 
 
-#: CONTRACT "Envelope": a bare string is taken as a reference
+#: a bare string is taken as the URI of a reference
 LooseReference = Annotated[
     Reference,
     BeforeValidator(

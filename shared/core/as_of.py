@@ -1,8 +1,7 @@
-"""A job as it was at any of its events: EVENT rows folded over the job as it was created (FEATURES N3).
+"""A job as it was at any of its events: EVENT rows folded over the job as it was created.
 
-The created job is not kept beside the living one: columns that no event changed are as they were, and the others
-began with the value that every new job has. The first EVENT holds a digest of the created rows, so that this can
-be proved (`shared.views.audit`).
+The created rows are not stored: a column that no event changed is as it was, and the others began with the value that
+every new job has. The first EVENT holds a digest of the created rows, which proves this (`shared.views.audit`).
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ _HINTS: dict[type[Any], dict[str, Any]] = {row: get_type_hints(row) for row in (
 def creation_data(record: Record) -> dict[str, Json]:
     """What the first EVENT says of the rows that it was written with."""
     job = record.job
-    told: dict[str, Json] = {
+    data: dict[str, Json] = {
         "request_type": job.request_type,
         "steps": [step.step_id for step in record.steps],
         "rows": rows_digest(record),
     }
     if job.deadline_at is not None:
         # the one column that a plan sets and a move changes
-        told["deadline_at"] = to_json(job.deadline_at)
-    return told
+        data["deadline_at"] = to_json(job.deadline_at)
+    return data
 
 
 def allowed_time(first: Event) -> timedelta | None:
@@ -100,9 +99,9 @@ def fold(record: Record, event: Event) -> Record:
         replace(step, **_decoded(Step, changes[step.step_id]), updated_at=event.at) if step.step_id in changes else step
         for step in record.steps
     )
-    told = _decoded(Job, changes.get(None, {}))
+    job_changes = _decoded(Job, changes.get(None, {}))
     head: dict[str, Any] = {"event_seq": event.seq, "event_hash": event.hash, "updated_at": event.at}
-    return Record(replace(record.job, **told, **head), steps)
+    return Record(replace(record.job, **job_changes, **head), steps)
 
 
 def to_json(row: Any) -> Any:
@@ -120,10 +119,10 @@ def to_json(row: Any) -> Any:
 
 def from_json(row: type[Any], name: str, given: Json) -> Any:
     """A column's value from its JSON (`to_json` undone). Raises ValueError."""
-    wanted = _HINTS[row][name]
+    hint = _HINTS[row][name]
     if given is None:
         return None
-    for kind in get_args(wanted) if isinstance(wanted, UnionType) else (wanted,):
+    for kind in get_args(hint) if isinstance(hint, UnionType) else (hint,):
         if kind is datetime:
             return datetime.fromisoformat(given)
         if isinstance(kind, type) and issubclass(kind, str) and kind is not str:
@@ -139,8 +138,8 @@ def _timing(name: str, given: Json) -> Any:
 
 def _changes(event: Event) -> dict[str | None, Mapping[str, Json]]:
     """Changed columns by step id, of the job under None."""
-    told = (event.data or {}).get("changes", {}) if isinstance(event.data, Mapping) else {}
-    return {None: told.get("job", {}), **told.get("steps", {})}
+    changes = (event.data or {}).get("changes", {}) if isinstance(event.data, Mapping) else {}
+    return {None: changes.get("job", {}), **changes.get("steps", {})}
 
 
 def _decoded(row: type[_Row], columns: Mapping[str, Json]) -> dict[str, Any]:

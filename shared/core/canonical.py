@@ -1,4 +1,4 @@
-"""Canonical JSON and the digests made of it (S2 "Canonical JSON for idempotency"; DESIGN 5)."""
+"""Canonical JSON, the digests made of it, and keys made of any text."""
 
 from __future__ import annotations
 

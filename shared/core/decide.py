@@ -1,8 +1,8 @@
-"""`apply(record, occurrence, cause)`: the one way a job moves (DESIGN truth 2).
+"""`apply(record, occurrence, provenance)`: the only function that decides what an occurrence does to a job (R1).
 
-Pure: the caller commits what comes back in one transaction and tells the orchestration after. What the tables in
-`transitions` do not allow is IGNORED when a platform service sent it (recorded, nothing else changes) and REFUSED
-when it was asked of us.
+It is pure. The caller commits the outcome in one transaction and raises the orchestration's event afterwards. What the
+tables of `transitions` do not allow is IGNORED when a platform service sent it (recorded, nothing else changes) and
+REFUSED when a person or a function asked for it.
 """
 
 from __future__ import annotations

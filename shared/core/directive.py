@@ -1,4 +1,4 @@
-"""The directive of an attempt, as its STEP row records it (S0 11.1)."""
+"""The directive of an attempt, made of its STEP row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shared.contracts.messages import Callbacks, Directive
 from shared.contracts.reference import Reference
 from shared.core.job import Record, Step
 
-#: LIFECYCLE "Creation": Service Bus Standard carries 256 KB a message; this leaves room for its properties
+#: Service Bus Standard carries 256 KB a message; this leaves room for its properties
 MAX_DIRECTIVE_BYTES = 192 * 1024
 
 #: stands in for references that are not known before the attempt, when sizes are checked at POST
@@ -40,7 +40,7 @@ def directive_of(record: Record, step: Step, callback_urls: Callbacks | None = N
 
 
 def message_id(job_id: str, step_id: str, attempt_no: int) -> str:
-    """CONTRACT: `{job_id}:{step_id}:{attempt_no}`, so that duplicate detection drops a second publish."""
+    """`{job_id}:{step_id}:{attempt_no}`: duplicate detection of the bus drops a second publish."""
     return f"{job_id}:{step_id}:{attempt_no}"
 
 

@@ -1,6 +1,6 @@
-"""Every name that durable histories hold: functions, instance ids, external events.
+"""Every name that durable histories hold: functions, instance ids, external events (R27).
 
-Histories on disk refer to them, so they never change; new ones are added.
+Stored histories refer to them, so they never change; new ones are added.
 """
 
 from __future__ import annotations

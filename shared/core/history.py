@@ -1,4 +1,4 @@
-"""EVENT rows: gapless, hash-chained, in the order of the moves (LIFECYCLE "EVENT rows"; FEATURES E5, N1)."""
+"""EVENT rows: gapless, chained by their hashes, in the order of the transitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JOB and STEP as values: what the ledger's rows mean (S0 12.2-12.3, S2; DESIGN 3)."""
+"""JOB and STEP rows as values, and what follows from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ref = Mapping[str, Json]
 
 @dataclass(frozen=True, kw_only=True)
 class Timings:
-    """A step's frozen timings, in seconds (DESIGN truth 7: no setting is read for a running job)."""
+    """A step's frozen timings, in seconds."""
 
     ack_timeout_s: float
     #: the lease from the ACK on, restarted by each heartbeat
@@ -33,7 +33,7 @@ class Timings:
 
     @property
     def running_lease_s(self) -> float:
-        """S4 5.2: two missed heartbeats end the lease where a cadence is declared."""
+        """Seconds of a lease: two missed heartbeats end it where a cadence is declared."""
         return self.lease_s if self.heartbeat_cadence_s is None else 2 * self.heartbeat_cadence_s
 
 
@@ -51,7 +51,7 @@ class Step:
     #: number of its parallel group; None: it runs alone
     group: int | None = None
 
-    #: routing, pinned at POST and never recomputed (S3 7.3)
+    #: routing, pinned at POST and never recomputed
     lane: int
     routing_key_used: str
     resolved_mode: str
@@ -225,7 +225,7 @@ _ALWAYS_TOUCHED = frozenset({"updated_at", "event_seq", "event_hash"})
 def changes(before: Record, after: Record) -> Json:
     """What a move changed: `{"job": {column: value}, "steps": {step_id: {column: value}}}`, empty parts left out.
 
-    Folding these over a job as it was created gives its rows at any event (FEATURES N3).
+    Folding these over a job as it was created gives its rows at any event.
     """
     told: dict[str, Json] = {}
     if job := _changed(before.job, after.job):
@@ -251,7 +251,7 @@ def _plain(value: Any) -> Json:
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One EVENT row: what happened, gapless and hash-chained (LIFECYCLE "EVENT rows")."""
+    """One EVENT row: what happened, gapless and hash-chained."""
 
     job_id: str
     seq: int

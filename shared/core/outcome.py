@@ -1,4 +1,4 @@
-"""What comes of an occurrence: a transition, nothing, or a refusal."""
+"""What an occurrence leads to: a transition, a mere record, or a refusal."""
 
 from __future__ import annotations
 

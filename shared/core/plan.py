@@ -1,7 +1,7 @@
-"""A job's rows as they are created: the frozen plan (DESIGN truth 7, LIFECYCLE "Creation").
+"""A job's rows as they are created: the frozen plan.
 
-Everything here derives from the request, the protocol, the settings and the claim's `created_at`, so that
-whoever finishes a creation that another began writes the same rows.
+They derive from the request, the protocol, the settings and the claim's `created_at` only, so two creators of the same
+job write the same rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shared.core.routing import LaneDecision, normalise
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_CREATION
 
-#: the first folder of every workspace path (FEATURES B7)
+#: the first folder of every workspace path
 SYSTEM = "lucius"
 
 
@@ -40,7 +40,7 @@ class TimingDefaults:
 
 @dataclass(frozen=True)
 class Digests:
-    """The identity of a request (DESIGN 5)."""
+    """The identity of a request."""
 
     #: RowKey of the claim, without its prefix
     claim: str

@@ -1,7 +1,7 @@
-"""A job that failed or was cancelled, taken up again as a new one (LIFECYCLE "Redrive, replay").
+"""A job that failed or was cancelled, taken up again as a new job.
 
-The old job never moves again; it only learns which job took its place. Everything of the new one derives from the
-old rows, the claim's `created_at` and the new id, so that whoever finishes a redrive writes the same rows.
+The old job never changes again, except that it names the new one. The new job derives from the old rows, the claim's
+`created_at` and the new id only, so two creators of the same redrive write the same rows.
 """
 
 from __future__ import annotations

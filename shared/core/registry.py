@@ -1,4 +1,4 @@
-"""The protocols that this app knows (FEATURES B1-B4): data in, a frozen registry out."""
+"""The protocols of the app as a frozen registry, made from data (R26)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Protocol:
         return wrong
 
     def split(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The payload by step id. A one-step protocol takes the flat form too (CONTRACT "Envelope")."""
+        """The payload by step id. A one-step protocol takes the flat form too."""
         first = self.definition.steps[0].step_id
         if len(self.definition.steps) == 1 and not _is_keyed(payload, first):
             return {first: payload}
@@ -77,9 +77,9 @@ class Registry:
 def build_protocol(source: str, definition: Any, schemas: Mapping[str, Any], services: Mapping[str, str]) -> Protocol:
     """A protocol from its parsed JSON.
 
-    `source` names the file in errors, `schemas` are the parsed step schemas by path, `services` the step type of
-    each subscription in the bus topology: a topic drops what nobody subscribes to, so an unknown service is refused
-    (CONTRACT). Raises ProtocolError.
+     `source` names the file in errors, `schemas` are the parsed step schemas by path, `services` the step type of
+     each subscription in the bus topology: a topic drops what nobody subscribes to, so an unknown service is refused
+    . Raises ProtocolError.
     """
     try:
         parsed = ProtocolDefinition.model_validate(definition)

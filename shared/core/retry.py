@@ -1,4 +1,4 @@
-"""How long to wait before the next try (LIFECYCLE "Replies": per cause, jitter by a hash)."""
+"""How long to wait before the next attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a step's directives go (S0 7, S3 6.3; DESIGN 5): computed once, at POST."""
+"""The lane of a step's directives: chosen once, when the job is created (R22)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from shared.contracts.envelope import Envelope
 
-#: directive topics are this and the lane's number (S0 7.3)
+#: directive topics are this and the lane's number
 DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
 
 
@@ -25,7 +25,7 @@ class LaneDecision:
 
 @dataclass(frozen=True)
 class Modes:
-    """Modes that a configuration store names (FEATURES C3)."""
+    """Modes that a configuration store names."""
 
     #: by normalised tenant
     tenants: Mapping[str, str] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Modes:
 
 
 def normalise(text: str) -> str:
-    """S3 6.3: `lower(trim(...))`, the same for tenants and documents."""
+    """Trimmed and in lower case: how tenants and documents are compared (R22)."""
     return text.strip().lower()
 
 
@@ -44,7 +44,7 @@ def lane_of(routing_key: str, lanes: int) -> int:
 
 
 def decide_lane(envelope: Envelope, *, default_mode: str, lanes: int, modes: Modes | None = None) -> LaneDecision:
-    """The lane of every step of a job. Raises ValueError where BURST lacks its `doc_id` (FEATURES C1)."""
+    """The lane of every step of a job. Raises ValueError where BURST lacks its `doc_id`."""
     if envelope.mode is not None:
         mode: str = envelope.mode
         source, reason = "REQUEST", "mode named in the request"

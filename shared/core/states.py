@@ -1,4 +1,4 @@
-"""The states of a job and of a step (DESIGN 4)."""
+"""The states of a job and of a step."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class StepStatus(StrEnum):
 
 
 class FailureCause(StrEnum):
-    """Why an attempt came to nothing; each cause has a backoff list of its own (LIFECYCLE "Replies")."""
+    """Why an attempt came to nothing; each cause has a backoff list of its own."""
 
     ACK_TIMEOUT = "ACK_TIMEOUT"
     LEASE_EXPIRED = "LEASE_EXPIRED"

@@ -1,4 +1,4 @@
-"""JSON from outside, without the corners in which two parsers disagree (CONTRACT "HTTP")."""
+"""JSON from outside, without the corners in which two parsers disagree."""
 
 from __future__ import annotations
 

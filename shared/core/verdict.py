@@ -1,6 +1,6 @@
-"""What an orchestration is to do next, by the ledger alone (LIFECYCLE "Dispatch").
+"""What an orchestration does next, by the ledger alone.
 
-A verdict is a small JSON object: the answer of the activities `dispatch` and `settle`.
+A verdict is a small JSON object: the result of the activities `dispatch` and `settle`.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class Verdict:
     park_no: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"verdict": self.kind.value}
+        body: dict[str, Any] = {"verdict": self.kind.value}
         if self.attempt_no:
-            told["attempt_no"] = self.attempt_no
+            body["attempt_no"] = self.attempt_no
         if self.until is not None:
-            told["until"] = self.until.isoformat()
+            body["until"] = self.until.isoformat()
         if self.kind is VerdictKind.PARK:
-            told["park_no"] = self.park_no
-        return told
+            body["park_no"] = self.park_no
+        return body
 
 
 def verdict_for(record: Record | None, step_id: str, instance_id: str, now: datetime) -> Verdict:

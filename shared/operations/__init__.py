@@ -1,1 +1,1 @@
-"""What LUCIUS does, each as one async function over the ports: what triggers and activities call."""
+"""What LUCIUS does: one async function over the ports for each trigger or activity."""

@@ -1,4 +1,4 @@
-"""Everything an operation may use, handed in whole."""
+"""Everything that an operation may use."""
 
 from __future__ import annotations
 

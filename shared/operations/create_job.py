@@ -43,9 +43,9 @@ async def create_job(
 
     `own_trace`: the job's trace is not the request's, since that makes many jobs.
     """
-    with submit_span(envelope, own_trace=own_trace) as (traced, told):
+    with submit_span(envelope, own_trace=own_trace) as (traced, report):
         created = await _create(context, orchestrations, traced, correlation_id)
-        told(created.stored.record.job, created.replayed)
+        report(created.stored.record.job, created.replayed)
         return created
 
 

@@ -116,9 +116,9 @@ def orchestration_input(record: Record) -> dict[str, object]:
     """All that a job's orchestration starts from: `{"job_id", "steps"}`, a parallel group as a list in the list."""
     stages: list[str | list[str]] = []
     for step in record.steps:
-        beside = record.group_of(step)
-        if len(beside) == 1:
+        group = record.group_of(step)
+        if len(group) == 1:
             stages.append(step.step_id)
-        elif beside[0] is step:
-            stages.append([sibling.step_id for sibling in beside])
+        elif group[0] is step:
+            stages.append([sibling.step_id for sibling in group])
     return {"job_id": record.job.job_id, "steps": stages}

@@ -1,4 +1,4 @@
-"""Record the attempt, then publish it; or say what to wait for (LIFECYCLE "Dispatch")."""
+"""The activity `dispatch`: records an attempt and publishes its directive, or says what to wait for."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ async def dispatch_step(context: Context, *, job_id: str, instance_id: str, step
     """
     began_ns = tracing.now_ns()
     stored = await context.ledger.read(job_id)
-    with activity_span(SpanName.DISPATCH, stored.record if stored else None, step_id, began_ns) as told:
+    with activity_span(SpanName.DISPATCH, stored.record if stored else None, step_id, began_ns) as report:
         verdict = await _dispatch(context, stored, job_id, instance_id, step_id)
-        told(verdict)
+        report(verdict)
         return verdict
 
 

@@ -1,8 +1,8 @@
-"""Jobs, newest first, by filter (FEATURES E3), and those that failed for good (D8).
+"""Lists of jobs, newest first: by filter, and those that failed for good.
 
-A list is what the index says: one query a page, however many jobs there are. Each line names the event that it is as
-of (`seq`). The sweeper brings the lines of living jobs to where their jobs stand, so that none is behind for longer
-than a sweep. Whoever asks for living jobs by status is answered from the ledger.
+A list is read from the index: one query a page, however many jobs there are. Each line names the event that it is as
+of (`seq`). The sweeper brings the lines of living jobs up to date, so none is behind for longer than a sweep. A list of
+living jobs by status is read from the ledger.
 """
 
 from __future__ import annotations

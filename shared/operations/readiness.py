@@ -1,4 +1,4 @@
-"""Whether what the app needs answers, and since when (FEATURES J5)."""
+"""Whether each dependency of the app responds, and since when."""
 
 from __future__ import annotations
 

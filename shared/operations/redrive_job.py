@@ -1,4 +1,4 @@
-"""A job that failed or was cancelled, taken up again as a new one."""
+"""Redrive: a job that failed or was cancelled, taken up again as a new job."""
 
 from __future__ import annotations
 

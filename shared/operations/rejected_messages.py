@@ -1,4 +1,4 @@
-"""The inbox of messages that no job could take: list, read with a "what if", redrive (FEATURES N10)."""
+"""Messages that no job could take: list, read with what a redrive would do, redrive."""
 
 from __future__ import annotations
 

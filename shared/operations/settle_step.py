@@ -1,4 +1,4 @@
-"""A timer of the orchestration fired: what does the ledger say? (LIFECYCLE "The orchestrator's shape", rule 3)"""
+"""The activity `settle`: a timer of the orchestration fired, and the ledger decides what that means."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ async def settle_step(context: Context, *, job_id: str, instance_id: str, step_i
     """
     began_ns = tracing.now_ns()
     stored = await context.ledger.read(job_id)
-    with activity_span(SpanName.SETTLE, stored.record if stored else None, step_id, began_ns) as told:
+    with activity_span(SpanName.SETTLE, stored.record if stored else None, step_id, began_ns) as report:
         verdict = await _settle(context, stored, instance_id, step_id, attempt_no)
-        told(verdict)
+        report(verdict)
         return verdict
 
 

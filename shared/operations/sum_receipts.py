@@ -1,4 +1,4 @@
-"""What a tenant's jobs spent and cost, over a time range (FEATURES N9)."""
+"""What a tenant's jobs spent and cost, over a time range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decide, commit, and decide again where somebody was faster (Race conflict; DESIGN truth 3)."""
+"""Decides a transition and commits it; decides again where another commit came first (Race conflict)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 
-#: DESIGN truth 3: at most so many tries, with jitter; past it the caller's own retry takes over
+#: tries, with jitter between; after the last one the caller's own retry takes over
 MAX_CONFLICTS = 8
 _FIRST_WAIT_S = 0.02
 
@@ -101,7 +101,7 @@ async def _reread(context: Context, job_id: str) -> Stored:
 
 
 async def close(context: Context, stored: Stored) -> None:
-    """The index transaction after a job's end (LIFECYCLE "Replies"). Raises LedgerUnavailable."""
+    """The index transaction after a job's end. Raises LedgerUnavailable."""
     job = stored.record.job
     if job.completed_at is None:
         raise ValueError("only a job that ended is closed")

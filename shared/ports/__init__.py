@@ -1,1 +1,1 @@
-"""What the operations need of the world; `shared.adapters` implements it, `shared.wiring` chooses."""
+"""What the operations need from outside; `shared.adapters` implements it, `shared.wiring` chooses."""

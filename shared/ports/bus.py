@@ -1,4 +1,4 @@
-"""Service Bus: directives out, looks at lanes, replies that were dead-lettered."""
+"""Service Bus: directives out, peeks at lanes, replies that were dead-lettered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The durable engine, as far as triggers may speak to it."""
+"""The durable engine, as far as triggers may use it."""
 
 from __future__ import annotations
 

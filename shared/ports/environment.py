@@ -1,4 +1,4 @@
-"""What a process is given: the time, who calls, settings that change while it runs."""
+"""What a process is given: the time, its callers, configuration that changes while it runs."""
 
 from __future__ import annotations
 

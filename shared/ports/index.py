@@ -1,4 +1,4 @@
-"""The index: a tenant's claims, active jobs, list and what is still to be cleared."""
+"""The index: a tenant's claims, active jobs, list, and ended jobs that are to be cleared."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ListRow:
 
 
 class Index(Protocol):
-    """A tenant's claims, active jobs and list, in one partition (DESIGN 3)."""
+    """A tenant's claims, active jobs and list, in one partition."""
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         """Raises LedgerUnavailable."""

@@ -18,7 +18,7 @@ class Stored:
 
 
 class Ledger(Protocol):
-    """One partition a job: JOB, STEP and EVENT rows, moved in one transaction (DESIGN 3)."""
+    """One partition a job: JOB, STEP and EVENT rows, moved in one transaction."""
 
     async def read(self, job_id: str) -> Stored | None:
         """JOB and STEPs in one query; None if there is no such job. Raises LedgerUnavailable."""

@@ -1,7 +1,7 @@
-"""Messages that no job could take: their ids, and where they are kept.
+"""Messages that no job could take: their ids, and where they are stored.
 
-An id is a function of the message, so that every delivery of it is one row, and it holds the instant, so that the row
-is found without a search: newest first within the partition of its day.
+An id is a function of the message, so every delivery of a message is one row. It holds the instant, so the row is found
+without a search: newest first within the partition of its day.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the app tells of itself: lines, counts and spans (FEATURES J1-J3; docs/observability.md).
+"""Log lines, metrics and spans.
 
-Ids, codes and durations only: no payload, no reference, no token ever comes here.
+They hold ids, codes and durations only: no payload, no reference, no token.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is told of a committed move: its lines, its counts, the spans that it ended. The one place that counts moves.
+"""Log lines, metrics and spans of a committed transition: the one place that counts transitions.
 
-A move is told by whoever committed it, after the commit, and by nobody who finds it done already: a retry never doubles
-a count. A process killed in between leaves it out.
+The process that committed a transition reports it, after the commit; a retry that finds it committed does not, so
+nothing is counted twice. A process that is killed in between leaves it out.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def record_transition(before: Record, outcome: Outcome) -> None:
 
 def line_ids(job: Job, step: Step | None = None) -> dict[str, object]:
     """What every line about a job carries, for those that tell of no move."""
-    told: dict[str, object] = {"jobId": job.job_id, "tenant_id": job.tenant, "correlation_id": job.correlation_id}
+    identity: dict[str, object] = {"jobId": job.job_id, "tenant_id": job.tenant, "correlation_id": job.correlation_id}
     if step is not None:
-        told |= {"stepId": step.step_id, "attempt_no": step.attempt_no or None, "lease_id": step.lease_id}
-    return told
+        identity |= {"stepId": step.step_id, "attempt_no": step.attempt_no or None, "lease_id": step.lease_id}
+    return identity
 
 
 def _line(job: Job, event: Event, **more: object) -> None:

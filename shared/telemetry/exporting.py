@@ -1,4 +1,4 @@
-"""Where spans and metrics go, if anywhere: the only module that imports an OpenTelemetry SDK, and only when it must."""
+"""The exporters of spans and metrics: the only module that imports an OpenTelemetry SDK, and only if configured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structured log lines (FEATURES J1): one JSON object a line, with the ids that every line of a job carries."""
+"""Structured log lines: one JSON object a line, with the ids that every line of a job has."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def log(level: int, message: str, **fields: Any) -> None:
     """
     if not _logger.isEnabledFor(level):
         return
-    told = {"event": message, **{name: value for name, value in fields.items() if value is not None}}
+    line = {"event": message, **{name: value for name, value in fields.items() if value is not None}}
     here = trace.get_current_span().get_span_context()
     if here.is_valid:
-        told |= {"trace_id": f"{here.trace_id:032x}", "span_id": f"{here.span_id:016x}"}
-    _logger.log(level, json.dumps(told, default=str))
+        line |= {"trace_id": f"{here.trace_id:032x}", "span_id": f"{here.span_id:016x}"}
+    _logger.log(level, json.dumps(line, default=str))
 
 
 def info(message: str, **fields: Any) -> None:

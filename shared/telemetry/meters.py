@@ -1,6 +1,6 @@
-"""The instruments of the table, with their attributes checked and bounded.
+"""The instruments of the metric table; attributes are checked and their number of values is bounded.
 
-Made from the API alone: as long as nobody configured an exporter they do nothing.
+Made from the OpenTelemetry API alone: without an exporter they do nothing.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ def set_gauge(name: str, value: float, /, **attributes: object) -> None:
 
 
 def bounded(name: str, attributes: dict[str, object]) -> dict[str, str | int]:
-    """The attributes as they are told. Raises ValueError for one that the table does not name."""
-    told: dict[str, str | int] = {}
+    """The attributes as they are recorded. Raises ValueError for one that the table does not name."""
+    recorded: dict[str, str | int] = {}
     for key, value in attributes.items():
         # a keyword cannot have the dots of a semantic convention
         key = key.replace("__", ".")
         if key not in _TABLE[name].attributes:
             raise ValueError(f"the metric {name} has no attribute {key}")
-        told[key] = value if isinstance(value, int) else _known(key, str(value))
-    return told
+        recorded[key] = value if isinstance(value, int) else _known(key, str(value))
+    return recorded
 
 
 def code(value: str) -> str:

@@ -1,6 +1,6 @@
-"""Every span: its name, kind, where it is made and what it hangs on. The table in the docs is generated from here.
+"""Every span: its name, kind, parent and meaning. The table of docs/observability.md is generated from here.
 
-Orchestrators make none, since they are replayed: activities and triggers do.
+Orchestrators make no spans, since they are replayed; activities and triggers do.
 """
 
 from __future__ import annotations

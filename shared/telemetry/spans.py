@@ -1,4 +1,4 @@
-"""The spans that functions make: of a request, of a job's creation, of activities, directives and replies."""
+"""The spans of functions: of a request, of a job's creation, of activities, directives and replies."""
 
 from __future__ import annotations
 
@@ -106,9 +106,9 @@ def reply_span(record: Record, reply: Reply, source: str, topic: str | None, beg
     job = record.job
     step = record.step(reply.stepId)
     attempt = tracing.attempt_context(job, reply.stepId, reply.attempt_no)
-    told, caller = tracing.parse_traceparent(reply.traceparent), tracing.current()
-    ours = told is not None and told.trace_id == attempt.trace_id
-    links = [each for each in (None if ours else told, caller) if each is not None]
+    sender, caller = tracing.parse_traceparent(reply.traceparent), tracing.current()
+    ours = sender is not None and sender.trace_id == attempt.trace_id
+    links = [each for each in (None if ours else sender, caller) if each is not None]
     attributes = {
         **tracing.job_attributes(job),
         "lucius.reply": reply.type,
@@ -126,7 +126,7 @@ def reply_span(record: Record, reply: Reply, source: str, topic: str | None, beg
         }
     with tracing.span(
         SpanName.PROCESS_REPLY,
-        parent=tracing.context_of(told if ours else attempt),
+        parent=tracing.context_of(sender if ours else attempt),
         kind=SpanKind.CONSUMER if topic is not None else SpanKind.INTERNAL,
         links=[attempt, *links] if ours else links,
         began_ns=began_ns,
@@ -156,15 +156,15 @@ def request_span(
         else nullcontext(INVALID_SPAN)
     )
     try:
-        with span as told:
+        with span as opened:
 
             def answer(status: int) -> None:
                 nonlocal answered
                 answered = status
-                told.set_attribute("http.response.status_code", status)
+                opened.set_attribute("http.response.status_code", status)
                 if status >= 500:
-                    told.set_attribute("error.type", str(status))
-                    told.set_status(Status(StatusCode.ERROR))
+                    opened.set_attribute("error.type", str(status))
+                    opened.set_status(Status(StatusCode.ERROR))
 
             yield answer
     finally:

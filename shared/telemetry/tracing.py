@@ -1,9 +1,9 @@
-"""Spans, and the contexts that tie a job's spans into one trace (FEATURES J2).
+"""Spans, and the contexts that make a job's spans one trace.
 
-JOB keeps the context of its `submit` span in `traceparent`. The spans of the job and of each attempt have ids that
-derive from the job, the step and the attempt number, so every process knows them without asking: the directive carries
-its attempt's context, and a reply finds its attempt whether or not the service passes anything back. Both spans are
-told once, by whoever commits their end (`shared.telemetry.committed`).
+JOB keeps the context of its `submit` span in `traceparent`. The ids of the spans of the job and of each attempt derive
+from the job, the step and the attempt number, so every process computes them: the directive carries its attempt's
+context, and a reply finds its attempt whether or not the service passes anything back. The process that commits the end
+of a job or an attempt emits its span, once (`shared.telemetry.committed`).
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ def parse_traceparent(traceparent: str | None) -> SpanContext | None:
     found = _TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
     if found is None or found[1] == "ff":
         return None
-    told = SpanContext(int(found[2], 16), int(found[3], 16), is_remote=True, trace_flags=TraceFlags(int(found[4], 16)))
-    return told if told.is_valid else None
+    flags = TraceFlags(int(found[4], 16))
+    parsed = SpanContext(int(found[2], 16), int(found[3], 16), is_remote=True, trace_flags=flags)
+    return parsed if parsed.is_valid else None
 
 
 def format_traceparent(span: SpanContext) -> str:
@@ -98,17 +99,17 @@ def _id(size: int, *names: str) -> int:
 
 def job_attributes(job: Job, step: Step | None = None) -> dict[str, Any]:
     """The attributes by which a job's spans are found."""
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "lucius.job_id": job.job_id,
         "lucius.tenant": job.tenant,
         "lucius.job_type": job.request_type,
         "lucius.correlation_id": job.correlation_id,
     }
     if step is not None:
-        told |= {"lucius.step_id": step.step_id, "lucius.step_type": step.step_type}
+        attributes |= {"lucius.step_id": step.step_id, "lucius.step_type": step.step_type}
         if step.attempt_no:
-            told |= {"lucius.attempt_no": step.attempt_no, "lucius.lease_id": step.lease_id or ""}
-    return told
+            attributes |= {"lucius.attempt_no": step.attempt_no, "lucius.lease_id": step.lease_id or ""}
+    return attributes
 
 
 @contextmanager
@@ -168,7 +169,7 @@ def emit_ended_span(
     """A span that is over already, under an id of its own."""
     token = forced_span_id.set(itself.span_id)
     try:
-        told = _tracer.start_span(
+        ended_span = _tracer.start_span(
             name.value.format(**filled),
             context=context_of(parent),
             links=[Link(each) for each in links],
@@ -178,8 +179,8 @@ def emit_ended_span(
     finally:
         forced_span_id.reset(token)
     if failed:
-        told.set_status(Status(StatusCode.ERROR))
-    told.end(_ns(max(began, ended)))
+        ended_span.set_status(Status(StatusCode.ERROR))
+    ended_span.end(_ns(max(began, ended)))
 
 
 def now_ns() -> int:

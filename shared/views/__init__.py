@@ -1,1 +1,1 @@
-"""What a caller sees of a job: pure functions of its rows."""
+"""Response models of a job: pure functions of its rows."""

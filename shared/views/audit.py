@@ -1,8 +1,8 @@
-"""A job's whole history as one document that proves itself (FEATURES N1).
+"""A job's whole history as one document that can be verified offline.
 
-The first EVENT holds a digest of the rows as created, each further one what it changed, and all are one hash chain
-whose head stands on JOB: so the head's hash alone vouches for every column. Whoever rewrites all of it must also
-change the head, which can be compared with one that was noted before.
+The first EVENT holds a digest of the rows as created, each further one its changes, and all are one hash chain whose
+head is stored on JOB: so the head's hash covers every column. Whoever rewrites all of it must also change the head,
+which can be compared with a head that was noted before.
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ def _possible(table: Mapping[Any, Mapping[Any, Any]], before: str | None, after:
 
 def _unproved(record: Record, events: Sequence[Event]) -> list[str]:
     """Rows that are not what the events made of them."""
-    born = (events[0].data or {}).get("rows")
-    if born is None:
+    creation_digest = (events[0].data or {}).get("rows")
+    if creation_digest is None:
         return [] if not record.steps else ["the first event holds no digest of the rows"]
     wrong = []
-    if rows_digest(as_created(record, events)) != born:
+    if rows_digest(as_created(record, events)) != creation_digest:
         wrong.append("the rows as created are not those of the first event")
     if rows_digest(as_of(record, events, len(events))) != rows_digest(record):
         wrong.append("the rows are not what the events made of them")

@@ -1,4 +1,4 @@
-"""Which rows of the transition tables led to an EVENT row: its `data.transitions`, looked up."""
+"""The rows of the transition tables that led to an EVENT row: its `data.transitions`, looked up."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Why a job is where it is, in one paragraph, and what would happen next.
 
-The "what if" part comes from the same `apply` that decides for real, on the same rows. It names the rows of the
-transition tables that would be used, as the last transition names those that were.
+The "what if" part is made by the same `apply` that decides, on the same rows. It names the rows of the transition
+tables that would be used, as the last transition names those that were used.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def _reply(record: Record, step: Step, fields: dict[str, str]) -> Reply:
 def _describe(step: Step, outcome: Outcome) -> str:
     if outcome.kind is not OutcomeKind.MOVED:
         return f"{outcome.kind}: {outcome.reason_code}"
-    moved = outcome.record.step(step.step_id)
-    return f"step {moved.status if moved else step.status}, job {outcome.record.job.status}"
+    after = outcome.record.step(step.step_id)
+    return f"step {after.status if after else step.status}, job {outcome.record.job.status}"
 
 
 def _seconds(instant: datetime | None) -> datetime | None:

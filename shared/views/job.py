@@ -1,4 +1,4 @@
-"""The response models of a job, made from its rows; a column is shown because its model declares it."""
+"""The response models of a job, made from its rows; a column is in the response because its model declares it."""
 
 from __future__ import annotations
 

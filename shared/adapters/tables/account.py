@@ -1,4 +1,4 @@
-"""The one client of the ledger's storage account, and what its errors mean."""
+"""The one client of the ledger's storage account, and the mapping of its errors."""
 
 from __future__ import annotations
 

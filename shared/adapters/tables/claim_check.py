@@ -1,4 +1,4 @@
-"""Strings too long for a table property go to a blob and are referenced, never cut (DESIGN 3)."""
+"""Strings that are too long for a table property: stored in a blob and referenced, never cut."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared.core.canonical import digest
 #: UTF-16 units; Azure Tables takes 32K of them in a string property
 MAX_UNITS = 30_000
 
-#: DESIGN 3; Azure takes 4 MiB in a transaction, and its form around the strings is not counted here
+#: Azure Tables takes 4 MiB in a transaction; the encoding around the strings is not counted here
 MAX_TRANSACTION_BYTES = 2 * 1024 * 1024
 #: of a string in a transaction that would be larger: 60 rows of them stay well below
 MAX_UNITS_IF_LARGE = 1_000

@@ -1,4 +1,4 @@
-"""Row and partition keys (DESIGN 3): what Azure Tables allows, in the order that queries need."""
+"""Row and partition keys: their order is the order that queries need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Ledger` over Azure Tables: one partition a job, one entity-group transaction a move."""
+"""`Ledger` over Azure Tables: one partition a job, one entity-group transaction for each transition."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A tenant's LIST rows: written as columns, found by their keys alone.
 
-A filter on a column would have the store look at any number of rows to fill one page. So the query names a range of
-keys, and whoever wants more looks at what comes back (`shared.operations.list_jobs`).
+A filter on a column would make the store read any number of rows to fill one page. So the query names a range of
+keys, and `shared.operations.list_jobs` filters the rows that come back.
 """
 
 from __future__ import annotations

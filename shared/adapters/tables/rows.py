@@ -1,7 +1,7 @@
-"""JOB, STEP and EVENT as table entities, and back (DESIGN 3).
+"""JOB, STEP and EVENT rows as table entities, in both directions.
 
-One column a field, named as the field. Instants are Edm.DateTime; objects and arrays are canonical JSON text;
-a column that is None is absent. A string over the limit is not here: `claim_check` moves it to a blob.
+There is one column for each field, with the field's name. Instants are Edm.DateTime; objects and arrays are canonical
+JSON text; a column that is None is absent. `claim_check` stores strings over the limit of a property in blobs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EVENT_JSON = frozenset({"data"})
 
 
 def job_entity(job: Job) -> Entity:
-    # S0 12.2, S2: nothing of ours reads it; exports and archives go by it
+    # the app does not read it; exports and archives go by it
     bucket = f"{job.tenant}#{job.created_at:%Y%m}"
     return {
         "PartitionKey": job.job_id,

@@ -1,4 +1,4 @@
-"""`SweepMarks`: one row beside the guard, or in memory for tests."""
+"""`SweepMarks` over Azure Tables: one row of the index table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the HTTP API answers, a model a noun: the source of its OpenAPI document and of the clients' models.
+"""Bodies of HTTP responses, one model for each noun: the source of the OpenAPI document and of the client's models.
 
-The views in `shared.views.job` and beside the operations make these bodies; `tests/api/test_answers.py` holds both
-together. Every field stands in every answer unless it has a default.
+`shared.views` makes them of rows. A field without a default is in every response.
 """

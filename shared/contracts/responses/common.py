@@ -1,4 +1,4 @@
-"""What all responses share, and the problem that every refused request gets."""
+"""What all responses share, and the problem that a refused request gets."""
 
 from __future__ import annotations
 

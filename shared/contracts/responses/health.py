@@ -1,4 +1,4 @@
-"""Whether the app lives and can work."""
+"""Whether the app lives, and whether it can work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For operators: rejected messages, and what a sweep did."""
+"""Responses for operators: rejected messages, and the actions of a sweep."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The protocols that rule: packaged ones, a store's overrides, the catalog of both."""
+"""The protocols in force: packaged ones, a store's overrides, and the catalog of both."""

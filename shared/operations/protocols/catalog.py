@@ -1,4 +1,4 @@
-"""Protocols and modes as this process knows them: packaged, or read from a store and kept (FEATURES B5)."""
+"""Protocols and modes as this process knows them: packaged, or read from a store and kept."""
 
 from __future__ import annotations
 

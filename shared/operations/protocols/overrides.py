@@ -1,6 +1,6 @@
-"""What a configuration store says, made into protocols and modes; what is wrong there leaves what was good before.
+"""Values of a configuration store as protocols and modes; what is wrong there leaves what was good before.
 
-Keys (FEATURES A6, B5, C3): `lucius:protocols:{protocol_id}` (a definition as JSON), `lucius:schemas:{path}` (a payload
+Keys: `lucius:protocols:{protocol_id}` (a definition as JSON), `lucius:schemas:{path}` (a payload
 schema as JSON), `lucius:tenants:{tenant}:mode` and `lucius:defaults:mode` (`DEFAULT` or `BURST`),
 `lucius:tenants:{tenant}:ref_hosts` (hosts and containers of that tenant's references, with commas between).
 """

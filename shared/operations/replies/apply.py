@@ -1,6 +1,6 @@
-"""A reply, from wherever it came: into the ledger, then to the orchestration (LIFECYCLE "Replies").
+"""Applies a reply: commits it to the ledger, then raises the orchestration's event.
 
-The bus, the HTTP callbacks and the redrive of a rejected message all end here.
+The bus, the HTTP callbacks and the redrive of a rejected message all come here.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ async def _apply(
 
 
 async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Reply, event: Event) -> None:
-    """Wakes the orchestration, unless the ledger shows that it is past this attempt already (DESIGN truth 5)."""
+    """Wakes the orchestration, unless the ledger shows that it is past this attempt already."""
     step = record.step(reply.stepId)
     if step is None or step.attempt_no != reply.attempt_no or event.type == EventType.REPLY_IGNORED:
         return

@@ -1,4 +1,4 @@
-"""Replies over HTTP, for services off the bus: the grant in the directive, and the callback itself (FEATURES D14)."""
+"""Replies over HTTP, for services that are not on the bus: the grant in the directive, and the callback."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def _reply(kind: Kind, grant: Grant, body: bytes) -> dict[str, Any]:
         "lease_id": grant.lease_id,
     }
     for name, value in own.items():
-        said = given.get(name)
-        if said is not None and not _same(name, said, value):
+        stated = given.get(name)
+        if stated is not None and not _same(name, stated, value):
             raise NotYourAttempt(name)
     return {**given, **own, "type": kind}
 
 
-def _same(name: str, said: Any, value: Any) -> bool:
-    if name == "tenant_id" and isinstance(said, str):
-        return normalise(said) == normalise(str(value))
-    return bool(said == value and type(said) is type(value))
+def _same(name: str, stated: Any, value: Any) -> bool:
+    if name == "tenant_id" and isinstance(stated, str):
+        return normalise(stated) == normalise(str(value))
+    return bool(stated == value and type(stated) is type(value))

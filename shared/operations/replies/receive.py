@@ -1,4 +1,4 @@
-"""A reply from the bus: handed in, or parked with the reason (LIFECYCLE "Replies")."""
+"""A reply from the bus: applied to its job, or quarantined with the reason."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def message_cause(lane: int, message_id: str, sequence_number: int) -> str:
 
 
 async def quarantine(context: Context, message: ReplyMessage, reason: str, detail: str) -> None:
-    """Out of the lane, with the reason, for people to look at (CONTRACT "Service Bus"). Raises LedgerUnavailable."""
+    """Out of the lane, with the reason, for people to look at. Raises LedgerUnavailable."""
     if message.dead_letter is not None:
         detail = f"{detail} (dead-lettered: {message.dead_letter})"
     telemetry.warn(

@@ -1,1 +1,1 @@
-"""The sweeper: finishes what was left half done, clears what is over, counts what is under way."""
+"""The sweeper: finishes what was left half done, clears ended jobs, counts work in progress."""

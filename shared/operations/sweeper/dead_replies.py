@@ -1,4 +1,4 @@
-"""Replies that the bus dead-lettered while we could not take them: taken now (LIFECYCLE "Replies", "Sweeper")."""
+"""Replies that the bus dead-lettered while the app could not take them: applied by the sweeper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much is under way, for the gauges: counted from the rows, never from a counter that could leak (FEATURES J3)."""
+"""Work in progress, for the gauges: counted from the rows, never by a counter that could drift."""
 
 from __future__ import annotations
 

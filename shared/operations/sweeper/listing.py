@@ -1,8 +1,8 @@
-"""The sweeper's part in lists: LIST rows of living jobs are brought to where their jobs stand (FEATURES E3).
+"""The sweeper's part in lists: brings the LIST rows of living jobs up to date.
 
-A job's move is one transaction in the ledger; its LIST row is in another partition and is written at its birth and at
-its end only. In between this pass compares the two, so that a list is never behind for longer than a sweep (while no
-more than `MAX_RELISTED` jobs are active: past that, for as many sweeps as they take).
+A transition is one transaction in the ledger. The job's LIST row is in another partition and is written when the job is
+created and when it ends. This pass compares the two, so a list is never behind for longer than a sweep, while no more
+than `MAX_RELISTED` jobs are active; with more, for as many sweeps as the comparison takes.
 """
 
 from __future__ import annotations

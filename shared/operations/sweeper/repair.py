@@ -1,7 +1,7 @@
-"""One job of a sweep: finishes what was left half done, and tells lost from slow.
+"""One job of a sweep: finishes what was left half done, and decides whether a reply is lost or late.
 
-Every repair is one that the functions themselves might make at the same moment, so it is safe beside normal work and
-beside itself (Race sweeps).
+Every repair is a transition that a function could make at the same moment, so a sweep is safe during normal work and
+during another sweep (Race sweeps).
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
     if job.status.terminal:
         report.add_action(job.job_id, SweepAction.CLOSE)
         if not report.dry_run:
-            told = Repaired("close", before="its ACTIVE row was there", after="its index rows say how it ended")
+            repaired = Repaired("close", before="its ACTIVE row was there", after="its index rows say how it ended")
             # one EVENT, however often this dies before the index follows
             await transition(
-                context, stored, told, _origin("close"), orchestrations=orchestrations, maybe_repeated=True
+                context, stored, repaired, _origin("close"), orchestrations=orchestrations, maybe_repeated=True
             )
         return
     state = await orchestrations.state(job.instance_id)
@@ -64,8 +64,8 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
         report.add_action(job.job_id, SweepAction.START)
         if not report.dry_run:
             await mark_redriven(context, stored.record)
-            told = Repaired("start", before="no orchestration", after=f"orchestration {job.instance_id}")
-            await transition(context, stored, told, _origin(f"start:{job.instance_id}"), maybe_repeated=True)
+            repaired = Repaired("start", before="no orchestration", after=f"orchestration {job.instance_id}")
+            await transition(context, stored, repaired, _origin(f"start:{job.instance_id}"), maybe_repeated=True)
             await orchestrations.start(job.instance_id, orchestration_input(stored.record))
     elif state is InstanceState.ENDED:
         report.add_action(job.job_id, SweepAction.RESTART)
@@ -146,9 +146,9 @@ async def _nudge(
     if again is None or again.record.job.status.terminal:
         return
     for name, data in events:
-        told = Repaired(name, before="its orchestration is behind", after=f"told {name} again")
+        repaired = Repaired(name, before="its orchestration is behind", after=f"told {name} again")
         origin = _origin(f"{name}:{context.clock.now().isoformat()}")
-        again = (await transition(context, again, told, origin)).stored
+        again = (await transition(context, again, repaired, origin)).stored
         # before a group begins, it is the job's own orchestration that may be parked, and the step's is not there yet
         for instance_id in sorted({job.instance_id, stored.record.instance_of(step)}):
             with contextlib.suppress(InstanceEnded, InstanceNotFound):  # the next look sees to that

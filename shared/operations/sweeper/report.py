@@ -1,4 +1,4 @@
-"""What a pass of the sweeper did: one action a job that it repaired or cleared."""
+"""The actions of one sweep: one for each job that it repaired or cleared."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What is left of a job after its end, cleared away in its time.
+"""Clears an ended job away, part by part, when each part is due.
 
-First the durable histories, by instance id, soon: the ledger holds the truth. Then its claim, when that has expired.
-Last, where a retention is set, the job itself: its audit bundle into the archive, LIST, then its partition. The job's
-ENDED row says when the next of these is due, and is the last to go; so what dies in between is gone on with.
+First the durable histories, by instance id. Then its claim, when that has expired. Last, where a retention is set, the
+job itself: its audit bundle into the archive, its LIST row, then its partition. The job's ENDED row holds when the next
+part is due and is deleted last, so the next sweep continues what was interrupted.
 """
 
 from __future__ import annotations

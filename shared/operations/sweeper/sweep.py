@@ -1,4 +1,4 @@
-"""The sweeper's pass: the active jobs whose `check_at` has come, and the ended ones whose `clear_at` has."""
+"""One pass of the sweeper: over active jobs that are due for a check, and ended jobs that are due for clearing."""
 
 from __future__ import annotations
 
