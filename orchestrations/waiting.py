@@ -1,4 +1,4 @@
-"""Calls of activities and waits for events, by the rules of orchestrators (R27)."""
+"""Calls of activities and waits for events, by the rules of orchestrators (R27, R31)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens for HTTP callbacks: each bound to one attempt and its lease, signed and short-lived.
+"""Tokens for HTTP callbacks: each bound to one attempt and its lease, signed and short-lived (R42).
 
 `lc1.{key id}.{claims}.{signature}`: claims are base64url JSON, the signature HMAC-SHA256 over all before it. Of the
 configured keys the first signs and all verify, so that keys can be changed without a pause.

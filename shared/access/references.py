@@ -1,4 +1,4 @@
-"""Which references a job may name: policy only, nothing is opened."""
+"""Which references a job may name: policy only, nothing is opened (R34)."""
 
 from __future__ import annotations
 

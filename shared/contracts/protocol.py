@@ -1,4 +1,4 @@
-"""A protocol file: the ordered steps of a request type, as data."""
+"""A protocol file: the ordered steps of a request type, as data (R26)."""
 
 from __future__ import annotations
 

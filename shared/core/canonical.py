@@ -1,4 +1,4 @@
-"""Canonical JSON, the digests made of it, and keys made of any text."""
+"""Canonical JSON, the digests made of it, and keys made of any text (R35)."""
 
 from __future__ import annotations
 

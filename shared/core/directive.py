@@ -1,4 +1,4 @@
-"""The directive of an attempt, made of its STEP row."""
+"""The directive of an attempt, made of its STEP row (R36)."""
 
 from __future__ import annotations
 

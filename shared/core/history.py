@@ -1,4 +1,4 @@
-"""EVENT rows: gapless, chained by their hashes, in the order of the transitions."""
+"""EVENT rows: gapless, chained by their hashes, in the order of the transitions (R32)."""
 
 from __future__ import annotations
 

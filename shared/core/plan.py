@@ -1,4 +1,4 @@
-"""A job's rows as they are created: the frozen plan.
+"""A job's rows as they are created: the frozen plan (R29).
 
 They derive from the request, the protocol, the settings and the claim's `created_at` only, so two creators of the same
 job write the same rows.

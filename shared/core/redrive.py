@@ -1,4 +1,4 @@
-"""A job that failed or was cancelled, taken up again as a new job.
+"""A job that failed or was cancelled, taken up again as a new job (R39).
 
 The old job never changes again, except that it names the new one. The new job derives from the old rows, the claim's
 `created_at` and the new id only, so two creators of the same redrive write the same rows.

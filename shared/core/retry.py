@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt."""
+"""How long to wait before the next attempt (R9)."""
 
 from __future__ import annotations
 

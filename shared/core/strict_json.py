@@ -1,4 +1,4 @@
-"""JSON from outside, without the corners in which two parsers disagree."""
+"""JSON from outside, without the corners in which two parsers disagree (R38)."""
 
 from __future__ import annotations
 

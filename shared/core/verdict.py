@@ -1,4 +1,4 @@
-"""What an orchestration does next, by the ledger alone.
+"""What an orchestration does next, by the ledger alone (R30).
 
 A verdict is a small JSON object: the result of the activities `dispatch` and `settle`.
 """

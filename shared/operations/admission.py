@@ -1,4 +1,4 @@
-"""How many jobs may be active at once.
+"""How many jobs may be active at once (R16).
 
 The tenant's limit is exact: its GATE row counts in the transaction that creates the job. The limits over all
 tenants are guards: the sweeper counts the active jobs once a minute, and each process adds what it let in since.

@@ -1,4 +1,4 @@
-"""A job from its request to its running orchestration."""
+"""A job from its request to its running orchestration (R15, R29)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The activity `dispatch`: records an attempt and publishes its directive, or says what to wait for."""
+"""The activity `dispatch`: records an attempt and publishes its directive, or says what to wait for (R4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redrive: a job that failed or was cancelled, taken up again as a new job."""
+"""Redrive: a job that failed or was cancelled, taken up again as a new job (R39)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The activity `settle`: a timer of the orchestration fired, and the ledger decides what that means."""
+"""The activity `settle`: a timer of the orchestration fired, and the ledger decides what that means (R30)."""
 
 from __future__ import annotations
 

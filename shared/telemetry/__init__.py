@@ -1,4 +1,4 @@
-"""Log lines, metrics and spans.
+"""Log lines, metrics and spans (R40).
 
 They hold ids, codes and durations only: no payload, no reference, no token.
 """

@@ -1,4 +1,4 @@
-"""Every metric: its name, kind, unit, attributes and meaning. The table of docs/observability.md is generated from here.
+"""Every metric: its name, kind, unit, attributes and meaning. The table of docs/observability.md is made from here.
 
 No attribute is an id of a job, a step or a message. `tenant` is an attribute of two metrics only, and its number of
 values is bounded like that of every other attribute.
@@ -132,8 +132,7 @@ METRICS: tuple[Metric, ...] = (
         _H,
         "s",
         ("http.request.method", "http.route", "http.response.status_code"),
-        "Requests, by route and answer (the semantic convention's own name)",
-        "OpenTelemetry",
+        "Requests, by route and status; the name is that of OpenTelemetry's semantic conventions",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""A job's whole history as one document that can be verified offline.
+"""A job's whole history as one document that can be verified offline (R32).
 
 The first EVENT holds a digest of the rows as created, each further one its changes, and all are one hash chain whose
 head is stored on JOB: so the head's hash covers every column. Whoever rewrites all of it must also change the head,

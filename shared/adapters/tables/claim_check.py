@@ -1,4 +1,4 @@
-"""Strings that are too long for a table property: stored in a blob and referenced, never cut."""
+"""Strings that are too long for a table property: stored in a blob and referenced, never cut (R33)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Ledger` over Azure Tables: one partition a job, one entity-group transaction for each transition."""
+"""`Ledger` over Azure Tables: one partition a job, one entity-group transaction for each transition (R33)."""
 
 from __future__ import annotations
 

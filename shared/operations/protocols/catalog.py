@@ -1,4 +1,4 @@
-"""Protocols and modes as this process knows them: packaged, or read from a store and kept."""
+"""Protocols and modes as this process knows them: packaged, or read from a store and kept (R41)."""
 
 from __future__ import annotations
 

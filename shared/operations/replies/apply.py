@@ -1,4 +1,4 @@
-"""Applies a reply: commits it to the ledger, then raises the orchestration's event.
+"""Applies a reply: commits it to the ledger, then raises the orchestration's event (R2, R37).
 
 The bus, the HTTP callbacks and the redrive of a rejected message all come here.
 """

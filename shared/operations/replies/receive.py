@@ -1,4 +1,4 @@
-"""A reply from the bus: applied to its job, or quarantined with the reason."""
+"""A reply from the bus: applied to its job, or quarantined with the reason (R37)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clears an ended job away, part by part, when each part is due.
+"""Clears an ended job away, part by part, when each part is due (R21).
 
 First the durable histories, by instance id. Then its claim, when that has expired. Last, where a retention is set, the
 job itself: its audit bundle into the archive, its LIST row, then its partition. The job's ENDED row holds when the next
