@@ -7,7 +7,7 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import AzureError, ResourceNotFoundError
 
 from shared.errors import ConfigurationUnavailable
-from shared.operations.protocols.overrides import PREFIX, SENTINEL
+from shared.ports.environment import CONFIGURATION_PREFIX, CONFIGURATION_SENTINEL
 
 #: a request waits for the first look, so that it may not take long; the next one comes with the next refresh
 _SHORT = {"retry_total": 1, "retry_backoff_factor": 0.2, "connection_timeout": 3, "read_timeout": 5}
@@ -34,7 +34,7 @@ class AppConfigurationStore:
 
     async def version(self) -> str | None:
         try:
-            sentinel = await self._client.get_configuration_setting(SENTINEL)
+            sentinel = await self._client.get_configuration_setting(CONFIGURATION_SENTINEL)
         except ResourceNotFoundError:
             return None
         except (AzureError, OSError, TimeoutError, ValueError) as error:
@@ -43,7 +43,9 @@ class AppConfigurationStore:
 
     async def read(self) -> dict[str, str]:
         try:
-            found = self._client.list_configuration_settings(key_filter=f"{PREFIX}*", label_filter=_NO_LABEL)
+            found = self._client.list_configuration_settings(
+                key_filter=f"{CONFIGURATION_PREFIX}*", label_filter=_NO_LABEL
+            )
             return {setting.key: setting.value or "" async for setting in found}
         except (AzureError, OSError, TimeoutError, ValueError) as error:
             raise _away(error) from error

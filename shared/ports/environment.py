@@ -22,6 +22,12 @@ class Callers(Protocol):
         """By the `Authorization` header. Raises TokenMissing, TokenInvalid, TenantMissing, KeysUnavailable."""
 
 
+#: every key of the app in the configuration store begins with this
+CONFIGURATION_PREFIX = "lucius:"
+#: changed by an operator, it makes the app read the other keys again; without it they are read at every refresh
+CONFIGURATION_SENTINEL = "lucius:sentinel"
+
+
 class ConfigurationStore(Protocol):
     """Settings that change while the app runs."""
 

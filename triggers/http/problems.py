@@ -1,4 +1,4 @@
-"""RFC 9457 problems: the one table of what a caller gets for each error."""
+"""RFC 9457 problems: the one table of what a caller gets for each error (R28)."""
 
 from __future__ import annotations
 

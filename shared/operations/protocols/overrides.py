@@ -16,10 +16,6 @@ from shared.core.routing import Modes, normalise
 from shared.core.strict_json import parse_json
 from shared.errors import ProtocolError
 
-#: of every key of ours
-PREFIX = "lucius:"
-#: changes whenever somebody wants us to read the others again; without it they are read at every refresh
-SENTINEL = "lucius:sentinel"
 _PROTOCOLS = "lucius:protocols:"
 _SCHEMAS = "lucius:schemas:"
 _TENANTS, _MODE, _REF_HOSTS = "lucius:tenants:", ":mode", ":ref_hosts"

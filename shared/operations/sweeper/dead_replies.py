@@ -1,4 +1,4 @@
-"""Replies that the bus dead-lettered while the app could not take them: applied by the sweeper (R19, R37)."""
+"""Replies that the bus dead-lettered while the app could not take them: applied by the sweeper (R37)."""
 
 from __future__ import annotations
 
