@@ -1,6 +1,7 @@
 """The orchestration of one job: dispatches each step, waits for its reply or a timer, and settles it.
 
-Events and timers are hints: after each, an activity reads the ledger, and the orchestration follows its verdict (R27, R30).
+Events and timers are hints: after each, an activity reads the ledger, and the orchestration follows its verdict
+(R27, R30).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One step of a job: from its first dispatch until the ledger says that it has ended."""
+"""One step of a job: from its first dispatch until it has ended by the ledger (R30)."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class _Waits:
 
 
 def run_step(context: df.DurableOrchestrationContext, job_id: str, instance_id: str, step_id: str) -> Yields:
-    """Dispatches `step_id` and obeys the verdicts until one says that the step or the job is over.
+    """Dispatches `step_id` and obeys the verdicts until the step or the job is over.
 
-    `instance_id` is the job's orchestration, by which the ledger tells this run from one that was replaced.
+    `instance_id` is the job's orchestration, which tells this run from one that was replaced.
     """
     waits = _Waits(context)
     request = {"job_id": job_id, "instance_id": instance_id, "step_id": step_id}

@@ -21,6 +21,8 @@ def findings(source: str, retired: dict[str, str]) -> Iterator[str]:
         stored = isinstance(getattr(node, "ctx", None), ast.Store)
         attribute = _DEFINE.get(type(node)) or (_STORE.get(type(node)) if stored else None)
         name = getattr(node, attribute) if attribute else ""
+        if f'{name} = "{name}"' in source:
+            continue  # a member of an enum that is named as its stored value
         for word in retired.keys() & {word.lower() for word in _WORD.findall(name)}:
             yield f"{node.lineno}: {name}: instead of {word!r}: {retired[word]}"
 

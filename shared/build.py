@@ -11,12 +11,12 @@ from shared.contracts.responses.health import Build
 #: as in pyproject.toml, which is not deployed
 VERSION = "0.1.0"
 
-#: one line, written beside function_app.py by whoever packages the app
+#: one line, written next to function_app.py when the app is packaged
 COMMIT_FILE = "BUILD_COMMIT"
 
 
 def commit(environ: Mapping[str, str], root: Path) -> str | None:
-    """From the setting LUCIUS_BUILD_COMMIT, else from the file; None: nobody wrote it down."""
+    """From the setting LUCIUS_BUILD_COMMIT, else from the file; None: it was not written down."""
     try:
         written = environ.get("LUCIUS_BUILD_COMMIT", "").strip() or (root / COMMIT_FILE).read_text("utf-8").strip()
     except OSError:

@@ -83,7 +83,7 @@ class Wiring:
         return self._catalog
 
     async def fresh_context(self) -> Context:
-        """The context with the protocols and modes that hold now, for whoever creates or shows them."""
+        """The context with the protocols and modes in force, for creating jobs and for showing protocols."""
         configured = await self.catalog().refresh()
         return replace(
             self.context(), registry=configured.registry, modes=configured.modes, ref_hosts=configured.ref_hosts
@@ -94,7 +94,7 @@ class Wiring:
         return DurableOrchestrations(client, durable_names.JOB)
 
     def callers(self) -> Callers:
-        """Who tells whom a request comes from."""
+        """What identifies the caller of a request."""
         return self._callers
 
     def sweep_marks(self) -> SweepMarks:

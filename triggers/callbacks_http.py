@@ -63,7 +63,7 @@ _MAX_KEY = 512
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """One route a kind of reply; the token in `Authorization` says which attempt speaks."""
+    """One route a kind of reply; the token in `Authorization` identifies the attempt."""
     bp = df.Blueprint()
     for kind, route in CALLBACKS.items():
         add(bp, route, _callback(kind), wiring)

@@ -1,4 +1,4 @@
-"""What the API says of itself, open to everybody: `/v1/openapi.json`, `/v1/asyncapi.json`, `/v1/schemas`, `/v1/docs`.
+"""Documents about the API, open to everybody: `/v1/openapi.json`, `/v1/asyncapi.json`, `/v1/schemas`, `/v1/docs`.
 
 Made of the routes, of the models and of the protocols that hold now; nothing is fetched from elsewhere.
 """
@@ -61,7 +61,7 @@ SCHEMA = Route(
     tag="documents",
     summary="Read one JSON Schema (draft 2020-12)",
     parameters=(
-        Parameter(name="name", where="path", required=True, schema={"type": "string"}, description="As the list says."),
+        Parameter(name="name", where="path", required=True, schema={"type": "string"}, description="As in the list."),
     ),
     responses={200: "application/schema+json"},
     problems=((404, ProblemCode.SCHEMA_NOT_FOUND),),
@@ -83,7 +83,7 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
     bp = df.Blueprint()
     settings = wiring.settings
     policy = _policy(settings)
-    # making it takes longer than all else here, and whoever asks needs no token
+    # making it takes longer than all else here, and it is served without a token
     made: tuple[Registry, Json] | None = None
 
     async def openapi_of(request: Request) -> Json:

@@ -110,7 +110,7 @@ def _accepted(created: Created) -> Accepted:
 def _envelope(body: bytes, caller: Caller) -> Envelope:
     """Raises ValidationError, RequestError (400) and TenantForbidden.
 
-    With tokens, who asked is the token's subject, whatever the body says.
+    With tokens, `requested_by` is the token's subject, even where the body has another.
     """
     value = json_of_text(body)
     if not isinstance(value, dict):

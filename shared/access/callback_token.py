@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from shared.core.job import Record, Step
 
 _VERSION = "lc1"
-#: far above any token of ours; what is longer is not looked at
+#: far above any token that the app makes; a longer one is not parsed
 _MAX_LENGTH = 4096
 
 #: (key id, secret)
@@ -67,19 +67,19 @@ def sign_token(grant: Grant, keys: Keys) -> str:
 
 
 def verify_token(token: str, keys: Keys, now: datetime) -> Grant:
-    """What the token grants. Raises ValueError: why it is worth nothing, which tells nothing of the keys."""
+    """What the token grants. Raises ValueError with the reason, which reveals nothing of the keys."""
     parts = token.split(".") if len(token) <= _MAX_LENGTH and token.isascii() else []
     if len(parts) != 4 or parts[0] != _VERSION:
-        raise ValueError("the token is none of ours")
+        raise ValueError("the token was not made by this app")
     head, _, signature = token.rpartition(".")
-    # every key is tried, a known key id or not, so that the time taken tells nothing
+    # every key is tried, a known key id or not, so that the time taken reveals nothing
     good = [hmac.compare_digest(_encode(_mac(secret, head)), signature) and kid == parts[1] for kid, secret in keys]
     if not any(good):
         raise ValueError("the token's signature is wrong")
     try:
         claims = json.loads(_decode(parts[2]))
     except (binascii.Error, ValueError):
-        raise ValueError("the token is none of ours") from None
+        raise ValueError("the token was not made by this app") from None
     grant = Grant(
         job_id=claims["job"],
         step_id=claims["step"],

@@ -85,7 +85,7 @@ class BlobProbe:
     def connect(
         cls, *, connection: str | None, endpoint: str | None, credential: AsyncTokenCredential | None
     ) -> BlobProbe:
-        # no retries: whoever asks wants to know how it is now
+        # no retries: a probe asks for the state at this moment
         if connection is not None:
             return cls(BlobServiceClient.from_connection_string(connection, retry_total=0))
         if endpoint is None or credential is None:
@@ -93,7 +93,7 @@ class BlobProbe:
         return cls(BlobServiceClient(endpoint, credential=credential, retry_total=0))
 
     async def check(self) -> None:
-        """Raises LedgerUnavailable; a container that nobody needed yet is no fault."""
+        """Raises LedgerUnavailable; a container that was not needed yet is no fault."""
         try:
             await self._service.get_container_client(CONTAINER).exists()
         except AzureError as error:

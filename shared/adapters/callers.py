@@ -25,7 +25,7 @@ from shared.access.caller import ANYONE, Caller, caller_from_claims
 from shared.adapters.jwt_keys import ALGORITHM, JwtKeys
 from shared.errors import TokenInvalid, TokenMissing
 
-#: clocks of issuers and of ours differ by this at most
+#: the largest difference between the issuer's clock and this one
 LEEWAY_S = 60
 #: far above any token; what is longer is not looked at
 _MAX_TOKEN = 16 * 1024

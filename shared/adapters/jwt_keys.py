@@ -18,7 +18,7 @@ from shared.errors import KeysUnavailable
 REFRESH_S = 3600.0
 #: while the issuer does not answer, its last keys are good for so long
 STALE_S = 24 * 3600.0
-#: between two fetches, whoever asks for whatever key: a flood of made-up key ids costs the issuer nothing
+#: between two fetches, for any key id: a flood of made-up ids costs the issuer nothing
 COOLDOWN_S = 30.0
 #: the same while there is no key at all
 RETRY_S = 5.0
@@ -43,7 +43,7 @@ class JwtKeys:
         self._lock = asyncio.Lock()
 
     async def key(self, kid: str) -> PyJWK | None:
-        """None: the issuer has no such key. Raises KeysUnavailable where that cannot be told."""
+        """None: the issuer has no such key. Raises KeysUnavailable where the issuer does not respond."""
         if kid in self._keys and self._age() < REFRESH_S:
             return self._keys[kid]
         async with self._lock:
@@ -102,7 +102,7 @@ def _signing_keys(body: bytes) -> dict[str, PyJWK]:
             try:
                 found[each["kid"]] = PyJWK.from_dict(each, algorithm=ALGORITHM)
             except (PyJWTError, ValueError, TypeError):
-                continue  # one that the library cannot read is no key of ours
+                continue  # a key that the library cannot read verifies no token
     if not found:
         raise ValueError("there is no signing key in it")
     return found

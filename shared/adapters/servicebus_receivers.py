@@ -20,7 +20,7 @@ MAX_A_DRAIN = 200
 _BATCH = 10
 _PEEKED = 32
 _PEEK_TIMEOUT_S = 10.0
-#: for what the look has shown; somebody else may be draining it just now
+#: for the messages that the peek has shown; another sweep may be draining them
 _RECEIVE_WAIT_S = 2.0
 
 Take = Callable[[DeadReply], Awaitable[None]]
@@ -91,7 +91,7 @@ def _dead(message: ServiceBusReceivedMessage) -> DeadReply:
 
 
 def _body(message: ServiceBusReceivedMessage) -> bytes:
-    """What a sender put into an AMQP value instead of bytes is no reply of ours, and is parked as the text it shows."""
+    """The body; of an AMQP value, which no reply has, the text of it, so that it can be quarantined."""
     if message.body_type is AmqpMessageBodyType.DATA:
         return b"".join(message.body)
     return str(message).encode()

@@ -139,7 +139,7 @@ class TenantIndex:
 
 def _check(allowed: bool) -> None:
     if not allowed:
-        # a fault of ours: no request gets this far with a job that it has not read
+        # a bug: no request gets this far with a job that it has not read
         raise PermissionError("a job of another tenant")
 
 

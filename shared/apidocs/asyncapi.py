@@ -14,7 +14,7 @@ from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 
 Json = dict[str, Any]
 
-#: of the contract that this document tells, not of the app
+#: of the contract that this document describes, not of the app
 VERSION = "1.0.0"
 
 _EXAMPLE: Json = {

@@ -31,7 +31,7 @@ def components(registry: Registry, policy: ReferencePolicy, at: str = "#/compone
     return found | {
         "DocumentReference": _reference(policy),
         "EnvelopeRules": _rules(registry, at),
-        # which draft they are is said by the document that they stand in
+        # the draft is named by the document that contains them
         **{name: {key: each for key, each in step.items() if key != "$schema"} for name, step in steps.items()},
     }
 
@@ -62,7 +62,7 @@ def _reference(policy: ReferencePolicy) -> Json:
     uri = {"type": "string", "maxLength": MAX_URI, "pattern": uri_pattern(policy.schemes, policy.host_names)}
     return {
         "title": "DocumentReference",
-        "description": "Where a document is. A bare string is taken as its `uri`; members beside `uri` are passed on.",
+        "description": "Where a document is. A bare string is taken as its `uri`; other members are passed on.",
         "anyOf": [{"type": "object", "required": ["uri"], "properties": {"uri": uri}}, uri],
         "examples": [{"uri": "https://account.blob.core.windows.net/documents/lease.pdf"}],
     }

@@ -79,7 +79,7 @@ def callback(kind: ReplyType) -> Json:
     for name in (*IDENTITY, "type"):
         document["properties"][name] = _or_null(document["properties"][name])
     document["title"] = f"{kind.capitalize()}Callback"
-    document["description"] = f"{_TITLES[kind]} What is left out of the attempt's identity, the token says."
+    document["description"] = f"{_TITLES[kind]} The token gives what is left out of the attempt's identity."
     return document
 
 

@@ -21,7 +21,7 @@ from shared.views.protocol import protocol_response
 
 Json = dict[str, Any]
 
-#: of the API that the document tells, not of the app
+#: of the API, not of the app
 VERSION = "1.0.0"
 
 _SCHEMAS = "#/components/schemas/"
@@ -42,7 +42,7 @@ _DESCRIPTION = (
     "Bodies are JSON in UTF-8, at most 1 MiB, nested at most 64 deep, without duplicate keys, NaN or lone surrogates. "
     "Members may be added to answers, so ignore those you do not know. Every refusal is a problem of RFC 9457 with a "
     "stable `code`. Lists come in pages: pass `next` as `cursor` to read on. Reads have an `ETag`; with "
-    "`If-None-Match` an unchanged one is 304. `HEAD` is answered wherever `GET` is. What `Retry-After` says is in "
+    "`If-None-Match` an unchanged one is 304. `HEAD` is answered wherever `GET` is. `Retry-After` is in "
     "seconds. Every request may name its `X-Correlation-Id`, and every answer has one."
 )
 

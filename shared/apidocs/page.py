@@ -34,7 +34,7 @@ details { margin: .5rem 0; } summary { cursor: pointer; } .method { font-weight:
 
 
 def page(document: Json, started: str) -> str:
-    """The whole page; `started` is the HTML that tells how to begin."""
+    """The whole page; `started` is the HTML of the first commands."""
     info = document["info"]
     sections = "".join(_tag(document, tag) for tag in document["tags"])
     schemas = "".join(

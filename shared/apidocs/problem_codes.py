@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class ProblemCode(StrEnum):
-    """`code` of a problem (RFC 9457): stable, whatever the words beside it become."""
+    """`code` of a problem (RFC 9457): stable, even where the words of `detail` change."""
 
     AS_OF_INVALID = "AS_OF_INVALID"
     BATCH_EMPTY = "BATCH_EMPTY"
@@ -65,7 +65,7 @@ PROBLEM_CODES: Mapping[ProblemCode, str] = {
     ProblemCode.CONTROL_NOT_POSSIBLE: "The job's state does not allow it.",
     ProblemCode.CURSOR_INVALID: "`cursor` is not one that `next` of a page gave.",
     ProblemCode.DATE_INVALID: "`date` is not a day of the UTC calendar as YYYY-MM-DD.",
-    ProblemCode.DEPENDENCY_UNAVAILABLE: "A service that LUCIUS needs does not answer; send the same request again.",
+    ProblemCode.DEPENDENCY_UNAVAILABLE: "A service that LUCIUS needs does not respond; send the same request again.",
     ProblemCode.DIRECTIVE_TOO_LARGE: "A step's parameters are too large for the bus: put them into a blob and name it.",
     ProblemCode.DRY_RUN_INVALID: "`dryRun` is neither true nor false, or the body is no object.",
     ProblemCode.ENVELOPE_INVALID: "The body is no envelope; `errors` has every path.",
@@ -82,7 +82,7 @@ PROBLEM_CODES: Mapping[ProblemCode, str] = {
     ProblemCode.LIMIT_REACHED: "The setting in `limit` allows no more active jobs; ask again after `Retry-After`.",
     ProblemCode.NOT_JSON: "The body is not declared as JSON (415), or is not strict JSON: duplicate keys, NaN, "
     "lone surrogates, nesting past 64.",
-    ProblemCode.NOT_READY: "Something that the app needs does not answer; `dependencies` says what, and since when.",
+    ProblemCode.NOT_READY: "Something that the app needs does not respond; `dependencies` names it, and since when.",
     ProblemCode.NOT_STORABLE: "The ledger cannot hold a value of the request.",
     ProblemCode.NOT_YOUR_ATTEMPT: "The body names another job, step, attempt or lease than the token.",
     ProblemCode.PROTOCOL_NOT_FOUND: "There is no such protocol.",
@@ -96,11 +96,11 @@ PROBLEM_CODES: Mapping[ProblemCode, str] = {
     ProblemCode.SCHEMA_NOT_FOUND: "There is no such schema.",
     ProblemCode.SINCE_INVALID: "`since` is not an instant with its zone.",
     ProblemCode.STATUS_INVALID: "`status` names a state that no job has.",
-    ProblemCode.STILL_NOT_APPLICABLE: "No job can take the message; `reason` says why.",
+    ProblemCode.STILL_NOT_APPLICABLE: "No job can take the message; `reason` has why.",
     ProblemCode.TENANT_FORBIDDEN: "The token is for another tenant than the request names.",
     ProblemCode.TENANT_MISSING: "The token names no tenant.",
     ProblemCode.TENANT_REQUIRED: "The request must name a tenant.",
-    ProblemCode.TOKEN_INVALID: "The token was rejected; `detail` says why.",
+    ProblemCode.TOKEN_INVALID: "The token was rejected; `detail` has why.",
     ProblemCode.TOKEN_MISSING: "There is no token.",
     ProblemCode.TOO_MANY_LINES: "The NDJSON body has more lines than are taken.",
     ProblemCode.UNKNOWN_JOB: "The token's job is gone.",

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from shared.apidocs.examples import ENVELOPE
 from shared.apidocs.schema_html import example, prose
 
-#: of the API that `make up` starts, and of the issuer beside it with AUTH=1
+#: of the API that `make up` starts, and of the issuer that AUTH=1 adds
 API = "http://127.0.0.1:7071"
 ISSUER = "http://127.0.0.1:7080"
 #: of the Azurite that it starts; the samples of the checkout are there
@@ -55,7 +55,7 @@ def commands(server: str, issuer: str = ISSUER, blobs: str = BLOBS) -> list[tupl
             f"curl -s {bearer} {server}$JOB",
         ),
         ("Ask why it is where it is, and what comes next.", f"curl -s {bearer} {server}$JOB/explain"),
-        ("Without a token you are refused: 401, with a problem that says what to do.", f"curl -si {server}/v1/jobs"),
+        ("Without a token you get 401, with a problem that says what to do.", f"curl -si {server}/v1/jobs"),
         (
             "What names another tenant is refused too: 403.",
             f"curl -si {bearer} '{server}/v1/jobs?tenant_id=tenant_b'",

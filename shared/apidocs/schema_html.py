@@ -10,7 +10,7 @@ from typing import Any
 Json = Mapping[str, Any]
 
 _COMPONENTS = "#/components/schemas/"
-#: what of a schema is told beside its type
+#: limits of a schema that are shown next to its type
 _LIMITS = {
     "minLength": "at least {} characters",
     "maxLength": "at most {} characters",

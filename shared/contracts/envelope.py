@@ -35,7 +35,7 @@ def _no_path(value: str) -> str:
     return value
 
 
-#: the patterns tell in the schema what the validators tell in words
+#: the patterns are for the schema; the validators check the same and name what is wrong
 _Line = Annotated[str, AfterValidator(_one_line), Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"})]
 _Word = Annotated[
     str,
@@ -61,7 +61,7 @@ def _mode_from_older_name(value: Any) -> Any:
 
 
 class CallbackUrls(BaseModel):
-    """Where the caller wants to be told, by name; https only. Validated and stored, never called with credentials."""
+    """Addresses for notifications, by name; https only. Validated and stored, never called with credentials."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -74,7 +74,7 @@ class CallbackUrls(BaseModel):
     @model_validator(mode="after")
     def _https_only(self) -> CallbackUrls:
         for name, url in (self.model_extra or {}).items():
-            # as strict as the schema: `urlsplit` takes line breaks out, which whoever calls the URL may not
+            # as strict as the schema: `urlsplit` takes line breaks out, which a caller of the URL may not
             if not isinstance(url, str) or len(url) > MAX_URI or not _HTTPS.fullmatch(url):
                 raise ValueError(f"{name} must be an https URL without credentials")
         return self

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BeforeValidator, Field
 
-#: the ledger's tables hold no instant before 1601, and nothing of ours happens before 2000
+#: Azure Tables holds no instant before 1601, and no job is older than 2000
 PATTERN = r"^2[01][0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})$"
 
 _FORM = re.compile(PATTERN.removesuffix("$"))

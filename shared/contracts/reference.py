@@ -30,7 +30,7 @@ def uri_pattern(schemes: Iterable[str], hosts: Iterable[str] = ()) -> str:
 
 
 class Reference(BaseModel):
-    """`{"uri": ...}`; what else a caller puts beside `uri` is passed on untouched."""
+    """`{"uri": ...}`; other members are passed on unchanged."""
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 

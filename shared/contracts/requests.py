@@ -22,4 +22,4 @@ class ReconcileRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     dryRun: StrictBool = False
-    """Only tell what would be done."""
+    """Only say what would be done."""

@@ -17,7 +17,7 @@ from shared.core.canonical import canonical_json, digest
 from shared.core.job import Event, Job, Json, Record, Step, Timings
 from shared.core.states import JobStatus, StepStatus
 
-#: what no event's `changes` tell: the head and the clock of each row, and the count of ignored replies
+#: columns that no event's `changes` hold: the head and the clock of each row, and the count of ignored replies
 NOT_FOLDED = frozenset({"updated_at", "event_seq", "event_hash", "suppressed"})
 
 _Row = TypeVar("_Row", Job, Step, Event)
@@ -26,7 +26,7 @@ _HINTS: dict[type[Any], dict[str, Any]] = {row: get_type_hints(row) for row in (
 
 
 def creation_data(record: Record) -> dict[str, Json]:
-    """What the first EVENT says of the rows that it was written with."""
+    """`data` of the first EVENT: of the rows that it was written with."""
     job = record.job
     data: dict[str, Json] = {
         "request_type": job.request_type,
@@ -46,7 +46,7 @@ def allowed_time(first: Event) -> timedelta | None:
 
 
 def rows_digest(record: Record) -> str:
-    """SHA-256 over the canonical JSON of JOB and STEPs, without what no event tells."""
+    """SHA-256 over the canonical JSON of JOB and STEPs, without the columns that no event holds."""
     rows = [to_json(record.job), *(to_json(step) for step in record.steps)]
     return digest(canonical_json([{name: row[name] for name in row if name not in NOT_FOLDED} for row in rows]))
 

@@ -124,7 +124,7 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
 
 
 def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: Provenance) -> Outcome:
-    """Ends the attempt if its lease is over by the ledger; else IGNORED, and the verdict says what to wait for."""
+    """Ends the attempt if its lease is over by the ledger; else IGNORED, and the verdict has what to wait for."""
     step = _step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignored(record, reason_code)

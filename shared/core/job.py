@@ -207,7 +207,7 @@ class Record:
 
     @property
     def open_steps(self) -> tuple[Step, ...]:
-        """What the job is about: the first unsettled step, with the unsettled ones beside it."""
+        """What the job is about: the first unsettled step, with the unsettled ones of its group."""
         first = next((step for step in self.steps if step.status is not StepStatus.SUCCEEDED), None)
         if first is None:
             return ()
@@ -218,7 +218,7 @@ class Record:
         return any(step.status.in_flight for step in self.steps)
 
 
-#: columns that every move touches; an EVENT's own fields tell them
+#: columns that every transition changes; an EVENT has them in fields of its own
 _ALWAYS_TOUCHED = frozenset({"updated_at", "event_seq", "event_hash"})
 
 
@@ -227,13 +227,13 @@ def changes(before: Record, after: Record) -> Json:
 
     Folding these over a job as it was created gives its rows at any event.
     """
-    told: dict[str, Json] = {}
+    changes: dict[str, Json] = {}
     if job := _changed(before.job, after.job):
-        told["job"] = job
+        changes["job"] = job
     pairs = zip(before.steps, after.steps, strict=True)
     if steps := {new.step_id: diff for old, new in pairs if (diff := _changed(old, new))}:
-        told["steps"] = steps
-    return told
+        changes["steps"] = steps
+    return changes
 
 
 def _changed(before: Job | Step, after: Job | Step) -> dict[str, Json]:

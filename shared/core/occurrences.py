@@ -65,7 +65,7 @@ class OrchestrationEnded:
 
 @dataclass(frozen=True)
 class Repaired:
-    """The sweeper did what somebody had left undone; no row of the job moves by it."""
+    """The sweeper repaired something; the job's state does not change by it."""
 
     what: str
     #: how things stood outside the job's rows, in words, and how they stand now

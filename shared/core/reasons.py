@@ -61,7 +61,7 @@ REASONS: Mapping[Reason, ReasonText] = {
 
 
 class StepError(StrEnum):
-    """`last_error_code` of a step whose attempt ended without a RESULT; services' own codes stand beside these."""
+    """`last_error_code` of a step whose attempt ended without a RESULT; services give codes of their own."""
 
     PUBLISH_FAILED = "PUBLISH_FAILED"
     ACK_TIMEOUT = "ACK_TIMEOUT"

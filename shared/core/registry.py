@@ -77,9 +77,9 @@ class Registry:
 def build_protocol(source: str, definition: Any, schemas: Mapping[str, Any], services: Mapping[str, str]) -> Protocol:
     """A protocol from its parsed JSON.
 
-     `source` names the file in errors, `schemas` are the parsed step schemas by path, `services` the step type of
-     each subscription in the bus topology: a topic drops what nobody subscribes to, so an unknown service is refused
-    . Raises ProtocolError.
+    `source` names the file in errors, `schemas` are the parsed step schemas by path, `services` the step type of each
+    subscription in the bus topology: a topic drops messages without a subscription, so an unknown service is refused.
+    Raises ProtocolError.
     """
     try:
         parsed = ProtocolDefinition.model_validate(definition)

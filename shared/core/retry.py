@@ -12,7 +12,7 @@ JITTER = 0.1
 def backoff_s(backoffs: Sequence[float], failures: int, *, job_id: str, step_id: str, attempt_no: int) -> float:
     """Entry number `failures` (from 1) of the cause's list, the last entry repeating, plus a fixed jitter.
 
-    The jitter is a hash of (job, step, attempt), so that whoever computes it again gets the same instant.
+    The jitter is a hash of (job, step, attempt), so that computing it again gives the same instant.
     """
     if failures < 1:
         raise ValueError("the first failure is number 1")

@@ -86,7 +86,7 @@ STEP_TABLE: Mapping[StepStatus, Mapping[StepTrigger, Row]] = {
         _T.CANCEL: Row(_S.CANCELLED, "R11: CANCELLED takes every step with it that has not ended"),
     },
     _S.INITIATED: {
-        _T.LANE_BACKLOG: Row(_S.INITIATED, "R8: LUCIUS's own backlog is nobody's failure"),
+        _T.LANE_BACKLOG: Row(_S.INITIATED, "R8: LUCIUS's own backlog is not a failure"),
         _T.RENEW: Row(_S.INITIATED, "R4: the same attempt is published again"),
         _T.ACK: Row(_S.PROCESSING, "R5: a service took the attempt up"),
         _T.HEARTBEAT: Row(_S.PROCESSING, "R6: a heartbeat before the ACK counts as the ACK"),
@@ -122,7 +122,7 @@ _J, _E = JobStatus, JobTrigger
 #: how a job comes to be, by the type of its first EVENT row
 JOB_CREATION: Mapping[str, Row] = {
     "JOB_CREATED": Row(_J.QUEUED, "R15: the claim came first, then the rows"),
-    "JOB_WITHDRAWN": Row(_J.CANCELLED, "R14: the rows that stand in for a creation that nobody finished"),
+    "JOB_WITHDRAWN": Row(_J.CANCELLED, "R14: the rows that replace a creation that was not finished"),
 }
 
 JOB_TABLE: Mapping[JobStatus, Mapping[JobTrigger, Row]] = {

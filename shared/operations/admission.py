@@ -71,13 +71,13 @@ def _guarded(settings: Settings) -> bool:
 
 
 async def count(index: Index, settings: Settings, now: datetime) -> None:
-    """The sweeper's part: counts anew, only where a guard is set. Raises LedgerUnavailable."""
+    """The sweeper's part: counts again, only where a guard is set. Raises LedgerUnavailable."""
     if _guarded(settings):
         await index.write_guard(Guard(await index.count_active(), now))
 
 
 def limit_reached(limit: str, detail: str) -> LimitReached:
-    """`limit` is the name of the setting; `detail` says how many jobs are active."""
+    """`limit` is the name of the setting; `detail` has how many jobs are active."""
     return LimitReached(limit, detail, RETRY_AFTER_S)
 
 

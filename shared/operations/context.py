@@ -35,7 +35,7 @@ class Context:
     publisher: DirectivePublisher
     lanes: Lanes
     dead_replies: DeadReplies
-    #: None: nobody asks for the sweeper's last pass
+    #: None: the sweeper's last pass is not recorded
     sweep_marks: SweepMarks | None = None
     admission: Admission
     clock: Clock

@@ -1,6 +1,6 @@
 """The steps of every creation, of a new job and of a redrive: claim, rows, orchestration.
 
-In this order, so that whoever asks again, or the sweeper, finishes or withdraws what died in between.
+In this order, so that the same request, or the sweeper, finishes or withdraws a creation that died in between.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class JobFilter:
 
     @property
     def matches_every_row(self) -> bool:
-        """The keys alone tell what is wanted."""
+        """The keys of the rows are filter enough."""
         return self.statuses is None and self.request_type is None and self.label is None
 
     @property
@@ -58,7 +58,7 @@ class JobFilter:
         return self.statuses is not None and bool(self.statuses & _LIVING)
 
     def may_match(self, listed: ListRow) -> bool:
-        """As far as the LIST row can tell."""
+        """As far as the LIST row shows."""
         status = JobStatus(listed.status)
         return (
             (self.statuses is None or status in self.statuses or (self.needs_ledger and status in _LIVING))
@@ -145,7 +145,7 @@ async def _rows(
     semaphore: asyncio.Semaphore,
 ) -> tuple[list[ListRow], bool]:
     """At most `limit` rows of all these tenants, newest first, and whether there are more of them."""
-    # one more than wanted tells that; the store gives at most so many in one answer
+    # one more shows whether there is more; the store gives at most so many in one response
     ask = min(limit + 1, MAX_LOOKED_AT)
 
     async def of_tenant(tenant: str) -> list[ListRow]:

@@ -16,7 +16,7 @@ Check = Callable[[], Awaitable[object]]
 
 #: of one check; a probe of the platform waits longer, and a lane's first link takes half a second
 CHECK_TIMEOUT_S = 3.0
-#: between two looks; whoever asks in between gets the last answer
+#: between two checks; a request in between gets the last result
 RECHECK_AFTER = timedelta(seconds=2)
 #: the sweeper comes every minute
 SWEEPER_LATE_AFTER = timedelta(minutes=5)
@@ -32,7 +32,7 @@ class Dependency:
 
 
 class Readiness:
-    """One process's view of its dependencies, each asked beside the others and for a bounded time."""
+    """One process's view of its dependencies, all asked at the same time, each for a bounded time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -41,7 +41,7 @@ class Readiness:
         self._looking = asyncio.Lock()
 
     async def check_all(self, checks: Mapping[str, Check]) -> list[Dependency]:
-        """In the order of `checks`. Never raises: what a check raises is what is told of it."""
+        """In the order of `checks`. Never raises: what a check raises becomes its fault."""
         async with self._looking:
             now = self._clock.now()
             if self._looked_at is None or now - self._looked_at >= RECHECK_AFTER:
@@ -71,10 +71,10 @@ async def _fault(check: Check) -> str | None:
     try:
         await asyncio.wait_for(check(), CHECK_TIMEOUT_S)
     except TimeoutError:
-        return f"no answer within {CHECK_TIMEOUT_S:g} s"
+        return f"no response within {CHECK_TIMEOUT_S:g} s"
     except LuciusError as error:
         return str(error)
     except Exception as error:
-        # whatever it is, it is the dependency's: the text of a stranger's error is not repeated
+        # the text of an unknown error is not repeated
         return type(error).__name__
     return None

@@ -31,7 +31,7 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
     """The new job, the same one however often it is asked for; what a call left half done, the next one finishes.
 
     Claim, rows, the old job's mark, start: in the order of every creation, so that the sweeper finishes or
-    withdraws what nobody asks for again. Race redrives: two at once are one new job.
+    withdraws what is not asked for again. Race redrives: two at once are one new job.
 
     Raises JobNotFound, NotRedrivable, LimitReached, Transient.
     """
@@ -63,7 +63,7 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
 
 
 async def mark_redriven(context: Context, record: Record) -> None:
-    """The sweeper's part: a redrive died before the old job said which one took its place. Raises LedgerUnavailable."""
+    """The sweeper's part: a redrive died before the old job named the new one. Raises LedgerUnavailable."""
     old = await context.ledger.read(record.job.redrive_of) if record.job.redrive_of is not None else None
     if old is not None:
         await _mark(context, old, record.job.job_id, Origin(cause_id="", actor="system", source="sweeper"))
@@ -100,7 +100,7 @@ async def _planned(
 async def _linked(
     context: Context, orchestrations: Orchestrations, old: Stored, stored: Stored, origin: Origin
 ) -> Stored:
-    """The old job says which one took its place, then that one starts."""
+    """The old job names the new one, then the new one starts."""
     check_not_withdrawn(stored)
     await _mark(context, old, stored.record.job.job_id, origin)
     return await start_once(orchestrations, stored)

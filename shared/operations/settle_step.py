@@ -49,7 +49,7 @@ async def _settle(context: Context, stored: Stored | None, instance_id: str, ste
 
 
 async def _end(context: Context, stored: Stored, step: Step, instance_id: str) -> Stored:
-    """The job after its lease, if that is over; our own backlog first, which is nobody's failure (D20)."""
+    """The job after its lease, if that is over; LUCIUS's own backlog is not a failure (R8)."""
     if not step.status.in_flight or step.lease_expires_at is None or step.lease_expires_at > context.clock.now():
         return stored
     key = f"{instance_id}:{step.step_id}:{step.attempt_no}:{step.lease_expires_at.isoformat()}"

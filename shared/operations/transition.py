@@ -47,8 +47,8 @@ async def transition(
 ) -> Transitioned:
     """Applies `occurrence` to the job, commits, and closes the index rows of a job that ended.
 
-    With `orchestrations`, whoever is parked for the job is woken before it is closed: killed in between, ACTIVE is
-    still there for the sweeper. `again` says that this occurrence may have been committed before: then its EVENT is
+    With `orchestrations`, parked orchestrations of the job are woken before it is closed: killed in between, ACTIVE is
+    still there for the sweeper. `again`: this occurrence may have been committed before: then its EVENT is
     looked for first, since a second delivery can look like news (a late heartbeat restarts a lease): Race redelivery,
     also where two deliveries are in two hands at once. Raises
     LedgerUnavailable, also after too many conflicts, and OrchestrationUnavailable.

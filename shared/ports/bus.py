@@ -36,7 +36,7 @@ class DeadReply:
     sequence_number: int
     delivery_count: int
     enqueued_at: datetime
-    #: why it was dead-lettered, as the bus says, for example `MaxDeliveryCountExceeded`
+    #: why it was dead-lettered, by the bus, for example `MaxDeliveryCountExceeded`
     reason: str
 
 

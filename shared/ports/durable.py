@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class InstanceState(StrEnum):
-    """What the durable engine says of an instance."""
+    """The state of an instance, as the durable engine has it."""
 
     NOT_FOUND = "NOT_FOUND"
     #: Pending, Running or suspended by hand

@@ -86,7 +86,7 @@ def _parts(id_: str) -> tuple[int, str]:
 
 
 def tenant_named_in(body: str) -> str | None:
-    """The tenant that a rejected message names; None if it is not told."""
+    """The tenant that a rejected message names; None if it names none."""
     try:
         value = parse_json(body.encode("utf-8"))
     except ValueError:

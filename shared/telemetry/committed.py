@@ -44,7 +44,7 @@ def record_transition(before: Record, outcome: Outcome) -> None:
 
 
 def line_ids(job: Job, step: Step | None = None) -> dict[str, object]:
-    """What every line about a job carries, for those that tell of no move."""
+    """The ids that every line about a job has, for lines that report no transition."""
     identity: dict[str, object] = {"jobId": job.job_id, "tenant_id": job.tenant, "correlation_id": job.correlation_id}
     if step is not None:
         identity |= {"stepId": step.step_id, "attempt_no": step.attempt_no or None, "lease_id": step.lease_id}

@@ -15,7 +15,7 @@ SERVICE_NAME = "lucius"
 
 _APPLICATION_INSIGHTS = "APPLICATIONINSIGHTS_CONNECTION_STRING"
 _OTLP = tuple(f"OTEL_EXPORTER_OTLP_{part}ENDPOINT" for part in ("", "TRACES_", "METRICS_"))
-#: its instrumentations would add a span for every call of ours to tables and bus; ours say what matters
+#: its instrumentations would add a span for every call to tables and bus; the spans of the app are enough
 _INSTRUMENTATIONS = ("azure_sdk", "django", "fastapi", "flask", "httpx", "psycopg2", "requests", "urllib", "urllib3")
 
 
@@ -44,7 +44,7 @@ def configure(environ: Mapping[str, str], *, version: str) -> str | None:
 
 
 def name_spans(provider: Any) -> None:
-    """Lets the provider give a span the id that its job or attempt has; before any span of ours was made."""
+    """Makes the provider give a span the id that its job or attempt has; called before the first span."""
     from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 
     class Ids(RandomIdGenerator):

@@ -82,7 +82,7 @@ def bounded(name: str, attributes: dict[str, object]) -> dict[str, str | int]:
 
 
 def code(value: str) -> str:
-    """What may be a code; a text in its place may hold anything, and is not told."""
+    """The value if it has the form of a code, else OTHER: a text in its place may hold anything."""
     return value if _CODE.fullmatch(value) else OTHER
 
 

@@ -41,7 +41,7 @@ SPANS: tuple[SpanRow, ...] = (
         "Creation of a job; in a batch each line begins a trace of its own, linked to the request. A duplicate "
         "is linked to the first job",
     ),
-    SpanRow(SpanName.JOB, "internal", "its `submit`", "From POST to the last row; told when the job ends"),
+    SpanRow(SpanName.JOB, "internal", "its `submit`", "From POST to the last row; emitted when the job ends"),
     SpanRow(
         SpanName.ATTEMPT,
         "internal",

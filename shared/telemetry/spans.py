@@ -56,7 +56,7 @@ def submit_span(envelope: Envelope, *, own_trace: bool) -> Iterator[tuple[Envelo
 
 @contextmanager
 def activity_span(name: SpanName, record: Record | None, step_id: str, began_ns: int) -> Iterator[Given]:
-    """An activity; to be told its verdict."""
+    """A span around an activity; it yields a function that takes the verdict."""
     step = record.step(step_id) if record is not None else None
     if record is None or step is None or not tracing.enabled():
         yield lambda verdict: None
@@ -107,14 +107,14 @@ def reply_span(record: Record, reply: Reply, source: str, topic: str | None, beg
     step = record.step(reply.stepId)
     attempt = tracing.attempt_context(job, reply.stepId, reply.attempt_no)
     sender, caller = tracing.parse_traceparent(reply.traceparent), tracing.current()
-    ours = sender is not None and sender.trace_id == attempt.trace_id
-    links = [each for each in (None if ours else sender, caller) if each is not None]
+    same_trace = sender is not None and sender.trace_id == attempt.trace_id
+    links = [each for each in (None if same_trace else sender, caller) if each is not None]
     attributes = {
         **tracing.job_attributes(job),
         "lucius.reply": reply.type,
         "lucius.source": source,
         "lucius.attempt_no": reply.attempt_no,
-        # what names no step of the job is somebody else's text
+        # a step id that the job does not have is text from outside
         **({"lucius.step_id": step.step_id, "lucius.step_type": step.step_type} if step is not None else {}),
     }
     if topic is not None:
@@ -126,9 +126,9 @@ def reply_span(record: Record, reply: Reply, source: str, topic: str | None, beg
         }
     with tracing.span(
         SpanName.PROCESS_REPLY,
-        parent=tracing.context_of(sender if ours else attempt),
+        parent=tracing.context_of(sender if same_trace else attempt),
         kind=SpanKind.CONSUMER if topic is not None else SpanKind.INTERNAL,
-        links=[attempt, *links] if ours else links,
+        links=[attempt, *links] if same_trace else links,
         began_ns=began_ns,
         attributes=attributes,
         topic=topic or source,
@@ -140,7 +140,7 @@ def reply_span(record: Record, reply: Reply, source: str, topic: str | None, beg
 def request_span(
     method: str, path: str, headers: Mapping[str, str], *, traced: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """Around a handler that answers whatever happens; to be told the status. `traced` False: no span, as for probes."""
+    """A span around a handler; it yields a function that takes the status. `traced` False: no span, as for probes."""
     began = time.monotonic()
     route = f"/{path}"
     known = {"http.request.method": method, "http.route": route}

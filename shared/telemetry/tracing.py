@@ -40,7 +40,7 @@ def enabled() -> bool:
 
 
 def enable(state: bool) -> None:
-    """Said by whoever configured a provider whose ids come from `forced_span_id` where that is set."""
+    """Called once a provider is configured that takes a span's id from `forced_span_id` where that is set."""
     global _enabled
     _enabled = state
 
@@ -123,7 +123,7 @@ def span(
     attributes: Mapping[str, Any] | None = None,
     **filled: str,
 ) -> Iterator[Span]:
-    """A span around a block; `parent` None: the current one. A fault is told by its type alone, never by its text.
+    """A span around a block; `parent` None: the current one. A fault is recorded by its type alone, never by its text.
 
     With nothing configured there is none, and a caller's context is passed through.
     """

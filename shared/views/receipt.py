@@ -75,7 +75,7 @@ def receipt(record: Record, events: Sequence[Event], now: datetime) -> Receipt:
 
 
 def operations(record: Record, events: Iterable[Event]) -> Operations:
-    """How many directives, replies and table writes the job cost, each beside the bound of a job without faults.
+    """How many directives, replies and table writes the job cost, each with the bound of a job without faults.
 
     Counted is what left a row: committed transactions (not the sweeper's own `check_at`), replies with an EVENT row (a
     heartbeat that moved no lease leaves none), directives that the bus took at the first call (the bus drops a second

@@ -13,7 +13,7 @@ from triggers.http.problems import RequestError
 
 #: below what proxies and load balancers cut off (230 s in Azure), and short enough that a shutdown need not wait long
 MAX_WAIT_S = 20
-#: between two reads of the ledger, which tells nobody that it changed
+#: between two reads of the ledger, which does not notify readers
 _FIRST_LOOK_S = 0.25
 _LOOK_S = 1.0
 #: of one process: half of what host.json lets it serve at once, so that waiters never keep others out
@@ -45,7 +45,7 @@ class LongPoll:
     async def wait(
         self, wait_s: int, read: Callable[[], Awaitable[tuple[func.HttpResponse, bool]]]
     ) -> func.HttpResponse:
-        """What `read` gives once it is no 304, once it says that nothing more will change, or when the time is up.
+        """What `read` gives once it is no 304, once nothing more will change, or when the time is up.
 
         Where too many are held already, what it gives now.
         """

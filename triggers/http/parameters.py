@@ -1,4 +1,4 @@
-"""Parameters that several routes take: each declared once, beside the function that reads it."""
+"""Parameters that several routes take: each declared once, next to the function that reads it."""
 
 from __future__ import annotations
 

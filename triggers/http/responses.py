@@ -40,7 +40,7 @@ def json_of(body: BaseModel | dict[str, Any]) -> dict[str, Any]:
 
 
 def correlation_id(req: func.HttpRequest) -> str:
-    """The caller's `X-Correlation-Id`, if it is fit to be repeated; else one of ours."""
+    """The caller's `X-Correlation-Id`, if it can be repeated in a header; else a new one."""
     given: str = req.headers.get("X-Correlation-Id", "")
     if 0 < len(given) <= 128 and given.isascii() and given.isprintable():
         return given

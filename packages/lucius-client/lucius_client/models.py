@@ -53,7 +53,9 @@ class Build(Message):
     """
 
     version: str
-    commit: Annotated[str | None, Field(description="As whoever packaged the app wrote it down; null: nobody did.")]
+    commit: Annotated[
+        str | None, Field(description="As it was written down when the app was packaged; null: it was not.")
+    ]
     envelope: Annotated[str, Field(description="Versions of the envelope that it takes.")]
 
 
@@ -97,7 +99,7 @@ class DependencyState(Message):
 
 class DocumentReference1(Message):
     """
-    Where a document is. A bare string is taken as its `uri`; members beside `uri` are passed on.
+    Where a document is. A bare string is taken as its `uri`; other members are passed on.
     """
 
     uri: str
@@ -276,7 +278,7 @@ class Live(Message):
 
 class Operation(Message):
     """
-    How often, as far as the rows tell.
+    How often, as counted from the rows.
     """
 
     count: int
@@ -355,7 +357,7 @@ class ProtocolStep(Message):
 
 class Reference(Message):
     """
-    `{"uri": ...}`; what else a caller puts beside `uri` is passed on untouched.
+    `{"uri": ...}`; other members are passed on unchanged.
     """
 
     model_config = ConfigDict(
@@ -426,7 +428,7 @@ class Spent(Message):
 
 class Step(Message):
     """
-    One step of a job, as its row in the ledger says.
+    One step of a job, as its row in the ledger has it.
     """
 
     stepId: str
@@ -465,7 +467,7 @@ class Step(Message):
     carried: Annotated[bool, Field(description="Done in the job that this one took up again, and not run here.")]
     last_error_code: str | None
     last_error_message: str | None
-    progress: Annotated[Any, Field(description="What the service last said of its progress.")]
+    progress: Annotated[Any, Field(description="The progress that the service reported last.")]
     created_at: AwareDatetime
     updated_at: AwareDatetime
     completed_at: AwareDatetime | None
@@ -569,7 +571,7 @@ class DeadLetter(Message):
     error_code: str | None
     error_message: str | None
     failed_step_id: str
-    last_error_code: Annotated[str | None, Field(description="What the service said last.")]
+    last_error_code: Annotated[str | None, Field(description="The code that the service gave last.")]
     attempts_total: int
     redrive_of: str | None
     redriven_by: str | None
@@ -590,7 +592,7 @@ class DeadLetterPage(Message):
 
 class Job(Message):
     """
-    A job and its steps, as the ledger says.
+    A job and its steps, as the ledger has them.
     """
 
     jobId: str

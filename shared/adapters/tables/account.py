@@ -76,7 +76,7 @@ async def transact(table: TableClient, operations: Sequence[tuple[Any, ...]]) ->
 
 @asynccontextmanager
 async def translate_errors() -> AsyncIterator[None]:
-    """Turns the SDK's errors into ours. What is no clear answer (time-outs, 5xx, no connection) is transient."""
+    """Maps the SDK's errors. Timeouts, 5xx and lost connections are transient."""
     try:
         yield
     except RequestTooLargeError as error:

@@ -71,7 +71,7 @@ class TablesLedger:
         try:
             meta = await transact(await self._account.table(self._table), operations)
         except AlreadyExists as taken:
-            # Race conflict: the EVENT's number is taken, for somebody else moved the job
+            # Race conflict: the EVENT's number is taken by another commit
             raise Conflict from taken
         return Stored(after, meta[0]["etag"])
 

@@ -107,7 +107,7 @@ def _values(row: type[_Row], entity: Mapping[str, Any], json_columns: frozenset[
         if field.name in json_columns:
             value = json.loads(value)
         elif isinstance(value, datetime):
-            # the SDK's own subclass keeps a tenth of a microsecond beside; a plain instant compares as one
+            # the SDK's own subclass also keeps a tenth of a microsecond; a plain instant compares as one
             value = datetime.combine(value.date(), value.timetz())
         values[field.name] = value
     return values

@@ -12,7 +12,7 @@ class Build(Response):
 
     version: str
     commit: str | None
-    """As whoever packaged the app wrote it down; null: nobody did."""
+    """As it was written down when the app was packaged; null: it was not."""
     envelope: str
     """Versions of the envelope that it takes."""
 

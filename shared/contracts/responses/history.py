@@ -114,7 +114,7 @@ class Spent(Response):
 
 
 class Operation(Response):
-    """How often, as far as the rows tell."""
+    """How often, as counted from the rows."""
 
     count: int
     bound: int

@@ -21,7 +21,7 @@ from shared.contracts.responses.history import Event
 
 
 class Step(Response):
-    """One step of a job, as its row in the ledger says."""
+    """One step of a job, as its row in the ledger has it."""
 
     stepId: Annotated[str, Field(examples=["ocr"])]
     step_index: Annotated[int, Field(ge=0)]
@@ -68,7 +68,7 @@ class Step(Response):
     last_error_code: str | None
     last_error_message: str | None
     progress: Any
-    """What the service last said of its progress."""
+    """The progress that the service reported last."""
     created_at: Instant
     updated_at: Instant
     completed_at: Instant | None
@@ -105,7 +105,7 @@ class Accepted(Response):
 
 
 class Job(Response):
-    """A job and its steps, as the ledger says."""
+    """A job and its steps, as the ledger has them."""
 
     jobId: JobId
     tenant_id: Annotated[str, Field(examples=["tenant_a"])]
@@ -206,7 +206,7 @@ class DeadLetter(Response):
     error_message: str | None
     failed_step_id: str
     last_error_code: str | None
-    """What the service said last."""
+    """The code that the service gave last."""
     attempts_total: int
     redrive_of: str | None
     redriven_by: str | None

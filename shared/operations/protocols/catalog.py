@@ -41,11 +41,11 @@ class Catalog:
         self._checking = asyncio.Lock()
 
     async def refresh(self) -> CatalogState:
-        """Never raises: a store that is away or says nonsense leaves what was good before."""
+        """Never raises: a store that is away or wrong leaves what was good before."""
         if self._store is None or not self._due():
             return self.current
         if self._checking.locked() and self._checked_at is not None:
-            return self.current  # Race catalogue: somebody looks already, and nobody else waits
+            return self.current  # Race catalog: one request reads the store, and no other waits for it
         async with self._checking:
             if self._due():
                 await self._check(self._store)

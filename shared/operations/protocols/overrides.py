@@ -29,7 +29,7 @@ class CatalogState:
 
     registry: Registry
     modes: Modes = field(default_factory=Modes)
-    #: one line each: what the store says and cannot be meant
+    #: one line for each value of the store that cannot be used
     problems: tuple[str, ...] = ()
     #: by normalised tenant: within the setting's, where its references may lead; none named: wherever that allows
     ref_hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)

@@ -74,7 +74,7 @@ async def apply_reply(
     topic: str | None = None,
 ) -> ReplyResult:
     """Applied or recorded as late; `cause_id` is the same whenever this reply comes again, and
-    `again` says that it does. `topic` is where it came from, if it came by the bus.
+    `again`: it does. `topic` is where it came from, if it came by the bus.
 
     Raises ReplyUnfit where no job takes it, and Transient.
     """

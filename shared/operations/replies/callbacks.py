@@ -47,7 +47,7 @@ async def receive_callback(
 ) -> CallbackResult:
     """The same path as a reply from the bus; `key` is the caller's name for this callback.
 
-    What the body leaves out of the attempt's identity, the token says. Raises CallbackTokenInvalid,
+    The token gives what the body leaves out of the attempt's identity. Raises CallbackTokenInvalid,
     BodyTooLarge, NotYourAttempt, ReplyUnfit, Transient.
     """
     keys = context.settings.callback_keys

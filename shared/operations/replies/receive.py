@@ -12,7 +12,7 @@ from shared.operations.replies.apply import apply_reply, parse_reply
 from shared.ports.durable import Orchestrations
 from shared.ports.rejected import RejectedMessage, rejection_id
 
-#: a service's clock that is further from the bus's than this is told of; replies are sent as soon as they are made
+#: a larger difference between a service's clock and the bus's is logged; replies are sent as soon as they are made
 CLOCK_SKEW = timedelta(seconds=60)
 
 

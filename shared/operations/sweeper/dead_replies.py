@@ -70,5 +70,5 @@ async def _take(context: Context, orchestrations: Orchestrations, lane: int, rep
     except Transient:
         raise
     except Exception as bug:
-        # a message that trips a fault of ours did so ten times on its lane already; it must not stop every sweep
+        # a message that makes the app fail did so ten times on its lane already; it must not stop every sweep
         await quarantine(context, message, "FAILED", f"{type(bug).__name__}: {bug}")

@@ -19,7 +19,7 @@ _READS_AT_ONCE = 16
 
 
 async def relist(context: Context) -> int:
-    """How many rows were behind. Race relist: safe beside normal work and beside itself. Raises LedgerUnavailable."""
+    """How many rows were behind. Race relist: safe during normal work and another pass. Raises LedgerUnavailable."""
     semaphore = asyncio.Semaphore(_READS_AT_ONCE)
     start = await context.index.read_listing_position()
     compared = behind = 0

@@ -176,7 +176,7 @@ def _missed_events(record: Record, step: Step) -> list[tuple[str, dict[str, str]
         events.append((durable_names.result(step.step_id, step.attempt_no), {"next": "DISPATCH"}))
     elif step.group is None and step.step_index:
         before = record.steps[step.step_index - 1]
-        # a group's own orchestrations tell the job's
+        # the orchestrations of a group raise the event of the job's
         if before.group is None:
             events.append((durable_names.result(before.step_id, before.attempt_no), {"next": "NEXT"}))
     return events

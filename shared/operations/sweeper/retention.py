@@ -61,7 +61,7 @@ async def clear_due(
 
 
 async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRow) -> SweepAction:
-    """One look at one job, and what was done. Raises Conflict where somebody wrote to the job, and
+    """One look at one job, and what was done. Raises Conflict where the job was written to meanwhile, and
     Transient; what is done already is not done again.
     """
     stored = await context.ledger.read(ended.job_id)

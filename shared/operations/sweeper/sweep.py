@@ -74,7 +74,7 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
 
 
 def rotated(tenants: list[str], now: datetime) -> list[str]:
-    """Another tenant comes first every minute, so that the bounds of a sweep starve nobody (R19)."""
+    """Another tenant comes first every minute, so that the bounds of a sweep starve no tenant (R19)."""
     start = int(now.timestamp() // 60) % max(len(tenants), 1)
     return sorted(tenants)[start:] + sorted(tenants)[:start]
 
