@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from scripts.generate.api_documents import openapi
-from shared.apidocs.problem_codes import PROBLEM_CODES, ProblemCode
+from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.quickstart import commands
 from triggers.registered import ROUTES
 
@@ -38,7 +38,7 @@ def problems() -> str:
                     statuses[code].add(status)
     lines = ["| code | status | meaning |", "|---|---|---|"]
     lines += [
-        f"| `{code}` | {', '.join(sorted(found))} | {PROBLEM_CODES[ProblemCode(code)]} |"
+        f"| `{code}` | {', '.join(sorted(found))} | {ProblemCode(code).meaning} |"
         for code, found in sorted(statuses.items())
     ]
     return "\n".join(lines)

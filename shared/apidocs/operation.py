@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import ENVELOPE, PROBLEM, REQUESTS
-from shared.apidocs.problem_codes import PROBLEM_CODES, ProblemCode
+from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.contracts.envelope import Envelope
 from shared.contracts.responses.job import Accepted
@@ -179,7 +179,7 @@ def _refusal(route: Route, status: int, codes: list[ProblemCode]) -> Json:
     if PROBLEM["code"] in codes and PROBLEM["status"] == status:
         content["examples"] = {PROBLEM["code"]: {"value": PROBLEM}}
     return {
-        "description": "\n\n".join(f"`{code}`: {PROBLEM_CODES[code]}" for code in codes),
+        "description": "\n\n".join(f"`{code}`: {code.meaning}" for code in codes),
         "headers": headers.of(route, status),
         "content": {"application/problem+json": content},
     }

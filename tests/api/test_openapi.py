@@ -14,7 +14,7 @@ from shared.access.caller import Scope
 from shared.access.references import ReferencePolicy
 from shared.apidocs import envelope_schema
 from shared.apidocs.openapi import document
-from shared.apidocs.problem_codes import PROBLEM_CODES
+from shared.apidocs.problem_codes import ProblemCode
 from shared.core.registry import Registry
 from tests.jobs import ROOT, envelope, registry
 from triggers.options_http import FUNCTION as OPTIONS
@@ -112,8 +112,8 @@ def test_every_code_that_the_app_raises_is_explained_and_declared() -> None:
     }
     # OPTIONS is no operation; a path that no route has is otherwise the host's to refuse
     assert raised - declared == {"ROUTE_NOT_FOUND"}
-    assert declared <= PROBLEM_CODES.keys()
-    assert PROBLEM_CODES.keys() - raised - declared == set()
+    assert declared <= set(ProblemCode)
+    assert set(ProblemCode) - raised - declared == set()
 
 
 def _codes(path: Path) -> list[str]:
