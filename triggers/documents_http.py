@@ -13,7 +13,7 @@ import azure.functions as func
 
 from shared.access.references import ReferencePolicy
 from shared.apidocs import asyncapi, envelope_schema, message_schemas, page, quickstart
-from shared.apidocs.json_schema import Json
+from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.openapi import document
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
@@ -84,9 +84,9 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
     settings = wiring.settings
     policy = _policy(settings)
     # making it takes longer than all else here, and it is served without a token
-    made: tuple[Registry, Json] | None = None
+    made: tuple[Registry, JsonObject] | None = None
 
-    async def openapi_of(request: Request) -> Json:
+    async def openapi_of(request: Request) -> JsonObject:
         nonlocal made
         registry = (await request.fresh_context()).registry
         if made is None or made[0] is not registry:
@@ -141,7 +141,7 @@ def _policy(settings: Settings) -> ReferencePolicy:
     return ReferencePolicy(settings.allowed_ref_schemes, settings.allowed_ref_hosts)
 
 
-def schema_documents(registry: Registry, policy: ReferencePolicy) -> dict[str, Json]:
+def schema_documents(registry: Registry, policy: ReferencePolicy) -> dict[str, JsonObject]:
     """Every JSON Schema by name: messages, the envelope with its rules, the steps' payloads."""
     envelope = envelope_schema.document(registry, policy)
     return message_schemas.documents() | {"envelope": envelope} | envelope_schema.step_schemas(registry)

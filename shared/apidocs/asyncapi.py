@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from shared.apidocs import message_schemas
+from shared.apidocs.json_schema import JsonObject
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
-
-Json = dict[str, Any]
 
 #: of the contract that this document describes, not of the app
 VERSION = "1.0.0"
 
-_EXAMPLE: Json = {
+_EXAMPLE: JsonObject = {
     "jobId": "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65",
     "stepId": "ocr",
     "tenant_id": "tenant_a",
@@ -30,7 +28,7 @@ _ACCOUNT = "https://account.blob.core.windows.net"
 _WORKSPACE = f"{_ACCOUNT}/workspace/lucius/tenant_a/{_EXAMPLE['jobId']}/OCR/1/"
 _RESULT_REF = {"uri": f"{_WORKSPACE}result.json"}
 
-_DIRECTIVE_EXAMPLE: Json = {
+_DIRECTIVE_EXAMPLE: JsonObject = {
     "type": "DIRECTIVE",
     "jobId": _EXAMPLE["jobId"],
     "tenant_id": "tenant_a",
@@ -60,7 +58,7 @@ class BusNames:
     reply_subscription: str = "lucius-invoker"
 
 
-def document(names: BusNames) -> Json:
+def document(names: BusNames) -> JsonObject:
     """AsyncAPI 3.0.0, from LUCIUS's side: it sends directives and receives replies."""
     replies = ["ack", "heartbeat", "result", "legacyAck", "legacyResult"]
     return {
@@ -147,7 +145,7 @@ def document(names: BusNames) -> Json:
     }
 
 
-def _channel(prefix: str, lanes: int, description: str, messages: list[str], servicebus: Json) -> Json:
+def _channel(prefix: str, lanes: int, description: str, messages: list[str], servicebus: JsonObject) -> JsonObject:
     return {
         "address": f"{prefix}{{lane}}",
         "title": f"{prefix}0 to {prefix}{lanes - 1}",
@@ -164,7 +162,7 @@ def _channel(prefix: str, lanes: int, description: str, messages: list[str], ser
     }
 
 
-def _components() -> Json:
+def _components() -> JsonObject:
     whole = message_schemas.documents()
     reply = _EXAMPLE
     error = {"code": "PDF_ENCRYPTED", "message": "the document is locked"}
@@ -193,12 +191,12 @@ def _components() -> Json:
         "headers": _properties(),
         "x-servicebus": {"messageId": "{jobId}:{stepId}:{attempt_no}", "correlationId": "{correlation_id}"},
     }
-    schemas: Json = {}
+    schemas: JsonObject = {}
     for name in ("directive", "ack", "heartbeat", "result", "legacy-ack", "legacy-result"):
         schemas |= whole[name].get("$defs", {})
         schemas[name] = {key: each for key, each in whole[name].items() if key not in ("$defs", "$schema")}
     # references of a whole schema point into itself; here into the components
-    found: Json = json.loads(json.dumps(schemas).replace('"#/$defs/', '"#/components/schemas/'))
+    found: JsonObject = json.loads(json.dumps(schemas).replace('"#/$defs/', '"#/components/schemas/'))
     return {
         "messages": messages,
         "schemas": found,
@@ -218,7 +216,7 @@ def _components() -> Json:
     }
 
 
-def _message(name: str, schema: str, examples: list[Json]) -> Json:
+def _message(name: str, schema: str, examples: list[JsonObject]) -> JsonObject:
     return {
         "name": name,
         "title": name,
@@ -230,7 +228,7 @@ def _message(name: str, schema: str, examples: list[Json]) -> Json:
     }
 
 
-def _properties() -> Json:
+def _properties() -> JsonObject:
     """Application properties of a directive, as the subscriptions' rules see them."""
     text, whole = {"type": "string"}, {"type": "integer"}
     found = {

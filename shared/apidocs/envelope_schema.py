@@ -8,7 +8,7 @@ from __future__ import annotations
 from jsonschema import Draft202012Validator
 
 from shared.access.references import ReferencePolicy
-from shared.apidocs.json_schema import DIALECT, Json, schemas
+from shared.apidocs.json_schema import DIALECT, JsonObject, schemas
 from shared.contracts.envelope import Envelope
 from shared.contracts.reference import MAX_URI, uri_pattern
 from shared.core.registry import Protocol, Registry
@@ -17,7 +17,7 @@ from shared.core.registry import Protocol, Registry
 ENVELOPE = ("Envelope", "EnvelopeRules")
 
 
-def components(registry: Registry, policy: ReferencePolicy, at: str = "#/components/schemas/") -> Json:
+def components(registry: Registry, policy: ReferencePolicy, at: str = "#/components/schemas/") -> JsonObject:
     """The schemas of an envelope and of all that it names, by name; `at` is where they will stand."""
     found = schemas([(Envelope, "write")], ref_template=f"{at}{{model}}")
     found.pop("Reference")
@@ -36,14 +36,14 @@ def components(registry: Registry, policy: ReferencePolicy, at: str = "#/compone
     }
 
 
-def document(registry: Registry, policy: ReferencePolicy) -> Json:
+def document(registry: Registry, policy: ReferencePolicy) -> JsonObject:
     """All of it as one JSON Schema."""
     at = "#/$defs/"
     whole = {"$schema": DIALECT, "title": "Envelope", "allOf": [{"$ref": f"{at}{name}"} for name in ENVELOPE]}
     return whole | {"$defs": components(registry, policy, at)}
 
 
-def step_schemas(registry: Registry) -> dict[str, Json]:
+def step_schemas(registry: Registry) -> dict[str, JsonObject]:
     """The payload schemas of all steps by name, for example `steps-ocr` of `steps/ocr.schema.json`."""
     return {
         _name(protocol, step.step_id): dict(protocol.schemas[step.step_id])
@@ -58,7 +58,7 @@ def _name(protocol: Protocol, step_id: str) -> str:
     return (step.payload_schema or "").removesuffix(".json").removesuffix(".schema").replace("/", "-")
 
 
-def _reference(policy: ReferencePolicy) -> Json:
+def _reference(policy: ReferencePolicy) -> JsonObject:
     uri = {"type": "string", "maxLength": MAX_URI, "pattern": uri_pattern(policy.schemes, policy.host_names)}
     return {
         "title": "DocumentReference",
@@ -68,7 +68,7 @@ def _reference(policy: ReferencePolicy) -> Json:
     }
 
 
-def _rules(registry: Registry, at: str) -> Json:
+def _rules(registry: Registry, at: str) -> JsonObject:
     return {
         "title": "EnvelopeRules",
         "description": "BURST needs `doc_id`; the payload is that of the protocol which `request_type` names.",
@@ -95,14 +95,14 @@ def _rules(registry: Registry, at: str) -> Json:
     }
 
 
-def _payload(protocol: Protocol, at: str) -> Json:
+def _payload(protocol: Protocol, at: str) -> JsonObject:
     """Parts by step id; of a protocol of one step also its part alone."""
     steps = [step.step_id for step in protocol.definition.steps]
-    parts: Json = {
+    parts: JsonObject = {
         step: {"$ref": f"{at}{_name(protocol, step)}"} if step in protocol.schemas else {"type": "object"}
         for step in steps
     }
-    keyed: Json = {
+    keyed: JsonObject = {
         "type": "object",
         "properties": parts,
         "required": [step for step in steps if not _can_be_left_out(protocol, step)],
@@ -111,7 +111,7 @@ def _payload(protocol: Protocol, at: str) -> Json:
     if len(steps) > 1:
         return keyed
     [step] = steps
-    flat: Json = parts[step]
+    flat: JsonObject = parts[step]
     if protocol.schemas.get(step, {}).get("additionalProperties") is not False:
         # an object under the step's name and nothing else is that step's part
         named = {"type": "object", "properties": {step: {"type": "object"}}, "required": [step], "maxProperties": 1}

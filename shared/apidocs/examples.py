@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from shared.apidocs.json_schema import JsonObject
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
 from shared.contracts.responses.common import Response
@@ -22,14 +23,12 @@ from shared.views.explain import explain
 from shared.views.job import callback_outcome, dead_letter, event_response, job_links, job_response, step_response
 from shared.views.receipt import receipt
 
-Json = dict[str, Any]
-
 JOB_ID = "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"
 CORRELATION_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 _START = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
 _ACCOUNT = "https://account.blob.core.windows.net"
 
-ENVELOPE: Json = {
+ENVELOPE: JsonObject = {
     "schema_version": "1.0",
     "tenant_id": "tenant_a",
     "request_type": "OCR",
@@ -40,7 +39,7 @@ ENVELOPE: Json = {
 }
 
 #: bodies of requests, by the name of their model or the kind of the callback
-REQUESTS: Json = {
+REQUESTS: JsonObject = {
     "Envelope": ENVELOPE,
     "ControlRequest": {"reason": "the wrong document"},
     "ReconcileRequest": {"dryRun": True},
@@ -52,7 +51,7 @@ REQUESTS: Json = {
     },
 }
 
-PROBLEM: Json = {
+PROBLEM: JsonObject = {
     "type": "urn:lucius:problem:request-invalid",
     "title": "Request invalid",
     "status": 400,
@@ -93,7 +92,7 @@ class _Story:
 
 
 @lru_cache(maxsize=1)
-def by_model() -> Json:
+def by_model() -> JsonObject:
     """An example for each answer, by the name of its model."""
     story = _planned()
     created = story.record
@@ -176,7 +175,7 @@ def by_model() -> Json:
     }
 
 
-def _body(response: Response) -> Json:
+def _body(response: Response) -> JsonObject:
     return response.model_dump(mode="json", exclude_unset=True)
 
 

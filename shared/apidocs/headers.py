@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.route import Route
 
-Json = dict[str, Any]
-
-PARAMETERS: Json = {
+PARAMETERS: JsonObject = {
     "CorrelationId": {
         "name": "X-Correlation-Id",
         "in": "header",
@@ -29,11 +28,11 @@ PARAMETERS: Json = {
 }
 
 
-def _header(description: str, *, required: bool = True, **schema: Any) -> Json:
+def _header(description: str, *, required: bool = True, **schema: Any) -> JsonObject:
     return {"description": description, "required": required, "schema": {"type": "string", **schema}}
 
 
-HEADERS: Json = {
+HEADERS: JsonObject = {
     "X-Correlation-Id": _header("The request's, or a new one.", minLength=1, maxLength=128),
     "ETag": _header("Of the body; for `If-None-Match`.", pattern='^"[0-9a-f]{32}"$'),
     "Location": _header("Path of the job.", pattern="^/v1/jobs/[A-Za-z0-9_-]+$"),
@@ -46,7 +45,7 @@ HEADERS: Json = {
 }
 
 
-def of(route: Route, status: int) -> Json:
+def of(route: Route, status: int) -> JsonObject:
     """The headers of one answer of a route."""
     names = ["X-Correlation-Id"]
     if route.method == "GET" and status in (200, 304):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from shared.apidocs.json_schema import DIALECT, Json, schema
+from shared.apidocs.json_schema import DIALECT, JsonObject, schema
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Directive, Reply, ReplyType
 
@@ -24,7 +24,7 @@ _TITLES = {
 }
 
 
-def directive() -> Json:
+def directive() -> JsonObject:
     document = schema(Directive, "read")
     # left out where callbacks are off
     document["required"] = [name for name in Directive.model_fields if name != "callback_urls"]
@@ -32,7 +32,7 @@ def directive() -> Json:
     return document
 
 
-def reply(kind: ReplyType) -> Json:
+def reply(kind: ReplyType) -> JsonObject:
     """A reply of one kind, as a service of today sends it."""
     document = schema(Reply, "write")
     without = _WORK_ONLY if kind == "RESULT" else _RESULT_ONLY
@@ -47,7 +47,7 @@ def reply(kind: ReplyType) -> Json:
     return document
 
 
-def legacy_ack() -> Json:
+def legacy_ack() -> JsonObject:
     """The older form of an ACK: no `type`, and `status` ACKED."""
     document = reply("ACK")
     del document["properties"]["type"]
@@ -56,7 +56,7 @@ def legacy_ack() -> Json:
     return document | {"title": "LegacyAck", "description": "An ACK in its older form."}
 
 
-def legacy_result() -> Json:
+def legacy_result() -> JsonObject:
     """The older form of a failed RESULT: no `type`, `status` FAILED and a `failure_class`."""
     document = reply("RESULT")
     document["properties"]["status"] = {"const": "FAILED"}
@@ -69,7 +69,7 @@ def legacy_result() -> Json:
     return document | {"title": "LegacyResult", "description": "A failure in its older form."}
 
 
-def callback(kind: ReplyType) -> Json:
+def callback(kind: ReplyType) -> JsonObject:
     """The body of a callback: the reply, of which the token knows the identity already."""
     document = deepcopy(reply(kind))
     document["required"] = ["status"] if kind == "RESULT" else []
@@ -83,9 +83,9 @@ def callback(kind: ReplyType) -> Json:
     return document
 
 
-def documents() -> dict[str, Json]:
+def documents() -> dict[str, JsonObject]:
     """Every message and the envelope, each a whole JSON Schema, by name."""
-    whole: dict[str, Json] = {
+    whole: dict[str, JsonObject] = {
         "envelope": schema(Envelope, "write"),
         "directive": directive(),
         "ack": reply("ACK"),
@@ -97,6 +97,6 @@ def documents() -> dict[str, Json]:
     return {name: {"$schema": DIALECT, **each} for name, each in whole.items()}
 
 
-def _or_null(given: Json) -> Json:
+def _or_null(given: JsonObject) -> JsonObject:
     found: dict[str, Any] = {"anyOf": [given, {"type": "null"}]}
     return found

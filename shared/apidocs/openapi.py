@@ -11,15 +11,13 @@ from pydantic import BaseModel
 from shared.access.references import ReferencePolicy
 from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import by_model
-from shared.apidocs.json_schema import Way, schemas
+from shared.apidocs.json_schema import JsonObject, Way, schemas
 from shared.apidocs.operation import models_of, operation
 from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
 from shared.contracts.responses.common import Problem
 from shared.core.registry import Registry
 from shared.views.protocol import protocol_response
-
-Json = dict[str, Any]
 
 #: of the API, not of the app
 VERSION = "1.0.0"
@@ -77,14 +75,14 @@ def document(
     policy: ReferencePolicy,
     *,
     server: str,
-) -> Json:
+) -> JsonObject:
     """`server` is the address that examples call."""
     routes = list(routes)
     known = [protocol_response(protocol).model_dump(mode="json", exclude_unset=True) for protocol in registry][:1]
     examples = by_model() | {"ProtocolPage": {"protocols": known, "next": None}}
     if known:
         examples["Protocol"] = known[0]
-    paths: Json = {}
+    paths: JsonObject = {}
     for route in routes:
         paths.setdefault(f"/{route.path}", {})[route.method.lower()] = operation(route, routes, examples)
     used = {route.tag for route in routes}
@@ -108,7 +106,7 @@ def document(
     }
 
 
-def _schemas(routes: Iterable[Route], registry: Registry, policy: ReferencePolicy) -> Json:
+def _schemas(routes: Iterable[Route], registry: Registry, policy: ReferencePolicy) -> JsonObject:
     models: dict[type[BaseModel], Way] = {Problem: "read"}
     for route in routes:
         if route.body not in (None, Envelope):
@@ -121,8 +119,8 @@ def _schemas(routes: Iterable[Route], registry: Registry, policy: ReferencePolic
     return found
 
 
-def _parts(whole: Mapping[str, Any]) -> Json:
+def _parts(whole: Mapping[str, Any]) -> JsonObject:
     """A schema and those that it holds, each by its name."""
     parts = {whole["title"]: {name: each for name, each in whole.items() if name != "$defs"}, **whole.get("$defs", {})}
-    schemas_by_name: Json = json.loads(json.dumps(parts).replace('"#/$defs/', f'"{_SCHEMAS}'))
+    schemas_by_name: JsonObject = json.loads(json.dumps(parts).replace('"#/$defs/', f'"{_SCHEMAS}'))
     return schemas_by_name

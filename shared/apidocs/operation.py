@@ -12,12 +12,11 @@ from pydantic import BaseModel
 
 from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import ENVELOPE, PROBLEM, REQUESTS
+from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.contracts.envelope import Envelope
 from shared.contracts.responses.job import Accepted
-
-Json = dict[str, Any]
 
 _SCHEMAS = "#/components/schemas/"
 
@@ -37,8 +36,8 @@ def models_of(answer: Any) -> tuple[type[BaseModel], ...]:
     return get_args(answer) if isinstance(answer, UnionType) else (answer,)
 
 
-def operation(route: Route, routes: Iterable[Route], examples: Json) -> Json:
-    described: Json = {
+def operation(route: Route, routes: Iterable[Route], examples: JsonObject) -> JsonObject:
+    described: JsonObject = {
         "operationId": route.function,
         "tags": [route.tag],
         "summary": route.summary,
@@ -56,13 +55,13 @@ def operation(route: Route, routes: Iterable[Route], examples: Json) -> Json:
     return described
 
 
-def _security(route: Route) -> list[Json]:
+def _security(route: Route) -> list[JsonObject]:
     if route.callback:
         return [{"callback": []}]
     return [] if route.scope is None else [{"bearer": [str(route.scope)]}]
 
 
-def _parameters(route: Route) -> list[Json]:
+def _parameters(route: Route) -> list[JsonObject]:
     parameters = [_parameter(each) for each in route.parameters]
     named = {each.name for each in route.parameters}
     for name in re.findall(r"{(\w+)}", route.path):
@@ -71,8 +70,8 @@ def _parameters(route: Route) -> list[Json]:
     return parameters + [{"$ref": f"#/components/parameters/{name}"} for name in common]
 
 
-def _parameter(each: Parameter) -> Json:
-    described: Json = {
+def _parameter(each: Parameter) -> JsonObject:
+    described: JsonObject = {
         "name": each.name,
         "in": each.where,
         "required": each.required,
@@ -85,9 +84,9 @@ def _parameter(each: Parameter) -> Json:
     return described
 
 
-def _body(route: Route) -> Json | None:
+def _body(route: Route) -> JsonObject | None:
     if route.body is Envelope:
-        schema: Json = {"allOf": [{"$ref": f"{_SCHEMAS}{name}"} for name in envelope_schema.ENVELOPE]}
+        schema: JsonObject = {"allOf": [{"$ref": f"{_SCHEMAS}{name}"} for name in envelope_schema.ENVELOPE]}
         name = "Envelope"
     elif route.body is not None:
         schema, name = {"$ref": f"{_SCHEMAS}{route.body.__name__}"}, route.body.__name__
@@ -95,7 +94,7 @@ def _body(route: Route) -> Json | None:
         schema, name = {"$ref": f"{_SCHEMAS}{route.body_schema['title']}"}, route.body_schema["title"]
     else:
         return None
-    content: Json = {
+    content: JsonObject = {
         media_type: {"schema": _LINES, "examples": {"two jobs": {"value": _NDJSON_EXAMPLE}}}
         if "ndjson" in media_type
         else {"schema": schema, "examples": {name: {"value": REQUESTS[name]}}}
@@ -118,7 +117,7 @@ _NDJSON_EXAMPLE = "".join(
 )
 
 
-def _links(routes: Iterable[Route]) -> Json:
+def _links(routes: Iterable[Route]) -> JsonObject:
     """What can be done with a new job."""
     return {
         route.function: {"operationId": route.function, "parameters": {"jobId": "$response.body#/jobId"}}
@@ -127,8 +126,8 @@ def _links(routes: Iterable[Route]) -> Json:
     }
 
 
-def _responses(route: Route, routes: Iterable[Route], examples: Json) -> Json:
-    responses: Json = {}
+def _responses(route: Route, routes: Iterable[Route], examples: JsonObject) -> JsonObject:
+    responses: JsonObject = {}
     for status, answer in route.responses.items():
         responses[str(status)] = _response(route, status, answer, examples)
         if answer is Accepted:
@@ -146,15 +145,15 @@ def _responses(route: Route, routes: Iterable[Route], examples: Json) -> Json:
     return responses
 
 
-def _response(route: Route, status: int, answer: Any, examples: Json) -> Json:
+def _response(route: Route, status: int, answer: Any, examples: JsonObject) -> JsonObject:
     models = models_of(answer)
-    response: Json = {"description": _description(route, status, models), "headers": headers.of(route, status)}
+    response: JsonObject = {"description": _description(route, status, models), "headers": headers.of(route, status)}
     if isinstance(answer, str):
         kind = "string" if answer.startswith("text/") else "object"
         response["content"] = {answer: {"schema": {"type": kind}}}
     elif models:
         named = [{"$ref": f"{_SCHEMAS}{model.__name__}"} for model in models]
-        content: Json = {"schema": named[0] if len(named) == 1 else {"anyOf": named}}
+        content: JsonObject = {"schema": named[0] if len(named) == 1 else {"anyOf": named}}
         shown = {model.__name__: {"value": examples[model.__name__]} for model in models if model.__name__ in examples}
         if shown:
             content["examples"] = shown
@@ -168,14 +167,14 @@ def _description(route: Route, status: int, models: tuple[type[BaseModel], ...])
     return " Or: ".join((model.__doc__ or "").split("\n\n")[0].strip() for model in models) or "As asked."
 
 
-def _refusal(route: Route, status: int, codes: list[ProblemCode]) -> Json:
-    schema: Json = {
+def _refusal(route: Route, status: int, codes: list[ProblemCode]) -> JsonObject:
+    schema: JsonObject = {
         "allOf": [
             {"$ref": f"{_SCHEMAS}Problem"},
             {"properties": {"status": {"const": status}, "code": {"enum": codes}}},
         ]
     }
-    content: Json = {"schema": schema}
+    content: JsonObject = {"schema": schema}
     if PROBLEM["code"] in codes and PROBLEM["status"] == status:
         content["examples"] = {PROBLEM["code"]: {"value": PROBLEM}}
     return {

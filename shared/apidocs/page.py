@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.schema_html import anchor, example, prose, table, type_of
-
-Json = Mapping[str, Any]
 
 #: what the page needs of a browser, for its Content-Security-Policy
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -33,7 +32,7 @@ details { margin: .5rem 0; } summary { cursor: pointer; } .method { font-weight:
 """
 
 
-def page(document: Json, started: str) -> str:
+def page(document: JsonObject, started: str) -> str:
     """The whole page; `started` is the HTML of the first commands."""
     info = document["info"]
     sections = "".join(_tag(document, tag) for tag in document["tags"])
@@ -55,7 +54,7 @@ def page(document: Json, started: str) -> str:
     )
 
 
-def operations(document: Json) -> Iterator[tuple[str, str, Json]]:
+def operations(document: JsonObject) -> Iterator[tuple[str, str, JsonObject]]:
     """(method, path, operation) of each."""
     for path, item in document["paths"].items():
         for method in ("get", "post", "put", "patch", "delete"):
@@ -63,7 +62,7 @@ def operations(document: Json) -> Iterator[tuple[str, str, Json]]:
                 yield method.upper(), path, item[method]
 
 
-def _index(document: Json) -> str:
+def _index(document: JsonObject) -> str:
     lines = "".join(
         f'<li><a href="#{escape(operation["operationId"])}">{_name(method, path)}</a></li>'
         for method, path, operation in operations(document)
@@ -71,7 +70,7 @@ def _index(document: Json) -> str:
     return f"<nav><ul>{lines}</ul></nav>"
 
 
-def _tag(document: Json, tag: Json) -> str:
+def _tag(document: JsonObject, tag: JsonObject) -> str:
     text = "".join(
         _operation(document, method, path, operation)
         for method, path, operation in operations(document)
@@ -84,7 +83,7 @@ def _name(method: str, path: str) -> str:
     return f'<span class="method {method}">{method}</span> <code>{escape(path)}</code>'
 
 
-def _operation(document: Json, method: str, path: str, operation: Json) -> str:
+def _operation(document: JsonObject, method: str, path: str, operation: JsonObject) -> str:
     parts = [
         f'<section id="{escape(operation["operationId"])}"><h3>{_name(method, path)}</h3>',
         f"<p>{prose(operation['summary'])}</p>",
@@ -98,14 +97,14 @@ def _operation(document: Json, method: str, path: str, operation: Json) -> str:
     return "".join(parts)
 
 
-def _scopes(operation: Json) -> str:
+def _scopes(operation: JsonObject) -> str:
     needs = [f"<code>{escape(scope)}</code>" for each in operation["security"] for scope in each.get("bearer", ())]
     if needs:
         return f"Needs the scope {', '.join(needs)}."
     return "Needs the token of a directive." if any(operation["security"]) else "Needs no token."
 
 
-def _curl(document: Json, method: str, path: str, operation: Json) -> str:
+def _curl(document: JsonObject, method: str, path: str, operation: JsonObject) -> str:
     """A command that works against a local stack, once `TOKEN` and the ids are put in."""
     words = ["curl -s"]
     if method != "GET":
@@ -120,7 +119,7 @@ def _curl(document: Json, method: str, path: str, operation: Json) -> str:
     return f'{" ".join(words)} "{document["servers"][0]["url"]}{shown}"'
 
 
-def _parameters(document: Json, operation: Json) -> str:
+def _parameters(document: JsonObject, operation: JsonObject) -> str:
     given = [_resolved(document, each) for each in operation.get("parameters", ())]
     rows = "".join(
         f"<tr><td><code>{escape(each['name'])}</code>{' *' if each.get('required') else ''}<td>{escape(each['in'])}"
@@ -132,7 +131,7 @@ def _parameters(document: Json, operation: Json) -> str:
     return f"<h4>Parameters</h4><table><thead><tr><th>name<th>in<th>type<th></tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _body(operation: Json) -> str:
+def _body(operation: JsonObject) -> str:
     if "requestBody" not in operation:
         return ""
     text = "" if operation["requestBody"].get("required") else " <span class=soft>(may be left out)</span>"
@@ -145,7 +144,7 @@ def _body(operation: Json) -> str:
     return "".join(parts)
 
 
-def _answers(document: Json, operation: Json) -> str:
+def _answers(document: JsonObject, operation: JsonObject) -> str:
     """What is answered if all is well; what is refused, to be folded out."""
     given = {status: _resolved(document, each) for status, each in operation["responses"].items()}
     good = {status: answer for status, answer in given.items() if status < "400"}
@@ -156,7 +155,7 @@ def _answers(document: Json, operation: Json) -> str:
     )
 
 
-def _table(answers: Json) -> str:
+def _table(answers: JsonObject) -> str:
     rows = ""
     for status, answer in answers.items():
         # the codes of a problem stand in its description, with their meanings
@@ -167,7 +166,7 @@ def _table(answers: Json) -> str:
     return f"<table><thead><tr><th>status<th>body<th>headers</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _examples(answers: Json) -> str:
+def _examples(answers: JsonObject) -> str:
     return "".join(
         _example(f"{status} {name}", each["value"])
         for status, answer in answers.items()
@@ -181,11 +180,11 @@ def _example(name: str, value: Any) -> str:
     return f"<details><summary>Example: {escape(name)}</summary>{example(text)}</details>"
 
 
-def _resolved(document: Json, given: Json) -> Json:
+def _resolved(document: JsonObject, given: JsonObject) -> JsonObject:
     node: Any = given
     if isinstance(ref := given.get("$ref"), str):
         node = document
         for part in ref.removeprefix("#/").split("/"):
             node = node[part]
-    found: Json = node
+    found: JsonObject = node
     return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-Json = Mapping[str, Any]
+from shared.apidocs.json_schema import JsonObject
 
 _COMPONENTS = "#/components/schemas/"
 #: limits of a schema that are shown next to its type
@@ -40,7 +40,7 @@ def anchor(name: str) -> str:
     return f"schema-{re.sub(r'[^A-Za-z0-9_-]', '-', name)}"
 
 
-def type_of(schema: Json) -> str:
+def type_of(schema: JsonObject) -> str:
     """In one line."""
     if isinstance(ref := schema.get("$ref"), str):
         name = ref.removeprefix(_COMPONENTS)
@@ -64,13 +64,13 @@ def type_of(schema: Json) -> str:
     return "object" if "properties" in schema else "anything"
 
 
-def limits(schema: Json) -> str:
+def limits(schema: JsonObject) -> str:
     described = [text.format(_value(schema[name])) for name, text in _LIMITS.items() if name in schema]
     branches = (each for each in schema.get("anyOf", ()) if isinstance(each, Mapping) and "$ref" not in each)
     return "; ".join([*described, *filter(None, map(limits, branches))])
 
 
-def table(schema: Json) -> str:
+def table(schema: JsonObject) -> str:
     """The members of an object, or of each of several that a body may be."""
     rows = "".join(
         f"<tr><td><code>{escape(name)}</code>{' *' if name in schema.get('required', ()) else ''}<td>{type_of(each)}"
@@ -85,7 +85,7 @@ def table(schema: Json) -> str:
     return members + several or f"<p>{type_of(schema)} <span class=soft>{limits(schema)}</span></p>"
 
 
-def _branch(schema: Json) -> str:
+def _branch(schema: JsonObject) -> str:
     title = f"<strong>{escape(schema['title'])}</strong> " if "title" in schema else ""
     plain = "properties" not in schema and not {"allOf", "anyOf", "oneOf"} & schema.keys()
     return title + (f"{type_of(schema)} <span class=soft>{limits(schema)}</span>" if plain else table(schema))

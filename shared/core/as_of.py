@@ -14,7 +14,7 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from shared.core.canonical import canonical_json, digest
-from shared.core.job import Event, Job, Json, Record, Step, Timings
+from shared.core.job import Event, Job, JsonValue, Record, Step, Timings
 from shared.core.states import JobStatus, StepStatus
 
 #: columns that no event's `changes` hold: the head and the clock of each row, and the count of ignored replies
@@ -25,10 +25,10 @@ _Row = TypeVar("_Row", Job, Step, Event)
 _HINTS: dict[type[Any], dict[str, Any]] = {row: get_type_hints(row) for row in (Job, Step, Event)}
 
 
-def creation_data(record: Record) -> dict[str, Json]:
+def creation_data(record: Record) -> dict[str, JsonValue]:
     """`data` of the first EVENT: of the rows that it was written with."""
     job = record.job
-    data: dict[str, Json] = {
+    data: dict[str, JsonValue] = {
         "request_type": job.request_type,
         "steps": [step.step_id for step in record.steps],
         "rows": rows_digest(record),
@@ -54,7 +54,7 @@ def rows_digest(record: Record) -> str:
 def as_created(record: Record, events: Iterable[Event]) -> Record:
     """The rows before any event changed them; `events` are all of the job's."""
     touched: dict[str | None, set[str]] = {}
-    first: Mapping[str, Json] = {}
+    first: Mapping[str, JsonValue] = {}
     for event in events:
         if event.seq == 1:
             first = event.data or {}
@@ -117,7 +117,7 @@ def to_json(row: Any) -> Any:
     return row.value if isinstance(row, StrEnum) else row
 
 
-def from_json(row: type[Any], name: str, given: Json) -> Any:
+def from_json(row: type[Any], name: str, given: JsonValue) -> Any:
     """A column's value from its JSON (`to_json` undone). Raises ValueError."""
     hint = _HINTS[row][name]
     if given is None:
@@ -132,17 +132,17 @@ def from_json(row: type[Any], name: str, given: Json) -> Any:
     return given
 
 
-def _timing(name: str, given: Json) -> Any:
+def _timing(name: str, given: JsonValue) -> Any:
     return tuple(given) if name.endswith("_backoffs") else given
 
 
-def _changes(event: Event) -> dict[str | None, Mapping[str, Json]]:
+def _changes(event: Event) -> dict[str | None, Mapping[str, JsonValue]]:
     """Changed columns by step id, of the job under None."""
     changes = (event.data or {}).get("changes", {}) if isinstance(event.data, Mapping) else {}
     return {None: changes.get("job", {}), **changes.get("steps", {})}
 
 
-def _decoded(row: type[_Row], columns: Mapping[str, Json]) -> dict[str, Any]:
+def _decoded(row: type[_Row], columns: Mapping[str, JsonValue]) -> dict[str, Any]:
     return {name: from_json(row, name, given) for name, given in columns.items()}
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from shared.core.durable_names import group_instance_id
 from shared.core.states import FailureCause, JobStatus, StepStatus
 
-Json = Any
-Ref = Mapping[str, Json]
+JsonValue = Any
+Ref = Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Step:
     service: str
     status: StepStatus
     timings: Timings
-    payload: Json
+    payload: JsonValue
     #: number of its parallel group; None: it runs alone
     group: int | None = None
 
@@ -86,7 +86,7 @@ class Step:
     carried: bool = False
     last_error_code: str | None = None
     last_error_message: str | None = None
-    progress: Json = None
+    progress: JsonValue = None
 
     created_at: datetime
     updated_at: datetime
@@ -222,12 +222,12 @@ class Record:
 _ALWAYS_TOUCHED = frozenset({"updated_at", "event_seq", "event_hash"})
 
 
-def changes(before: Record, after: Record) -> Json:
+def changes(before: Record, after: Record) -> JsonValue:
     """What a move changed: `{"job": {column: value}, "steps": {step_id: {column: value}}}`, empty parts left out.
 
     Folding these over a job as it was created gives its rows at any event.
     """
-    changes: dict[str, Json] = {}
+    changes: dict[str, JsonValue] = {}
     if job := _changed(before.job, after.job):
         changes["job"] = job
     pairs = zip(before.steps, after.steps, strict=True)
@@ -236,14 +236,14 @@ def changes(before: Record, after: Record) -> Json:
     return changes
 
 
-def _changed(before: Job | Step, after: Job | Step) -> dict[str, Json]:
+def _changed(before: Job | Step, after: Job | Step) -> dict[str, JsonValue]:
     if before is after:
         return {}
     names = (each.name for each in fields(after) if each.name not in _ALWAYS_TOUCHED)
     return {name: _plain(getattr(after, name)) for name in names if getattr(after, name) != getattr(before, name)}
 
 
-def _plain(value: Any) -> Json:
+def _plain(value: Any) -> JsonValue:
     if isinstance(value, datetime):
         return value.isoformat(timespec="microseconds")
     return value.value if isinstance(value, StrEnum) else value
@@ -269,7 +269,7 @@ class Event:
     source: str
     reason: str | None
     at: datetime
-    data: Json
+    data: JsonValue
     #: what made it happen: a message id and sequence number, an activity key, a request id
     cause_id: str
     prev_hash: str

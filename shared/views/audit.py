@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from shared.core import history
 from shared.core.as_of import as_created, as_of, from_json, rows_digest, to_json
 from shared.core.canonical import canonical_json, digest
-from shared.core.job import Event, Job, Json, Record, Step
+from shared.core.job import Event, Job, JsonValue, Record, Step
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
 from shared.views.citation import cite
 
@@ -24,7 +24,7 @@ FORMAT = "lucius-audit/1"
 _Row = TypeVar("_Row", Job, Step, Event)
 
 
-def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[str, Json]:
+def bundle(record: Record, events: Sequence[Event], taken_at: datetime) -> dict[str, JsonValue]:
     """`{"format", "taken_at", "job", "steps", "events", "digest"}`; `events` are all up to the job's head."""
     whole = {
         "format": FORMAT,
@@ -129,12 +129,12 @@ def _unproved(record: Record, events: Sequence[Event]) -> list[str]:
     return wrong
 
 
-def _row(row: type[_Row], given: Mapping[str, Json]) -> _Row:
+def _row(row: type[_Row], given: Mapping[str, JsonValue]) -> _Row:
     names = {field.name for field in fields(row)}
     if set(given) != names:
         raise ValueError(f"{row.__name__} has other columns: {', '.join(sorted(set(given) ^ names))}")
     return row(**{name: from_json(row, name, given[name]) for name in names})
 
 
-def _digest(whole: Mapping[str, Json]) -> str:
+def _digest(whole: Mapping[str, JsonValue]) -> str:
     return "sha256:" + digest(canonical_json(whole))
