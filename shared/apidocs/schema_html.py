@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -55,7 +54,7 @@ def type_of(schema: JsonObject) -> str:
     match schema.get("type"):
         case "array":
             return f"[{type_of(schema.get('items', {}))}]"
-        case "object" if isinstance(rest := schema.get("additionalProperties"), Mapping):
+        case "object" if isinstance(rest := schema.get("additionalProperties"), dict):
             return f"{{name: {type_of(rest)}}}"
         case list() as several:
             return " | ".join(map(str, several))
@@ -66,7 +65,7 @@ def type_of(schema: JsonObject) -> str:
 
 def limits(schema: JsonObject) -> str:
     described = [text.format(_value(schema[name])) for name, text in _LIMITS.items() if name in schema]
-    branches = (each for each in schema.get("anyOf", ()) if isinstance(each, Mapping) and "$ref" not in each)
+    branches = (each for each in schema.get("anyOf", ()) if isinstance(each, dict) and "$ref" not in each)
     return "; ".join([*described, *filter(None, map(limits, branches))])
 
 
