@@ -24,7 +24,7 @@ def findings(source: str, retired: dict[str, str]) -> Iterator[str]:
         if f'{name} = "{name}"' in source:
             continue  # a member of an enum that is named as its stored value
         for word in retired.keys() & {word.lower() for word in _WORD.findall(name)}:
-            yield f"{node.lineno}: {name}: instead of {word!r}: {retired[word]}"
+            yield f"{getattr(node, 'lineno', 0)}: {name}: instead of {word!r}: {retired[word]}"
 
 
 def main() -> int:
