@@ -31,7 +31,7 @@ from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.broker.sqlite_store import SqliteStore
 from servicebus_emulator.broker.store import Memory
-from servicebus_emulator.claims import Claims
+from servicebus_emulator.cbs import Claims
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.gateway import Gateway
 

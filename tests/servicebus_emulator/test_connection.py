@@ -37,7 +37,7 @@ from servicebus_emulator.amqp.performatives import (
 from servicebus_emulator.amqp.values import Described, Symbol, Ulong
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
-from servicebus_emulator.claims import Claims
+from servicebus_emulator.cbs import Claims
 from servicebus_emulator.gateway import Gateway
 from servicebus_emulator.sas import SasKey
 from tests.servicebus_emulator.fakes import StillClock

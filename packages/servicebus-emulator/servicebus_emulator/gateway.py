@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from servicebus_emulator import claims
+from servicebus_emulator import cbs
 from servicebus_emulator.amqp.connection import Connection
 from servicebus_emulator.amqp.errors import AmqpError
 from servicebus_emulator.amqp.events import (
@@ -93,7 +93,7 @@ class Gateway:
     """Serves one connection."""
 
     def __init__(
-        self, broker: Broker, connection: Connection, rights: claims.Claims, max_message_bytes: int = MAX_MESSAGE_BYTES
+        self, broker: Broker, connection: Connection, rights: cbs.Claims, max_message_bytes: int = MAX_MESSAGE_BYTES
     ) -> None:
         self._broker = broker
         self.connection = connection
@@ -214,7 +214,7 @@ class Gateway:
             raise NotImplementedHere(NO_TRANSACTIONS)
         path = entity_path(address_of(link.attach.target))
         self._check_rights(path)
-        if path == claims.ADDRESS:
+        if path == cbs.ADDRESS:
             self._requests[link] = RequestLink(path, self._put_token)
         elif path.lower().endswith(MANAGEMENT_SUFFIX):
             self._requests[link] = RequestLink(path.lower(), self._management(path))
@@ -233,7 +233,7 @@ class Gateway:
         return reply
 
     def _check_rights(self, path: str) -> None:
-        if path != claims.ADDRESS and not self._claims.allows(path):
+        if path != cbs.ADDRESS and not self._claims.allows(path):
             raise Unauthorized(f"Unauthorized access. 'Send' or 'Listen' claim required for '{path}'.")
 
     def _management(self, path: str) -> Callable[[Request], bytes]:
@@ -246,7 +246,7 @@ class Gateway:
     def _attach_receiver(self, link: OutgoingLink) -> None:
         path = entity_path(address_of(link.attach.source))
         self._check_rights(path)
-        if path == claims.ADDRESS or path.lower().endswith(MANAGEMENT_SUFFIX):
+        if path == cbs.ADDRESS or path.lower().endswith(MANAGEMENT_SUFFIX):
             self._replies[link] = ReplyLink(link, path.lower())
         elif isinstance(queue := self._broker.queue(path), SessionQueue):
             session_id = session_filter(link.attach.source)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from servicebus_emulator.amqp.connection import Connection, State
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.store import StoreError
-from servicebus_emulator.claims import Claims
+from servicebus_emulator.cbs import Claims
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.gateway import MAX_MESSAGE_BYTES, Gateway
 from servicebus_emulator.liveness import DEFAULT_PATIENCE, Liveness, Patience
