@@ -31,7 +31,7 @@ from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.broker.sqlite_store import SqliteStore
 from servicebus_emulator.broker.store import Memory
-from servicebus_emulator.cbs import Claims
+from servicebus_emulator.cbs import CbsTokens
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.gateway import Gateway
 
@@ -52,9 +52,9 @@ class Peer:
     """A connection fed by hand."""
 
     def __init__(self, broker: Broker, attach: Attach) -> None:
-        claims = Claims(None, broker.clock)
-        self._connection = Connection("benchmark", claims.authenticate)
-        self._gateway = Gateway(broker, self._connection, claims)
+        tokens = CbsTokens(None, broker.clock)
+        self._connection = Connection("benchmark", tokens.authenticate)
+        self._gateway = Gateway(broker, self._connection, tokens)
         self.feed(_HANDSHAKE + encode_frame(attach))
 
     def feed(self, data: bytes) -> None:

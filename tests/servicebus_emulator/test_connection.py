@@ -37,7 +37,7 @@ from servicebus_emulator.amqp.performatives import (
 from servicebus_emulator.amqp.values import Described, Symbol, Ulong
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
-from servicebus_emulator.cbs import Claims
+from servicebus_emulator.cbs import CbsTokens
 from servicebus_emulator.gateway import Gateway
 from servicebus_emulator.sas import SasKey
 from tests.servicebus_emulator.fakes import StillClock
@@ -48,10 +48,10 @@ MESSAGE = b"\x00\x53\x75\xa0\x02hi"
 class Peer:
     """A client that speaks in frames."""
 
-    def __init__(self, broker: Broker, max_message_bytes: int = 1000, claims: Claims | None = None) -> None:
-        claims = claims or Claims(None, broker.clock)
-        self.connection = Connection("test", claims.authenticate)
-        self.gateway = Gateway(broker, self.connection, claims, max_message_bytes)
+    def __init__(self, broker: Broker, max_message_bytes: int = 1000, tokens: CbsTokens | None = None) -> None:
+        tokens = tokens or CbsTokens(None, broker.clock)
+        self.connection = Connection("test", tokens.authenticate)
+        self.gateway = Gateway(broker, self.connection, tokens, max_message_bytes)
         self._buffer = FrameBuffer(MAX_FRAME_BYTES)
 
     def feed(self, data: bytes) -> None:
@@ -252,8 +252,8 @@ def test_a_bad_handle_ends_the_session_only(broker: Broker) -> None:
 )
 def test_sasl(broker: Broker, mechanism: str, response: bytes, lets_in: bool) -> None:
     """All of Azure's mechanisms are there; PLAIN must bring the right key when one is set, and needs no token then."""
-    claims = Claims(SasKey("Owner", "key"), broker.clock)
-    peer = Peer(broker, claims=claims)
+    tokens = CbsTokens(SasKey("Owner", "key"), broker.clock)
+    peer = Peer(broker, tokens=tokens)
     peer.feed(SASL_HEADER + encode_frame(SaslInit(mechanism, response), kind=SASL_FRAME))
     assert peer.connection.take_output()[-2:] == (b"\x50\x00" if lets_in else b"\x50\x01")
     assert (peer.connection.state is State.AMQP_HEADER) == lets_in

@@ -11,7 +11,7 @@ from servicebus_emulator.sas import Grant, SasKey, check_plain, check_token, res
 ADDRESS = "$cbs"
 
 
-class Claims:
+class CbsTokens:
     """The rights of one connection. Without a key to check against, everything is allowed."""
 
     def __init__(self, key: SasKey | None, clock: Clock) -> None:

@@ -93,13 +93,13 @@ class Gateway:
     """Serves one connection."""
 
     def __init__(
-        self, broker: Broker, connection: Connection, rights: cbs.Claims, max_message_bytes: int = MAX_MESSAGE_BYTES
+        self, broker: Broker, connection: Connection, tokens: cbs.CbsTokens, max_message_bytes: int = MAX_MESSAGE_BYTES
     ) -> None:
         self._broker = broker
         self.connection = connection
         self._max_message_bytes = max_message_bytes
         self._paused = self._was_behind = False
-        self._claims = rights
+        self._tokens = tokens
         self._expiry: Timer | None = None
         self._senders: dict[IncomingLink, Destination] = {}
         self._requests: dict[IncomingLink, RequestLink] = {}
@@ -164,13 +164,13 @@ class Gateway:
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
-        until_ms = self._claims.next_expiry_ms()
+        until_ms = self._tokens.next_expiry_ms()
         if until_ms is not None:
             self._expiry = self._broker.timers.at(until_ms, self._detach_expired)
 
     def _detach_expired(self) -> None:
         for link, path in self._entity_links():
-            if not self._claims.allows(path):
+            if not self._tokens.allows(path):
                 link.detach("amqp:unauthorized-access", "ExpiredToken: the token is expired.")
         self._watch_expiry()
         self.handle_events()
@@ -228,12 +228,12 @@ class Gateway:
         )
 
     def _put_token(self, request: Request) -> bytes:
-        reply = self._claims.answer(request)
+        reply = self._tokens.answer(request)
         self._watch_expiry()
         return reply
 
     def _check_rights(self, path: str) -> None:
-        if path != cbs.ADDRESS and not self._claims.allows(path):
+        if path != cbs.ADDRESS and not self._tokens.allows(path):
             raise Unauthorized(f"Unauthorized access. 'Send' or 'Listen' claim required for '{path}'.")
 
     def _management(self, path: str) -> Callable[[Request], bytes]:

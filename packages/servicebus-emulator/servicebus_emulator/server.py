@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from servicebus_emulator.amqp.connection import Connection, State
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.store import StoreError
-from servicebus_emulator.cbs import Claims
+from servicebus_emulator.cbs import CbsTokens
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.gateway import MAX_MESSAGE_BYTES, Gateway
 from servicebus_emulator.liveness import DEFAULT_PATIENCE, Liveness, Patience
@@ -251,10 +251,10 @@ class Client(asyncio.Protocol):
         self._wire: Wire | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._liveness = Liveness(server.options.patience, asyncio.get_running_loop().time())
-        claims = Claims(server.options.sas_key, server.broker.clock)
-        self.connection = Connection(CONTAINER_ID, claims.authenticate)
+        tokens = CbsTokens(server.options.sas_key, server.broker.clock)
+        self.connection = Connection(CONTAINER_ID, tokens.authenticate)
         self.connection.on_output = self._on_output
-        self.gateway = Gateway(server.broker, self.connection, claims, server.options.max_message_bytes)
+        self.gateway = Gateway(server.broker, self.connection, tokens, server.options.max_message_bytes)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
