@@ -13,7 +13,7 @@ from servicebus_emulator.amqp.values import Array, Timestamp
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.broker.sessions import SessionQueue
-from servicebus_emulator.management import MAX_PEEK_BYTES, Management, Reply
+from servicebus_emulator.management_node import MAX_PEEK_BYTES, Management, Reply
 from tests.servicebus_emulator.fakes import Receiver, StillClock, Text
 
 
