@@ -13,7 +13,7 @@ from servicebus_emulator.amqp.values import Array, Timestamp
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.broker.sessions import SessionQueue
-from servicebus_emulator.management_node import MAX_PEEK_BYTES, Management, Reply
+from servicebus_emulator.management_node import MAX_PEEK_BYTES, ManagementNode, Reply
 from tests.servicebus_emulator.fakes import Receiver, StillClock, Text
 
 
@@ -27,7 +27,7 @@ def broker() -> Broker:
 def ask(broker: Broker, operation: str, **body: Any) -> Reply:
     fields = {name.replace("_", "-"): value for name, value in body.items()}
     request = Request(uuid.uuid4(), "r", {"operation": f"com.microsoft:{operation}"}, fields)
-    return Management(broker, "q", 262_144).answer(request)
+    return ManagementNode(broker, "q", 262_144).answer(request)
 
 
 def message(size: int) -> bytes:

@@ -40,7 +40,7 @@ from servicebus_emulator.broker.errors import (
 from servicebus_emulator.broker.sessions import SessionQueue
 from servicebus_emulator.broker.timers import Timer
 from servicebus_emulator.broker.topic import Destination
-from servicebus_emulator.management_node import Management
+from servicebus_emulator.management_node import ManagementNode
 from servicebus_emulator.outgoing import LinkConsumer
 from servicebus_emulator.session_links import SessionConsumer, has_session_filter, session_filter
 from servicebus_emulator.settlement import NO_TRANSACTIONS, settle
@@ -240,7 +240,7 @@ class Gateway:
         address = path[: -len(MANAGEMENT_SUFFIX)]
         if not self._broker.knows(address):
             raise EntityNotFound(address)
-        management = Management(self._broker, address, self._max_message_bytes)
+        management = ManagementNode(self._broker, address, self._max_message_bytes)
         return lambda request: management.answer(request).encode(request)
 
     def _attach_receiver(self, link: OutgoingLink) -> None:

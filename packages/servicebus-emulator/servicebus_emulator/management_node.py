@@ -57,7 +57,7 @@ class Reply:
         return simple_message(dict(self.body), application_properties=application, correlation_id=request.message_id)
 
 
-class Management:
+class ManagementNode:
     """Answers the requests sent to one entity's `$management`."""
 
     def __init__(self, broker: Broker, address: str, max_message_bytes: int) -> None:
@@ -222,22 +222,22 @@ class Management:
         return Reply(body={"rules": [{"rule-description": write_rule(rule, at)} for rule in page]})
 
 
-_Handler = Callable[[Management, Mapping[str, Any]], Reply]
+_Handler = Callable[[ManagementNode, Mapping[str, Any]], Reply]
 _OPERATIONS: dict[str, _Handler] = {
-    "renew-lock": Management.renew_lock,
-    "peek-message": Management.peek_message,
-    "schedule-message": Management.schedule_message,
-    "cancel-scheduled-message": Management.cancel_scheduled_message,
-    "receive-by-sequence-number": Management.receive_by_sequence_number,
-    "update-disposition": Management.update_disposition,
-    "batch-delete-messages": Management.batch_delete_messages,
-    "renew-session-lock": Management.renew_session_lock,
-    "get-session-state": Management.get_session_state,
-    "set-session-state": Management.set_session_state,
-    "get-message-sessions": Management.get_message_sessions,
-    "add-rule": Management.add_rule,
-    "remove-rule": Management.remove_rule,
-    "enumerate-rules": Management.enumerate_rules,
+    "renew-lock": ManagementNode.renew_lock,
+    "peek-message": ManagementNode.peek_message,
+    "schedule-message": ManagementNode.schedule_message,
+    "cancel-scheduled-message": ManagementNode.cancel_scheduled_message,
+    "receive-by-sequence-number": ManagementNode.receive_by_sequence_number,
+    "update-disposition": ManagementNode.update_disposition,
+    "batch-delete-messages": ManagementNode.batch_delete_messages,
+    "renew-session-lock": ManagementNode.renew_session_lock,
+    "get-session-state": ManagementNode.get_session_state,
+    "set-session-state": ManagementNode.set_session_state,
+    "get-message-sessions": ManagementNode.get_message_sessions,
+    "add-rule": ManagementNode.add_rule,
+    "remove-rule": ManagementNode.remove_rule,
+    "enumerate-rules": ManagementNode.enumerate_rules,
 }
 
 
