@@ -16,7 +16,7 @@ from aiohttp import web
 from servicebus_emulator import websocket
 from servicebus_emulator.admin import atom, overview
 from servicebus_emulator.admin.faults import Faults
-from servicebus_emulator.admin.management import Administration, Request
+from servicebus_emulator.admin.rest_api import Administration, Request
 from servicebus_emulator.broker.errors import BusError, Unauthorized
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.sas import check_token
