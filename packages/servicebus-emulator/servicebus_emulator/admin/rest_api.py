@@ -45,7 +45,7 @@ class Request:
     """The URL up to the path, for links."""
 
 
-class Administration:
+class RestApi:
     """Answers requests, and keeps in the store what was made or changed through it."""
 
     def __init__(self, broker: Broker, on_removed: Callable[[], None]) -> None:

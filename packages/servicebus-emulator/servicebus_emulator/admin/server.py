@@ -16,7 +16,7 @@ from aiohttp import web
 from servicebus_emulator import websocket
 from servicebus_emulator.admin import atom, overview
 from servicebus_emulator.admin.faults import Faults
-from servicebus_emulator.admin.rest_api import Administration, Request
+from servicebus_emulator.admin.rest_api import Request, RestApi
 from servicebus_emulator.broker.errors import BusError, Unauthorized
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.sas import check_token
@@ -34,7 +34,7 @@ class AdminServer:
         self._bus = bus
         self._clock = clock
         self._faults = Faults(bus)
-        self._administration = Administration(bus.broker, self._drop_removed)
+        self._rest_api = RestApi(bus.broker, self._drop_removed)
         app = web.Application(client_max_size=_MAX_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -104,13 +104,13 @@ class AdminServer:
         return web.json_response({"now_ms": self._clock.now_ms()})
 
     async def _manage(self, request: web.Request, path: str) -> web.Response:
-        asked = Request(
+        rest_request = Request(
             *(request.method, path.strip("/"), request.query, "If-Match" in request.headers, await request.read()),
             f"{request.scheme}://{request.host}",
         )
         try:
             self._check_rights(request)
-            status, xml = self._administration.handle(asked)
+            status, xml = self._rest_api.handle(rest_request)
         except Unauthorized as error:
             status, xml = 401, atom.error(401, error.description)
         # What was made or changed is kept before it is answered, as with messages.
@@ -118,7 +118,9 @@ class AdminServer:
             status, xml = 503, atom.error(503, "The emulator cannot store anything any more.")
         self._bus.wake()
         if status >= 400:
-            log.warning("management request refused method=%s path=%s status=%d", asked.method, asked.path, status)
+            log.warning(
+                "management request refused method=%s path=%s status=%d", rest_request.method, rest_request.path, status
+            )
         return web.Response(text=xml, status=status, content_type="application/atom+xml")
 
     def _check_rights(self, request: web.Request) -> None:
