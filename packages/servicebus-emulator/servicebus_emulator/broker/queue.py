@@ -16,10 +16,10 @@ from typing import Any
 
 from servicebus_emulator.broker.consumer import Consumer
 from servicebus_emulator.broker.descriptions import QueueDescription
+from servicebus_emulator.broker.entity import Shelf, first_of
 from servicebus_emulator.broker.errors import BusError, MessageLockLost, MessageNotFound, QuotaExceeded
 from servicebus_emulator.broker.message import SENDER, Content, Message, MessageState, Origin
 from servicebus_emulator.broker.schedule import Counter, Environment, Schedule
-from servicebus_emulator.broker.shelf import Shelf, first_of
 
 TTL_EXPIRED = ("TTLExpiredException", "The message expired and was dead lettered.")
 MAX_DELIVERY = "MaxDeliveryCountExceeded"
