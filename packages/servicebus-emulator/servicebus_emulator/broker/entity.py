@@ -10,7 +10,7 @@ from servicebus_emulator.broker.message import Message, MessageState
 from servicebus_emulator.broker.schedule import Environment
 
 
-class Shelf:
+class EntityMessages:
     """Messages by sequence number, and their size; what leaves memory leaves the store."""
 
     def __init__(self, path: str, environment: Environment) -> None:

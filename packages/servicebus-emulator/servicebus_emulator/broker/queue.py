@@ -16,7 +16,7 @@ from typing import Any
 
 from servicebus_emulator.broker.consumer import Consumer
 from servicebus_emulator.broker.descriptions import QueueDescription
-from servicebus_emulator.broker.entity import Shelf, first_of
+from servicebus_emulator.broker.entity import EntityMessages, first_of
 from servicebus_emulator.broker.errors import BusError, MessageLockLost, MessageNotFound, QuotaExceeded
 from servicebus_emulator.broker.message import SENDER, Content, Message, MessageState, Origin
 from servicebus_emulator.broker.schedule import Counter, Environment, Schedule
@@ -28,7 +28,7 @@ MAX_HOPS = 4
 REASON, DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
 
 
-class MessageQueue(Shelf):
+class MessageQueue(EntityMessages):
     """One entity's messages and receivers. `dead_letters` is None for a dead-letter queue itself."""
 
     def __init__(
