@@ -27,7 +27,7 @@ def broker() -> Broker:
 def ask(broker: Broker, operation: str, **body: Any) -> Reply:
     fields = {name.replace("_", "-"): value for name, value in body.items()}
     request = Request(uuid.uuid4(), "r", {"operation": f"com.microsoft:{operation}"}, fields)
-    return ManagementNode(broker, "q", 262_144).answer(request)
+    return ManagementNode(broker, "q", 262_144).handle(request)
 
 
 def message(size: int) -> bytes:

@@ -27,7 +27,7 @@ class CbsTokens:
             return self._trusted
         return True
 
-    def answer(self, request: Request) -> bytes:
+    def handle(self, request: Request) -> bytes:
         """Takes a token in; the reply's keys are hyphenated, unlike those of `$management`."""
         if request.application.get("operation") != "put-token":
             return self._reply(request, 400, "The operation is put-token.")

@@ -86,7 +86,7 @@ class RequestLink:
     """The half on which requests come."""
 
     node: str
-    answer: Callable[[Request], bytes]
+    handle: Callable[[Request], bytes]
 
 
 class Gateway:
@@ -228,7 +228,7 @@ class Gateway:
         )
 
     def _put_token(self, request: Request) -> bytes:
-        reply = self._tokens.answer(request)
+        reply = self._tokens.handle(request)
         self._watch_expiry()
         return reply
 
@@ -241,7 +241,7 @@ class Gateway:
         if not self._broker.knows(address):
             raise EntityNotFound(address)
         management = ManagementNode(self._broker, address, self._max_message_bytes)
-        return lambda request: management.answer(request).encode(request)
+        return lambda request: management.handle(request).encode(request)
 
     def _attach_receiver(self, link: OutgoingLink) -> None:
         path = entity_path(address_of(link.attach.source))
@@ -316,7 +316,7 @@ class Gateway:
         reply_link = self._reply_link(link, request_link.node, request.reply_to)
         if reply_link is None:
             raise InvalidRequest(f"No receiver on '{request_link.node}' to reply to.")
-        reply_link.send(request_link.answer(request))
+        reply_link.send(request_link.handle(request))
 
     def _reply_link(self, link: IncomingLink, node: str, reply_to: str | None) -> ReplyLink | None:
         """Of the session's receivers on the node: the one that reply-to names, else the last attached."""

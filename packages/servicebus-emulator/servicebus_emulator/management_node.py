@@ -65,7 +65,7 @@ class ManagementNode:
         self._address = address
         self._max_message_bytes = max_message_bytes
 
-    def answer(self, request: Request) -> Reply:
+    def handle(self, request: Request) -> Reply:
         operation = str(request.application.get("operation", ""))
         handler = _OPERATIONS.get(operation.removeprefix(_VENDOR))
         body = request.body if isinstance(request.body, dict) else {}

@@ -26,7 +26,7 @@ from servicebus_emulator.amqp.frames import (
     encode_frame,
 )
 from servicebus_emulator.amqp.performatives import Begin, Body, Close, End, Error, Open, SaslInit, decode_body
-from servicebus_emulator.amqp.sasl import OK, Authenticate, answer, offer
+from servicebus_emulator.amqp.sasl import OK, Authenticate, mechanisms, outcome_of
 from servicebus_emulator.amqp.session import Session
 
 log = logging.getLogger(__name__)
@@ -168,7 +168,7 @@ class Connection:
             # Part 2, 2.2: answer with the header we do support, then close.
             self._finish(f"unsupported protocol header {header!r}")
         elif self.state is State.HEADER:
-            self._write(encode_frame(offer(), kind=SASL_FRAME))
+            self._write(encode_frame(mechanisms(), kind=SASL_FRAME))
             self.state = State.SASL
         else:
             self.state = State.OPENING
@@ -179,7 +179,7 @@ class Connection:
         init, _ = decode_body(frame.body)
         if not isinstance(init, SaslInit):
             raise NotAllowedError("sasl-init expected")
-        outcome = answer(init, self._authenticate)
+        outcome = outcome_of(init, self._authenticate)
         self._write(encode_frame(outcome, kind=SASL_FRAME))
         if outcome.code == OK:
             self.state = State.AMQP_HEADER

@@ -14,11 +14,11 @@ Authenticate = Callable[[str, bytes], bool]
 """Takes the mechanism and the initial response; says whether the peer may go on."""
 
 
-def offer() -> SaslMechanisms:
+def mechanisms() -> SaslMechanisms:
     return SaslMechanisms(MECHANISMS)
 
 
-def answer(init: SaslInit, authenticate: Authenticate) -> SaslOutcome:
+def outcome_of(init: SaslInit, authenticate: Authenticate) -> SaslOutcome:
     """The outcome for a peer's choice."""
     known = init.mechanism in MECHANISMS
     accepted = known and authenticate(init.mechanism, init.initial_response or b"")
