@@ -98,7 +98,7 @@ class Connection:
         if self.state is not State.CLOSED:
             self._write(encode_frame(body, channel, payload))
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         """Adds an event of our own making, in order with those of the peer."""
         self._events.append(event)
 

@@ -72,7 +72,7 @@ class Session:
         if self.links.get(link.handle) is link:
             self._detaching.add(link.handle)
             self._drop(link)
-            self._connection.tell(LinkDetached(link))
+            self._connection.emit(LinkDetached(link))
 
     def _drop(self, link: IncomingLink | OutgoingLink) -> None:
         link.closed = True
