@@ -216,11 +216,11 @@ def test_dead_letter_with_reason(client: ServiceBusClient, queue: str) -> None:
         [message] = receive(receiver, 1)
         receiver.dead_letter_message(message, reason="bad", error_description="not json")
     with client.get_queue_receiver(queue, sub_queue="deadletter") as dead:
-        [buried] = receive(dead, 1)
-        dead.complete_message(buried)
-    assert (buried.dead_letter_reason, buried.dead_letter_error_description) == ("bad", "not json")
-    assert buried.application_properties[b"kept"] == 1
-    assert message.sequence_number == buried.sequence_number
+        [dead_letter] = receive(dead, 1)
+        dead.complete_message(dead_letter)
+    assert (dead_letter.dead_letter_reason, dead_letter.dead_letter_error_description) == ("bad", "not json")
+    assert dead_letter.application_properties[b"kept"] == 1
+    assert message.sequence_number == dead_letter.sequence_number
 
 
 def test_defer_and_receive_deferred(client: ServiceBusClient, queue: str) -> None:

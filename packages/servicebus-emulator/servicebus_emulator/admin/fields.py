@@ -27,24 +27,46 @@ class Property:
 
 
 _LOCK = Property("LockDuration", "lock_duration_ms", "duration")
-_SIZE = Property("MaxSizeInMegabytes", "max_size_bytes", "megabytes")
-_DEDUPLICATES = Property("RequiresDuplicateDetection", "requires_duplicate_detection", "bool", fixed=True)
+_MAX_SIZE = Property("MaxSizeInMegabytes", "max_size_bytes", "megabytes")
+_DUPLICATE_DETECTION = Property("RequiresDuplicateDetection", "requires_duplicate_detection", "bool", fixed=True)
 _SESSION = Property("RequiresSession", "requires_session", "bool", fixed=True)
-_LIFE = Property("DefaultMessageTimeToLive", "default_time_to_live_ms", "duration")
-_BURIES = Property("DeadLetteringOnMessageExpiration", "dead_lettering_on_expiration", "bool")
-_BURIES_FAILED = Property("DeadLetteringOnFilterEvaluationExceptions", "dead_lettering_on_filter_error", "bool")
-_WINDOW = Property("DuplicateDetectionHistoryTimeWindow", "duplicate_window_ms", "duration")
-_DELIVERIES = Property("MaxDeliveryCount", "max_delivery_count", "int")
+_TIME_TO_LIVE = Property("DefaultMessageTimeToLive", "default_time_to_live_ms", "duration")
+_DEAD_LETTERS_EXPIRED = Property("DeadLetteringOnMessageExpiration", "dead_lettering_on_expiration", "bool")
+_DEAD_LETTERS_FAILED = Property("DeadLetteringOnFilterEvaluationExceptions", "dead_lettering_on_filter_error", "bool")
+_DUPLICATE_WINDOW = Property("DuplicateDetectionHistoryTimeWindow", "duplicate_window_ms", "duration")
+_MAX_DELIVERIES = Property("MaxDeliveryCount", "max_delivery_count", "int")
 _STATUS = Property("Status", "status", "status")
 _FORWARD = Property("ForwardTo", "forward_to", "entity")
-_FORWARD_DEAD = Property("ForwardDeadLetteredMessagesTo", "forward_dead_letters_to", "entity")
+_FORWARD_DEAD_LETTERS = Property("ForwardDeadLetteredMessagesTo", "forward_dead_letters_to", "entity")
 
 QUEUE = (
-    *(_LOCK, _SIZE, _DEDUPLICATES, _SESSION, _LIFE, _BURIES, _WINDOW, _DELIVERIES, _STATUS),
-    *(_FORWARD, _FORWARD_DEAD),
+    *(
+        _LOCK,
+        _MAX_SIZE,
+        _DUPLICATE_DETECTION,
+        _SESSION,
+        _TIME_TO_LIVE,
+        _DEAD_LETTERS_EXPIRED,
+        _DUPLICATE_WINDOW,
+        _MAX_DELIVERIES,
+        _STATUS,
+    ),
+    *(_FORWARD, _FORWARD_DEAD_LETTERS),
 )
-TOPIC = (_LIFE, _SIZE, _DEDUPLICATES, _WINDOW, _STATUS)
-SUBSCRIPTION = (*(_LOCK, _SESSION, _LIFE, _BURIES, _BURIES_FAILED, _DELIVERIES, _STATUS, _FORWARD, _FORWARD_DEAD),)
+TOPIC = (_TIME_TO_LIVE, _MAX_SIZE, _DUPLICATE_DETECTION, _DUPLICATE_WINDOW, _STATUS)
+SUBSCRIPTION = (
+    *(
+        _LOCK,
+        _SESSION,
+        _TIME_TO_LIVE,
+        _DEAD_LETTERS_EXPIRED,
+        _DEAD_LETTERS_FAILED,
+        _MAX_DELIVERIES,
+        _STATUS,
+        _FORWARD,
+        _FORWARD_DEAD_LETTERS,
+    ),
+)
 #: Kept for the client and without meaning here, with what Azure gives where nothing was set.
 KEPT: Mapping[str, str | None] = {
     "EnableBatchedOperations": "true",

@@ -99,7 +99,7 @@ class MessageQueue(EntityMessages):
         target = self.description.forward_to or ""
         if origin.hops >= MAX_HOPS:
             text = f"The maximum number of allowed hops ({MAX_HOPS}) is exceeded on the way to '{target}'."
-            self.enqueue_dead(content, origin, "MaxTransferHopCountExceeded", text)
+            self.enqueue_dead_letter(content, origin, "MaxTransferHopCountExceeded", text)
             return
         try:
             self._env.forward(
@@ -109,13 +109,13 @@ class MessageQueue(EntityMessages):
             assert self.transfer_dead_letters is not None
             text = f"Forwarding to '{target}' failed: {error}"
             message = self._message(content, origin)
-            self.transfer_dead_letters.take_dead(message, {REASON: "TransferFailed", DESCRIPTION: text})
+            self.transfer_dead_letters.accept_dead_letter(message, {REASON: "TransferFailed", DESCRIPTION: text})
 
-    def enqueue_dead(self, content: Content, origin: Origin, reason: str, description: str) -> None:
+    def enqueue_dead_letter(self, content: Content, origin: Origin, reason: str, description: str) -> None:
         """Puts a message that never was in the queue into its dead-letter queue."""
         if self.dead_letters is not None:
             message = self._message(content, origin)
-            self.dead_letters.take_dead(message, {REASON: reason, DESCRIPTION: description})
+            self.dead_letters.accept_dead_letter(message, {REASON: reason, DESCRIPTION: description})
 
     def _message(self, content: Content, origin: Origin) -> Message:
         number = self.counter.next()
@@ -127,9 +127,9 @@ class MessageQueue(EntityMessages):
         """Takes over a stored message after a restart, unlocked; what was handed out before counts as delivered."""
         if message.state is MessageState.SCHEDULED:
             self.schedule.restore(message)
-        elif self._is_used_up(message):
+        elif self._is_exhausted(message):
             self._keep(message)
-            self._bury_used_up(message)
+            self._dead_letter_exhausted(message)
         else:
             self._admit(message)
 
@@ -266,7 +266,7 @@ class MessageQueue(EntityMessages):
     ) -> None:
         """The message moves to the dead-letter queue."""
         message = self._take_lock(token)
-        self._bury(message, {**(changes or {}), REASON: reason, DESCRIPTION: description})
+        self._move_to_dead_letters(message, {**(changes or {}), REASON: reason, DESCRIPTION: description})
 
     def renew(self, token: uuid.UUID) -> int:
         """Prolongs the lock by its whole duration from now; when it then ends."""
@@ -294,18 +294,18 @@ class MessageQueue(EntityMessages):
     def _fail_delivery(self, message: Message, changes: Mapping[str, Any] | None) -> None:
         message.delivery_count += 1
         self._change(message, changes)
-        if self._is_used_up(message):
-            self._bury_used_up(message)
+        if self._is_exhausted(message):
+            self._dead_letter_exhausted(message)
             return
         self._env.store.update(self.path, message)
         self._back(message)
 
-    def _is_used_up(self, message: Message) -> bool:
+    def _is_exhausted(self, message: Message) -> bool:
         return self.dead_letters is not None and message.delivery_count >= self.description.max_delivery_count
 
-    def _bury_used_up(self, message: Message) -> None:
+    def _dead_letter_exhausted(self, message: Message) -> None:
         text = f"Message could not be consumed after {self.description.max_delivery_count} delivery attempts."
-        self._bury(message, {REASON: MAX_DELIVERY, DESCRIPTION: text})
+        self._move_to_dead_letters(message, {REASON: MAX_DELIVERY, DESCRIPTION: text})
 
     def _back(self, message: Message) -> None:
         self._env.store.note_deliveries(self.path, message, message.delivery_count)
@@ -324,11 +324,11 @@ class MessageQueue(EntityMessages):
         if message.lock_token is not None or message.removed:
             return  # looked at again when the lock ends
         if self.description.dead_lettering_on_expiration:
-            self._bury(message, {REASON: TTL_EXPIRED[0], DESCRIPTION: TTL_EXPIRED[1]})
+            self._move_to_dead_letters(message, {REASON: TTL_EXPIRED[0], DESCRIPTION: TTL_EXPIRED[1]})
         else:
             self._remove(message)
 
-    def _bury(self, message: Message, properties: Mapping[str, Any]) -> None:
+    def _move_to_dead_letters(self, message: Message, properties: Mapping[str, Any]) -> None:
         """Moves to the dead-letter queue, where it lives for ever; there, dead-lettering again only changes it."""
         known = {name: value for name, value in properties.items() if value is not None}
         if self.dead_letters is None:
@@ -336,9 +336,9 @@ class MessageQueue(EntityMessages):
             self._back(message)
             return
         self._remove(message)
-        self.dead_letters.take_dead(message, known)
+        self.dead_letters.accept_dead_letter(message, known)
 
-    def take_dead(self, message: Message, properties: Mapping[str, Any]) -> None:
+    def accept_dead_letter(self, message: Message, properties: Mapping[str, Any]) -> None:
         """Admits a message dead-lettered in the entity this is the dead-letter queue of; it keeps its number. Where
         dead letters are forwarded it goes on instead, if it can."""
         content = message.content.with_changes(properties) if properties else message.content

@@ -51,7 +51,7 @@ class Subscription:
         for copy in selection.copies:
             self.queue.enqueue(copy, origin)
         if selection.failure is not None and self.queue.description.dead_lettering_on_filter_error:
-            self.queue.enqueue_dead(content, origin, FILTER_FAILED, selection.failure)
+            self.queue.enqueue_dead_letter(content, origin, FILTER_FAILED, selection.failure)
 
 
 class Topic:
