@@ -72,7 +72,7 @@ def test_dead_letters_are_forwarded_with_their_source() -> None:
     graves = broker.add_queue(QueueDescription("graves"))
     broker.destination("work").send(Text("x"))
     receiver = Receiver(1)
-    queue.want(receiver)
+    queue.request_messages(receiver)
     token = receiver.messages[0].lock_token
     assert token is not None
     queue.dead_letter(token, "why", None)

@@ -74,7 +74,7 @@ def test_batches_are_deleted_oldest_first(broker: Broker) -> None:
     for _ in range(5):
         broker.destination("q").send(AmqpMessage.parse(message(10)))
         clock.advance(1)
-    queue.want(Receiver(credit=1))
+    queue.request_messages(Receiver(credit=1))
     before = Timestamp(clock.now_ms() - 1)
     assert ask(broker, "batch-delete-messages", message_count=2, enqueued_time_utc=before).body == {"message-count": 2}
     assert [item.sequence_number for item in queue.peek(0, 9)] == [1, 4, 5]

@@ -36,7 +36,7 @@ def fill(queue: MessageQueue, *texts: str) -> None:
 
 def receive(queue: MessageQueue, credit: int = 1, *, delete: bool = False) -> Receiver:
     receiver = Receiver(credit, delete)
-    queue.want(receiver)
+    queue.request_messages(receiver)
     return receiver
 
 
@@ -56,7 +56,7 @@ def test_messages_go_out_in_order_as_far_as_credit_goes(queue: MessageQueue) -> 
     receiver = receive(queue, 2)
     assert receiver.texts == ["a", "b"]
     receiver.credit = 5
-    queue.want(receiver)
+    queue.request_messages(receiver)
     fill(queue, "d")
     assert receiver.texts == ["a", "b", "c", "d"]
 
@@ -71,7 +71,7 @@ def test_receivers_take_turns_and_the_last_to_ask_is_first(queue: MessageQueue) 
 def test_a_forgotten_receiver_gets_nothing(queue: MessageQueue) -> None:
     """After its link is gone no message is wasted on it."""
     gone = receive(queue)
-    queue.forget(gone)
+    queue.remove_consumer(gone)
     fill(queue, "a")
     assert gone.texts == []
     assert receive(queue).texts == ["a"]

@@ -81,8 +81,8 @@ class QueueMachine(RuleBasedStateMachine):
     def receive(self, credit: int) -> None:
         ready = sorted(number for number, (state, _) in self.model.items() if state == "active")
         receiver = Receiver(credit)
-        self.queue.want(receiver)
-        self.queue.forget(receiver)
+        self.queue.request_messages(receiver)
+        self.queue.remove_consumer(receiver)
         assert [number_of(message) for message in receiver.messages] == ready[:credit]
         for message in receiver.messages:
             number = number_of(message)

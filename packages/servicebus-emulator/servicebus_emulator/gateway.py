@@ -195,7 +195,7 @@ class Gateway:
         """Lets the receivers that were held back have more, if the peer is no longer behind."""
         if self._was_behind and not self.is_behind():
             for consumer in list(self._consumers.values()):
-                consumer.want()
+                consumer.request_messages()
 
     # Links
 
@@ -273,7 +273,7 @@ class Gateway:
     def _credit(self, link: OutgoingLink) -> None:
         consumer = self._consumers.get(link)
         if consumer is not None:
-            consumer.want()
+            consumer.request_messages()
         elif (replies := self._replies.get(link)) is not None:
             replies.flush()
         if link.drain:

@@ -40,7 +40,7 @@ class Peer(Protocol):
     """The client at the other end."""
 
     def is_behind(self) -> bool:
-        """It has not read what it was sent; more waits in the queue until it has, and `want` is called then."""
+        """It has not read what it was sent; more waits in the queue until it has, and `request_messages` is called then."""
 
 
 class LinkConsumer:
@@ -56,9 +56,9 @@ class LinkConsumer:
     def credit(self) -> int:
         return 0 if self.link.closed or self._peer.is_behind() else self.link.credit
 
-    def want(self) -> None:
+    def request_messages(self) -> None:
         """There is new credit, or the peer reads again."""
-        self.queue.want(self)
+        self.queue.request_messages(self)
 
     def deliver(self, message: Message) -> None:
         tag = message.lock_token.bytes_le if message.lock_token is not None else uuid.uuid4().bytes_le
@@ -66,4 +66,4 @@ class LinkConsumer:
 
     def closed(self) -> None:
         """The link is gone."""
-        self.queue.forget(self)
+        self.queue.remove_consumer(self)

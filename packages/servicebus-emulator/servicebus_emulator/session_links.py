@@ -84,7 +84,7 @@ class SessionConsumer(LinkConsumer):
             self._queue.stop_waiting(self._waiter)
             self._waiter = None
 
-    def want(self) -> None:
+    def request_messages(self) -> None:
         if self._session is not None:
             self._queue.attach(self._session, self)
 

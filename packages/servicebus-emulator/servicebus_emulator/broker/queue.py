@@ -163,15 +163,15 @@ class MessageQueue(EntityMessages):
 
     # Out
 
-    def want(self, consumer: Consumer) -> None:
+    def request_messages(self, consumer: Consumer) -> None:
         """A consumer has new credit. The one that asked last is served first: an SDK's old credit may be of a call
         that has given up, and the message would wait there until the client notices."""
-        self.forget(consumer)
+        self.remove_consumer(consumer)
         if consumer.credit > 0:
             self._consumers.appendleft(consumer)
             self.pump()
 
-    def forget(self, consumer: Consumer) -> None:
+    def remove_consumer(self, consumer: Consumer) -> None:
         """A consumer is gone. What it holds stays locked until settled or run out, as in Azure."""
         if consumer in self._consumers:
             self._consumers.remove(consumer)

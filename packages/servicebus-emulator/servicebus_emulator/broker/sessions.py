@@ -52,7 +52,7 @@ class Waiter:
 
 
 class SessionQueue(MessageQueue):
-    """See the module. Consumers are attached to a session, by `attach`, instead of `want`."""
+    """See the module. Consumers are attached to a session, by `attach`, instead of `request_messages`."""
 
     def __init__(
         self,
