@@ -60,7 +60,7 @@ class SessionConsumer(LinkConsumer):
         wait_ms = self.link.properties.get(_TIMEOUT)
         if not isinstance(wait_ms, int):
             wait_ms = _DEFAULT_WAIT_MS
-        self._timer = self._timers.at(self._clock.now_ms() + wait_ms, self._waited_enough)
+        self._timer = self._timers.at(self._clock.now_ms() + wait_ms, self._timed_out)
         self._waiter = Waiter(self, self._granted)
         self._queue.lock_next(self._waiter)
 
@@ -71,7 +71,7 @@ class SessionConsumer(LinkConsumer):
         ticks = _TICKS_AT_EPOCH + session.locked_until_ms * _TICKS_A_MS
         self.link.accept(source, {_LOCKED_UNTIL: ticks})
 
-    def _waited_enough(self) -> None:
+    def _timed_out(self) -> None:
         self._timer = None
         self._stop_waiting()
         self.link.refuse("com.microsoft:timeout", "No session with messages was available in time.")

@@ -189,7 +189,7 @@ class MessageQueue(EntityMessages):
                     continue
                 message = self._pop_ready(self._ready)
                 if message is not None:
-                    self._hand_out(message, consumer)
+                    self._deliver(message, consumer)
                     self._consumers.rotate(-1)
         finally:
             self._pumping = False
@@ -202,7 +202,7 @@ class MessageQueue(EntityMessages):
                 return message
         return None
 
-    def _hand_out(self, message: Message, consumer: Consumer) -> None:
+    def _deliver(self, message: Message, consumer: Consumer) -> None:
         self.accessed_at_ms = self._env.clock.now_ms()
         if consumer.settles_on_send:
             self._remove(message)
@@ -220,9 +220,9 @@ class MessageQueue(EntityMessages):
         if message.lock_timer is not None:
             message.lock_timer.cancel()
         message.locked_until_ms = self._env.clock.now_ms() + self.description.lock_duration_ms
-        message.lock_timer = self._env.timers.at(message.locked_until_ms, partial(self._lock_ran_out, message))
+        message.lock_timer = self._env.timers.at(message.locked_until_ms, partial(self._lock_expired, message))
 
-    def _lock_ran_out(self, message: Message) -> None:
+    def _lock_expired(self, message: Message) -> None:
         self._unlock(message)
         self._fail_delivery(message, None)
 
@@ -248,7 +248,7 @@ class MessageQueue(EntityMessages):
     def release(self, token: uuid.UUID) -> None:
         """The message comes back as if it had never been handed out."""
         message = self._take_lock(token)
-        self._back(message)
+        self._return_to_queue(message)
 
     def defer(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
         """The message stays, to be had by its sequence number only."""
@@ -298,7 +298,7 @@ class MessageQueue(EntityMessages):
             self._dead_letter_exhausted(message)
             return
         self._env.store.update(self.path, message)
-        self._back(message)
+        self._return_to_queue(message)
 
     def _is_exhausted(self, message: Message) -> bool:
         return self.dead_letters is not None and message.delivery_count >= self.description.max_delivery_count
@@ -307,7 +307,7 @@ class MessageQueue(EntityMessages):
         text = f"Message could not be consumed after {self.description.max_delivery_count} delivery attempts."
         self._move_to_dead_letters(message, {REASON: MAX_DELIVERY, DESCRIPTION: text})
 
-    def _back(self, message: Message) -> None:
+    def _return_to_queue(self, message: Message) -> None:
         self._env.store.note_deliveries(self.path, message, message.delivery_count)
         if self._is_expired(message):
             self._expire(message)
@@ -333,7 +333,7 @@ class MessageQueue(EntityMessages):
         known = {name: value for name, value in properties.items() if value is not None}
         if self.dead_letters is None:
             self._change(message, known)
-            self._back(message)
+            self._return_to_queue(message)
             return
         self._remove(message)
         self.dead_letters.accept_dead_letter(message, known)

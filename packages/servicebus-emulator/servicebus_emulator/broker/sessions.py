@@ -96,10 +96,10 @@ class SessionQueue(MessageQueue):
         """The holder gives the lock back; what it did not settle is as if it had never been handed out."""
         if session.holder is None:
             return
-        self._free(session)
+        self._unlock_session(session)
         for message in self._locked_in(session):
             self.release(self._token(message))
-        self._settle_down(session)
+        self._offer_session(session)
 
     def renew_session(self, session_id: str) -> int:
         """Prolongs the lock; when it then ends."""
@@ -113,25 +113,25 @@ class SessionQueue(MessageQueue):
         if session.timer is not None:
             session.timer.cancel()
         session.locked_until_ms = self._env.clock.now_ms() + self.description.lock_duration_ms
-        session.timer = self._env.timers.at(session.locked_until_ms, partial(self._session_ran_out, session))
+        session.timer = self._env.timers.at(session.locked_until_ms, partial(self._session_lock_expired, session))
 
-    def _session_ran_out(self, session: Session) -> None:
+    def _session_lock_expired(self, session: Session) -> None:
         holder = session.holder
-        self._free(session)
+        self._unlock_session(session)
         for message in self._locked_in(session):
             self._unlock(message)
             self._fail_delivery(message, None)
         if holder is not None:
             holder.session_lock_lost()
-        self._settle_down(session)
+        self._offer_session(session)
 
-    def _free(self, session: Session) -> None:
+    def _unlock_session(self, session: Session) -> None:
         session.holder = session.consumer = None
         if session.timer is not None:
             session.timer.cancel()
             session.timer = None
 
-    def _settle_down(self, session: Session) -> None:
+    def _offer_session(self, session: Session) -> None:
         """A session without a holder is offered to who waits, or forgotten if nothing is left of it."""
         if session.holder is not None:
             return
@@ -151,7 +151,7 @@ class SessionQueue(MessageQueue):
             while session.ready and not self._is_ready(session.ready[0]):
                 heapq.heappop(session.ready)
             if not session.ready:  # its messages expired meanwhile
-                self._settle_down(session)
+                self._offer_session(session)
                 continue
             waiter = self._waiters.popleft()
             waiter.granted(self.lock(session.id, waiter.holder))
@@ -231,7 +231,7 @@ class SessionQueue(MessageQueue):
         session = self._session(message.content.session_id or "")
         heapq.heappush(session.ready, message.sequence_number)
         if session.holder is None:
-            self._settle_down(session)
+            self._offer_session(session)
         else:
             self._pump_session(session)
 
@@ -243,7 +243,7 @@ class SessionQueue(MessageQueue):
             message = self._pop_ready(session.ready)
             if message is None:
                 return
-            self._hand_out(message, session.consumer)
+            self._deliver(message, session.consumer)
 
     def _start_lock(self, message: Message) -> None:
         session = self._sessions.get(message.content.session_id or "")
