@@ -13,11 +13,11 @@ from servicebus_emulator.amqp.performatives import Attach, Begin, Flow, Open, Sa
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.clock import SystemClock
-from servicebus_emulator.liveness import Patience
+from servicebus_emulator.liveness import Timeouts
 from servicebus_emulator.server import BusServer, Options
 
 COUNT, BODY_BYTES = 300, 200_000
-PATIENCE_S = 15
+WAIT_S = 15
 
 
 async def test_a_receiver_that_does_not_read_gets_no_more_until_it_does() -> None:
@@ -40,7 +40,7 @@ async def test_a_receiver_that_does_not_read_gets_no_more_until_it_does() -> Non
             Flow(0, 1_000_000, 0, 100, 0, 0, 1_000_000),
         ):
             writer.write(encode_frame(body))
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_S):
             while queue.counts()["locked"] == 0:  # noqa: ASYNC110 - the broker has no event for tests
                 await asyncio.sleep(0.01)
             # What the kernel and our own buffer take, and not more: twice in a row the same number.
@@ -65,7 +65,7 @@ async def test_a_peer_hears_from_the_broker_as_often_as_it_wants() -> None:
         writer.write(SASL_HEADER + encode_frame(SaslInit("ANONYMOUS"), kind=SASL_FRAME) + AMQP_HEADER)
         writer.write(encode_frame(Open("peer", idle_time_out=200)))
         received = b""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_S):
             while received.count(EMPTY_FRAME) < 3:
                 received += await reader.read(1000)
     finally:
@@ -77,7 +77,7 @@ async def test_half_open_connections_are_given_up(caplog: pytest.LogCaptureFixtu
     """Who never says open and who falls silent is cut off, and a silent receiver's credit swallows no more messages."""
     broker = Broker(SystemClock())
     queue = broker.add_queue(QueueDescription("q"))
-    server = BusServer(broker, Options(patience=Patience(handshake_s=0.3, silence_s=0.6)))
+    server = BusServer(broker, Options(timeouts=Timeouts(handshake_timeout_s=0.3, idle_timeout_s=0.6)))
     port = await server.listen("127.0.0.1", 0)
     mute, mute_writer = await asyncio.open_connection("127.0.0.1", port)
     silent, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -86,7 +86,7 @@ async def test_half_open_connections_are_given_up(caplog: pytest.LogCaptureFixtu
         attach = Attach("r", 0, True, 0, 1, Source("q"), Target("x"))
         for body in (Open("peer"), Begin(None, 0, 1000, 1000), attach, Flow(0, 1000, 0, 100, 0, 0, 100)):
             writer.write(encode_frame(body))
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_S):
             await mute.read(-1)
             await silent.read(-1)
             while server.clients:  # noqa: ASYNC110 - the server has no event for tests

@@ -20,7 +20,7 @@ from servicebus_emulator.broker.store import StoreError
 from servicebus_emulator.cbs import CbsTokens
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.gateway import MAX_MESSAGE_BYTES, Gateway
-from servicebus_emulator.liveness import DEFAULT_PATIENCE, Liveness, Patience
+from servicebus_emulator.liveness import DEFAULT_TIMEOUTS, Liveness, Timeouts
 from servicebus_emulator.sas import SasKey
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Options:
     """Tokens must be signed with it; None: any token will do."""
     tls: ssl.SSLContext | None = None
     """With it, a port speaks TLS to those who begin so, and plain TCP to the others."""
-    patience: Patience = DEFAULT_PATIENCE
+    timeouts: Timeouts = DEFAULT_TIMEOUTS
 
 
 class ListenError(Exception):
@@ -53,7 +53,7 @@ class Listener:
     def __init__(self, factory: Callable[[], asyncio.BaseProtocol], options: Options) -> None:
         self._factory = factory
         self._tls = options.tls
-        self._handshake_s = options.patience.handshake_s
+        self._handshake_timeout_s = options.timeouts.handshake_timeout_s
         self._tasks: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
 
@@ -99,7 +99,7 @@ class Listener:
         tls = None
         try:
             if self._tls is not None:
-                async with asyncio.timeout(self._handshake_s):
+                async with asyncio.timeout(self._handshake_timeout_s):
                     tls = self._tls if await _peek(accepted) == _TLS_HANDSHAKE else None
             await loop.connect_accepted_socket(self._factory, accepted, ssl=tls)
         except (OSError, TimeoutError) as error:
@@ -249,8 +249,8 @@ class Client(asyncio.Protocol):
     def __init__(self, server: BusServer) -> None:
         self._server = server
         self._wire: Wire | None = None
-        self._watch: asyncio.TimerHandle | None = None
-        self._liveness = Liveness(server.options.patience, asyncio.get_running_loop().time())
+        self._liveness_timer: asyncio.TimerHandle | None = None
+        self._liveness = Liveness(server.options.timeouts, asyncio.get_running_loop().time())
         tokens = CbsTokens(server.options.sas_key, server.broker.clock)
         self.connection = Connection(CONTAINER_ID, tokens.authenticate)
         self.connection.on_output = self._on_output
@@ -265,19 +265,19 @@ class Client(asyncio.Protocol):
         """The connection begins."""
         self._wire = wire
         self._server.clients.add(self)
-        self._look()
+        self._check_liveness()
 
     def data_received(self, data: bytes) -> None:
-        self._liveness.heard(asyncio.get_running_loop().time())
+        self._liveness.record_received(asyncio.get_running_loop().time())
         self._guarded(lambda: self.connection.receive_data(data))
         if not self._liveness.is_open and self.connection.state is State.OPEN:
             self._liveness.is_open = True
-            self._look()  # now it is known how often the peer wants to hear from us
+            self._check_liveness()  # now it is known how often the peer wants to hear from us
         self._server.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._liveness_timer is not None:
+            self._liveness_timer.cancel()
         self._server.clients.discard(self)
         self._guarded(self.connection.lost)
         self._server.wake()
@@ -325,16 +325,16 @@ class Client(asyncio.Protocol):
         if self._wire is not None:
             self._wire.abort()
 
-    def _look(self) -> None:
+    def _check_liveness(self) -> None:
         """Sends a heartbeat if the peer wants one, gives it up if it has been silent too long, and comes back."""
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._liveness_timer is not None:
+            self._liveness_timer.cancel()
         loop = asyncio.get_running_loop()
-        complaint = self._liveness.complaint(loop.time())
-        if complaint is not None:
-            log.warning("connection given up peer=%s reason=%s", self.connection.remote_container_id or "?", complaint)
+        reason = self._liveness.timeout_reason(loop.time())
+        if reason is not None:
+            log.warning("connection given up peer=%s reason=%s", self.connection.remote_container_id or "?", reason)
             self.abort()
             return
         self.connection.heartbeat()
-        wait_s = self._liveness.next_look_s(loop.time(), self.connection.heartbeat_every_ms)
-        self._watch = loop.call_later(wait_s, self._look)
+        wait_s = self._liveness.next_check_s(loop.time(), self.connection.heartbeat_every_ms)
+        self._liveness_timer = loop.call_later(wait_s, self._check_liveness)
