@@ -141,8 +141,8 @@ class BusServer:
         self._writable: set[Client] = set()
         self._listener = Listener(lambda: Client(self), self.options)
         self._flush_scheduled = False
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_due_ms: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms: int | None = None
 
     async def listen(self, host: str, port: int) -> int:
         """Starts to serve; the port."""
@@ -161,8 +161,8 @@ class BusServer:
             await asyncio.sleep(0.01)
         for client in list(self.clients):
             client.abort()
-        if self._alarm is not None:
-            self._alarm.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def will_write(self, client: Client) -> None:
         """The client has output: it goes with the next flush."""
@@ -182,7 +182,7 @@ class BusServer:
         writable, self._writable = self._writable, set()
         for client in writable:
             client.write()
-        self._set_alarm()
+        self._set_timer()
 
     def commit(self) -> bool:
         """Stores what has changed; False when that is impossible, and then the program ends with nothing answered:
@@ -199,21 +199,21 @@ class BusServer:
                 return False
         return True
 
-    def _set_alarm(self) -> None:
+    def _set_timer(self) -> None:
         due_ms = self.broker.timers.next_due_ms()
-        if due_ms == self._alarm_due_ms:
+        if due_ms == self._timer_due_ms:
             return
-        if due_ms is None or (self._alarm_due_ms is not None and due_ms > self._alarm_due_ms):
+        if due_ms is None or (self._timer_due_ms is not None and due_ms > self._timer_due_ms):
             return  # an alarm that rings too early does no harm, and setting it anew for every lock costs time
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        self._alarm_due_ms = due_ms
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_due_ms = due_ms
         delay_s = max(0.0, (due_ms - self.broker.clock.now_ms()) / 1000)
-        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._run_timers)
 
-    def _ring(self) -> None:
-        self._alarm = self._alarm_due_ms = None
+    def _run_timers(self) -> None:
+        self._timer = self._timer_due_ms = None
         try:
             self.broker.timers.run_due(self.broker.clock.now_ms())
         finally:
@@ -227,7 +227,7 @@ class BusServer:
             clock.advance(max(0, due_ms - clock.now_ms()))
             timers.run_due(clock.now_ms())
         clock.advance(max(0, end_ms - clock.now_ms()))
-        self._alarm_due_ms = None
+        self._timer_due_ms = None
         self.wake()
 
 
