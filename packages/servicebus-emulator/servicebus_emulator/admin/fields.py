@@ -68,7 +68,7 @@ SUBSCRIPTION = (
     ),
 )
 #: Kept for the client and without meaning here, with what Azure gives where nothing was set.
-KEPT: Mapping[str, str | None] = {
+EXTRA_PROPERTIES: Mapping[str, str | None] = {
     "EnableBatchedOperations": "true",
     "UserMetadata": None,
     "AutoDeleteOnIdle": "P10675199DT2H48M5.4775807S",
@@ -89,7 +89,7 @@ def read(properties: tuple[Property, ...], texts: Mapping[str, str]) -> dict[str
                 fields[item.field] = _parse(item.kind, text.strip())
             except ValueError as error:
                 raise InvalidRequest(f"{item.name}: {error}") from error
-    fields["kept"] = tuple((name, texts[name]) for name in KEPT if name in texts)
+    fields["extra_properties"] = tuple((name, texts[name]) for name in EXTRA_PROPERTIES if name in texts)
     return fields
 
 
@@ -100,8 +100,8 @@ def write(properties: tuple[Property, ...], description: Any) -> dict[str, str]:
         value = getattr(description, item.field)
         if value is not None or item.kind == "duration":
             texts[item.name] = _format(item.kind, value)
-    kept = {**KEPT, **dict(description.kept)}
-    texts.update({name: text for name, text in kept.items() if text is not None})
+    extra = {**EXTRA_PROPERTIES, **dict(description.extra_properties)}
+    texts.update({name: text for name, text in extra.items() if text is not None})
     return texts
 
 

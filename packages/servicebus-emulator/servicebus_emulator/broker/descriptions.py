@@ -14,7 +14,7 @@ from servicebus_emulator.broker.sql import SqlAction
 
 MINUTE_MS = 60_000
 DEFAULT_RULE = "$Default"
-Kept = tuple[tuple[str, str], ...]
+ExtraProperties = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class QueueDescription:
     max_size_bytes: int = 1024 * 1024 * 1024
     status: str = "Active"
     """Active, Disabled, SendDisabled or ReceiveDisabled."""
-    kept: Kept = ()
+    extra_properties: ExtraProperties = ()
     """Properties of the management API that are kept and given back, and mean nothing here."""
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class TopicDescription:
     duplicate_window_ms: int = 10 * MINUTE_MS
     max_size_bytes: int = 1024 * 1024 * 1024
     status: str = "Active"
-    kept: Kept = ()
+    extra_properties: ExtraProperties = ()
 
     def __post_init__(self) -> None:
         _check_durations(DuplicateDetectionHistoryTimeWindow=self.duplicate_window_ms)
