@@ -231,7 +231,7 @@ class BusServer:
         self.wake()
 
 
-class Wire(Protocol):
+class ByteTransport(Protocol):
     """What a client's bytes go out by: a TCP or TLS transport, or a WebSocket."""
 
     def write(self, data: bytes) -> None: ...
@@ -248,7 +248,7 @@ class Client(asyncio.Protocol):
 
     def __init__(self, server: BusServer) -> None:
         self._server = server
-        self._wire: Wire | None = None
+        self._transport: ByteTransport | None = None
         self._liveness_timer: asyncio.TimerHandle | None = None
         self._liveness = Liveness(server.options.timeouts, asyncio.get_running_loop().time())
         tokens = CbsTokens(server.options.sas_key, server.broker.clock)
@@ -261,9 +261,9 @@ class Client(asyncio.Protocol):
         transport.set_write_buffer_limits(high=WRITE_LIMIT_BYTES)
         self.attach(transport)
 
-    def attach(self, wire: Wire) -> None:
+    def attach(self, transport: ByteTransport) -> None:
         """The connection begins."""
-        self._wire = wire
+        self._transport = transport
         self._server.clients.add(self)
         self._check_liveness()
 
@@ -312,18 +312,18 @@ class Client(asyncio.Protocol):
             self._send(data, ends)
 
     def _send(self, data: bytes, ends: bool) -> None:
-        if self._wire is None or self._wire.is_closing():
+        if self._transport is None or self._transport.is_closing():
             return
         if data:
-            self._wire.write(data)
+            self._transport.write(data)
             self.gateway.catch_up()
         if ends:
-            self._wire.close()
+            self._transport.close()
 
     def abort(self) -> None:
         """Cuts the connection without a word."""
-        if self._wire is not None:
-            self._wire.abort()
+        if self._transport is not None:
+            self._transport.abort()
 
     def _check_liveness(self) -> None:
         """Sends a heartbeat if the peer wants one, gives it up if it has been silent too long, and comes back."""

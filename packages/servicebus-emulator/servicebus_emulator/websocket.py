@@ -13,8 +13,8 @@ PATH = "/$servicebus/websocket"
 _SUBPROTOCOLS = ("amqp", "AMQPWSB10")
 
 
-class _Pipe:
-    """See `server.Wire`: a queue that a task empties into the WebSocket."""
+class _WebSocketTransport:
+    """See `server.ByteTransport`: a queue that a task empties into the WebSocket."""
 
     def __init__(self, socket: web.WebSocketResponse, client: Client) -> None:
         self._socket = socket
@@ -57,15 +57,15 @@ async def serve(bus: BusServer, request: web.Request) -> web.StreamResponse:
     socket = web.WebSocketResponse(protocols=_SUBPROTOCOLS)
     await socket.prepare(request)
     client = Client(bus)
-    pipe = _Pipe(socket, client)
-    client.attach(pipe)
-    sender = asyncio.create_task(pipe.run())
+    transport = _WebSocketTransport(socket, client)
+    client.attach(transport)
+    sender = asyncio.create_task(transport.run())
     try:
         async for message in socket:
             if message.type is WSMsgType.BINARY:
                 client.data_received(message.data)
     finally:
         client.connection_lost(None)
-        pipe.close()
+        transport.close()
         await sender
     return socket
