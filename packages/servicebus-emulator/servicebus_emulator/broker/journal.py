@@ -59,7 +59,7 @@ class Journal:
     def is_long(self) -> bool:
         return self._size_bytes > FOLD_AT_BYTES
 
-    def note(self, entity: str, sequence_number: int, count: int) -> None:
+    def put_count(self, entity: str, sequence_number: int, count: int) -> None:
         self.counts[(entity, sequence_number)] = count
         self._lines.append(f"[{count},{sequence_number},{self._name(entity)}]\n")
 
@@ -70,7 +70,7 @@ class Journal:
         self.gone.add(key)
         self._lines.append(f'["{_GONE}",{sequence_number},{self._name(entity)}]\n')
 
-    def give(self, entity: str, sequence_number: int) -> None:
+    def put_number(self, entity: str, sequence_number: int) -> None:
         """The number is given."""
         self._numbers[entity] = self.last[entity] = sequence_number
 

@@ -214,7 +214,7 @@ class MessageQueue(EntityMessages):
         message.lock_token = uuid.uuid4()
         self._locked[message.lock_token] = message
         self._start_lock(message)
-        self._env.store.note_deliveries(self.path, message, message.delivery_count + 1)
+        self._env.store.put_delivery_count(self.path, message, message.delivery_count + 1)
 
     def _start_lock(self, message: Message) -> None:
         if message.lock_timer is not None:
@@ -257,7 +257,7 @@ class MessageQueue(EntityMessages):
         if message.state is not MessageState.DEFERRED:
             message.state = MessageState.DEFERRED
             self._env.store.update(self.path, message)
-        self._env.store.note_deliveries(self.path, message, message.delivery_count)
+        self._env.store.put_delivery_count(self.path, message, message.delivery_count)
         if self._is_expired(message):
             self._expire(message)
 
@@ -308,7 +308,7 @@ class MessageQueue(EntityMessages):
         self._move_to_dead_letters(message, {REASON: MAX_DELIVERY, DESCRIPTION: text})
 
     def _return_to_queue(self, message: Message) -> None:
-        self._env.store.note_deliveries(self.path, message, message.delivery_count)
+        self._env.store.put_delivery_count(self.path, message, message.delivery_count)
         if self._is_expired(message):
             self._expire(message)
         elif message.state is MessageState.ACTIVE:

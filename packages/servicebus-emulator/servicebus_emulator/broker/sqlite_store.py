@@ -106,11 +106,11 @@ class SqliteStore:
         # Also if it was put in this batch: it may have been a change to a row stored before.
         self._journal.remove(*key)
 
-    def note_deliveries(self, entity: str, message: Message, count: int) -> None:
-        self._journal.note(entity.lower(), message.sequence_number, count)
+    def put_delivery_count(self, entity: str, message: Message, count: int) -> None:
+        self._journal.put_count(entity.lower(), message.sequence_number, count)
 
     def put_counter(self, entity: str, last_sequence_number: int) -> None:
-        self._journal.give(entity.lower(), last_sequence_number)
+        self._journal.put_number(entity.lower(), last_sequence_number)
 
     def put_history(self, entity: str, message_id: str, until_ms: int) -> None:
         self._remembered += 1

@@ -45,7 +45,7 @@ class Store(Protocol):
 
     def delete(self, entity: str, sequence_number: int) -> None: ...
 
-    def note_deliveries(self, entity: str, message: Message, count: int) -> None:
+    def put_delivery_count(self, entity: str, message: Message, count: int) -> None:
         """Keeps the delivery count that a message has if the broker ends now: one more for what is handed out."""
 
     def put_counter(self, entity: str, last_sequence_number: int) -> None:
@@ -97,7 +97,7 @@ class Memory:
     def delete(self, entity: str, sequence_number: int) -> None:
         pass
 
-    def note_deliveries(self, entity: str, message: Message, count: int) -> None:
+    def put_delivery_count(self, entity: str, message: Message, count: int) -> None:
         pass
 
     def put_counter(self, entity: str, last_sequence_number: int) -> None:
