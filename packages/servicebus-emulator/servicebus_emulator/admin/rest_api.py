@@ -38,10 +38,10 @@ class Request:
     path: str
     """Decoded, without the first slash."""
     query: Mapping[str, str]
-    changes: bool
+    has_if_match: bool
     """`If-Match` was sent: the entity is to be there."""
     body: bytes
-    base: str
+    base_url: str
     """The URL up to the path, for links."""
 
 
@@ -108,9 +108,9 @@ class RestApi:
         raise InvalidRequest(f"{request.method} is not supported here.")
 
     def _expect(self, request: Request, exists: bool, name: str) -> None:
-        if request.changes and not exists:
+        if request.has_if_match and not exists:
             raise EntityNotFound(name)
-        if exists and not request.changes:
+        if exists and not request.has_if_match:
             raise EntityExists(f"An entity named '{name}' exists.")
 
     def _create(self, name: str, element: Element) -> None:
@@ -141,7 +141,9 @@ class RestApi:
     def _entity_entry(self, request: Request, found: Destination, *, root: bool = True) -> str:
         entity = found.entity
         content = entities_xml.write(entity)
-        return atom.entry(request.base, found.path, found.path, atom.instant(entity.created_at_ms), content, root=root)
+        return atom.entry(
+            request.base_url, found.path, found.path, atom.instant(entity.created_at_ms), content, root=root
+        )
 
     def _list_entities(self, request: Request, kind: str) -> str:
         wanted = {"queues": MessageQueue, "topics": Topic}.get(kind)
@@ -162,7 +164,7 @@ class RestApi:
             "NamespaceType": "Messaging",
         }
         content = atom.write_description("NamespaceInfo", texts)
-        return atom.entry(request.base, "$namespaceinfo", "sbemulatorns", at, content)
+        return atom.entry(request.base_url, "$namespaceinfo", "sbemulatorns", at, content)
 
     # Subscriptions
 
@@ -199,7 +201,7 @@ class RestApi:
     def _subscription_entry(self, request: Request, found: Subscription, *, root: bool = True) -> str:
         content = entities_xml.write_subscription(found)
         at = atom.instant(found.queue.created_at_ms)
-        return atom.entry(request.base, found.queue.path, found.description.queue.name, at, content, root=root)
+        return atom.entry(request.base_url, found.queue.path, found.description.queue.name, at, content, root=root)
 
     def _list_subscriptions(self, request: Request, topic: Topic) -> str:
         found = sorted(topic.subscriptions.values(), key=lambda item: item.queue.path)
@@ -232,7 +234,7 @@ class RestApi:
     ) -> str:
         at = atom.instant(subscription.queue.created_at_ms)
         path = f"{subscription.queue.path}/Rules/{rule.name}"
-        return atom.entry(request.base, path, rule.name, at, rules_xml.write_rule(rule, at), root=root)
+        return atom.entry(request.base_url, path, rule.name, at, rules_xml.write_rule(rule, at), root=root)
 
     def _list_rules(self, request: Request, topic: Topic, subscription: Subscription) -> str:
         rules = subscription.description.rules
@@ -242,7 +244,7 @@ class RestApi:
 
     def _empty(self, request: Request) -> str:
         at = atom.instant(self._broker.clock.now_ms())
-        return atom.feed(request.base, request.path, "Publicly Listed Services", at, [])
+        return atom.feed(request.base_url, request.path, "Publicly Listed Services", at, [])
 
     def _feed(self, request: Request, items: list[_T], write: Callable[[_T], str]) -> str:
         try:
@@ -255,4 +257,4 @@ class RestApi:
         after = skip + len(page)
         following = f"$skip={after}&$top={top}&api-version=2021-05" if after < len(items) else None
         at = atom.instant(self._broker.clock.now_ms())
-        return atom.feed(request.base, request.path, request.path, at, page, following)
+        return atom.feed(request.base_url, request.path, request.path, at, page, following)
