@@ -105,7 +105,7 @@ def measure(count: int) -> None:
         for _ in range(ROUNDS):
             with tempfile.TemporaryDirectory() as folder:
                 rounds.append(_round(count, Path(folder) if durable else None))
-        least = {name: min(found[name] for found in rounds) for name in rounds[0]}
+        least = {name: min(result[name] for result in rounds) for name in rounds[0]}
         parts = ", ".join(f"{step} {least[step]:.0f} + {least[f'{step} stored']:.0f}" for step in STEPS)
         print(
             f"{f'{label}: without sockets, us (work + commit)':<52} {parts}; {sum(least.values()):.0f} in all",

@@ -184,13 +184,13 @@ def folded(value: Any) -> Any:
 @given(SDK_VALUES, st.dictionaries(TEXT, st.one_of(st.booleans(), TEXT, st.uuids()), max_size=5))
 def test_the_sdk_reads_what_we_write_and_we_read_what_it_writes(body: Any, application: dict[str, Any]) -> None:
     """A message made by the SDK's encoder, taken in and rendered by us, is the same to the SDK's decoder."""
-    made = Message(
+    original = Message(
         header=Header(durable=True, ttl=1000),
         properties=Properties(message_id=uuid.UUID(int=7), correlation_id="c", group_id="g"),
         application_properties=application,
         value=body,
     )
-    raw = bytes(encode_payload(bytearray(), made))
+    raw = bytes(encode_payload(bytearray(), original))
     message = AmqpMessage.parse(raw)
     assert (uuid.UUID(int=7), "g", 1000) == (message.message_id, message.session_id, message.time_to_live_ms)
     assert application == message.application_properties()

@@ -65,11 +65,11 @@ class Peer:
 
     def received(self) -> list[Any]:
         self._buffer.feed(self.connection.take_output())
-        found = []
+        bodies = []
         while (frame := self._buffer.next_frame()) is not None:
             body, _ = decode_body(frame.body)
-            found.append(body)
-        return found
+            bodies.append(body)
+        return bodies
 
     def open(self) -> Peer:
         self.feed(SASL_HEADER + encode_frame(SaslInit("ANONYMOUS"), kind=SASL_FRAME) + AMQP_HEADER)

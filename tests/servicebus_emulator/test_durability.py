@@ -31,14 +31,14 @@ def test_every_kind_of_state_is_there_after_a_kill(config_path: Path, tmp_path: 
                     sender.send_messages(ServiceBusMessage(name, application_properties={"name": name}))
                 later = datetime.now(UTC) + timedelta(hours=1)
                 sender.schedule_messages(ServiceBusMessage("scheduled"), later)
-                got = {}
-                while len(got) < 5:
-                    for message in receiver.receive_messages(max_message_count=5 - len(got), max_wait_time=WAIT_S):
-                        got[str(message)] = message
-                receiver.abandon_message(got["abandoned"])
-                receiver.defer_message(got["deferred"])
-                receiver.dead_letter_message(got["dead"], reason="why")
-                receiver.complete_message(got["completed"])
+                received = {}
+                while len(received) < 5:
+                    for message in receiver.receive_messages(max_message_count=5 - len(received), max_wait_time=WAIT_S):
+                        received[str(message)] = message
+                receiver.abandon_message(received["abandoned"])
+                receiver.defer_message(received["deferred"])
+                receiver.dead_letter_message(received["dead"], reason="why")
+                receiver.complete_message(received["completed"])
             with client.get_queue_sender("deduplicating-0") as sender:
                 sender.send_messages(ServiceBusMessage("first", message_id="same"))
         bus.kill()
@@ -58,20 +58,20 @@ def test_every_kind_of_state_is_there_after_a_kill(config_path: Path, tmp_path: 
                 sender.send_messages(ServiceBusMessage("second", message_id="same"))
             bus.post("/clock/advance", {"seconds": 3600})
             with client.get_queue_receiver("plain-1") as receiver:
-                [deferred] = receiver.receive_deferred_messages(got["deferred"].sequence_number)
+                [deferred] = receiver.receive_deferred_messages(received["deferred"].sequence_number)
                 assert (str(deferred), deferred.application_properties[b"name"]) == ("deferred", b"deferred")
-                found = {}
-                while len(found) < 4:
+                after_kill = {}
+                while len(after_kill) < 4:
                     for message in receiver.receive_messages(max_message_count=4, max_wait_time=WAIT_S):
-                        found[str(message)] = message
-                assert {name: message.delivery_count for name, message in found.items()} == {
+                        after_kill[str(message)] = message
+                assert {name: message.delivery_count for name, message in after_kill.items()} == {
                     "abandoned": 1,
                     "locked": 1,
                     "active": 0,
                     "scheduled": 0,
                 }
-                receiver.defer_message(found["scheduled"])
-                assert found["scheduled"].sequence_number > got["locked"].sequence_number + 2
+                receiver.defer_message(after_kill["scheduled"])
+                assert after_kill["scheduled"].sequence_number > received["locked"].sequence_number + 2
             with client.get_queue_receiver("plain-1", sub_queue="deadletter") as dead:
                 [message] = dead.receive_messages(max_wait_time=WAIT_S)
                 assert (str(message), message.dead_letter_reason) == ("dead", "why")
@@ -111,12 +111,12 @@ async def test_kills_under_load_lose_and_repeat_nothing(config_path: Path, tmp_p
         with ServiceBusClient.from_connection_string(bus.connection_string) as client:
             mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
             with client.get_queue_receiver("plain-2", receive_mode=mode) as receiver:
-                left: list[str] = []
+                remaining: list[str] = []
                 while messages := receiver.receive_messages(max_message_count=500, max_wait_time=1):
-                    left += [str(message) for message in messages]
-        assert sorted(set(left)) == sorted(left)
-        assert set() == completed & set(left)
-        assert set() == accepted - completed - in_doubt - set(left)
+                    remaining += [str(message) for message in messages]
+        assert sorted(set(remaining)) == sorted(remaining)
+        assert set() == completed & set(remaining)
+        assert set() == accepted - completed - in_doubt - set(remaining)
         assert len(accepted) >= 450
     finally:
         bus.kill()

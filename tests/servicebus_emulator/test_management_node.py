@@ -90,12 +90,14 @@ def test_batches_of_a_session_are_deleted_by_its_holder() -> None:
     assert isinstance(queue, SessionQueue)
     for name in ("a", "a", "b"):
         queue.accept(Text(name, session_id=name))
-    wanted = {"message_count": 9, "enqueued_time_utc": Timestamp(broker.clock.now_ms() + 1)}
-    assert ask(broker, "batch-delete-messages", **wanted).status == 400
-    assert ask(broker, "batch-delete-messages", **wanted, session_id="a").condition == "com.microsoft:session-lock-lost"
+    arguments = {"message_count": 9, "enqueued_time_utc": Timestamp(broker.clock.now_ms() + 1)}
+    assert ask(broker, "batch-delete-messages", **arguments).status == 400
+    assert (
+        ask(broker, "batch-delete-messages", **arguments, session_id="a").condition == "com.microsoft:session-lock-lost"
+    )
     holder = Holder()
     queue.lock("a", holder)
-    assert ask(broker, "batch-delete-messages", **wanted, session_id="a").body == {"message-count": 2}
+    assert ask(broker, "batch-delete-messages", **arguments, session_id="a").body == {"message-count": 2}
     assert [item.sequence_number for item in queue.peek(0, 9)] == [3]
 
 

@@ -95,7 +95,7 @@ def test_a_released_message_is_not_counted(queue: MessageQueue) -> None:
     assert [message.delivery_count for message in receive(queue).messages] == [0]
 
 
-def test_a_lock_ends_at_its_time_and_renewal_starts_it_anew(
+def test_a_lock_ends_at_its_time_and_renewal_restarts_it(
     broker: Broker, clock: StillClock, queue: MessageQueue
 ) -> None:
     """One millisecond before its end the lock holds; at its end the message is free, and the token worthless."""
@@ -167,9 +167,9 @@ def test_life_ends_for_idle_deferred_and_returned_messages(broker: Broker, clock
     assert [text_of(message) for message in dead.peek(0, 9)] == ["deferred", "short"]
     assert queue.holds(token(locked))
     queue.abandon(token(locked))
-    found = dead.peek(0, 9)
-    assert [text_of(message) for message in found] == ["deferred", "locked", "short"]
-    assert {"TTLExpiredException"} == {message.content.application_properties()[REASON] for message in found}
+    dead_letters = dead.peek(0, 9)
+    assert [text_of(message) for message in dead_letters] == ["deferred", "locked", "short"]
+    assert {"TTLExpiredException"} == {message.content.application_properties()[REASON] for message in dead_letters}
     advance(broker, clock, 1_000_000_000)
     assert len(dead.peek(0, 9)) == 3
 

@@ -121,8 +121,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def fetch_deferred(self) -> None:
-        wanted = [m for m in self.queue.peek(0, 1000) if self.model[number_of(m)][0] == "deferred"]
-        for message in self.queue.receive_deferred([m.sequence_number for m in wanted], delete=False):
+        deferred = [m for m in self.queue.peek(0, 1000) if self.model[number_of(m)][0] == "deferred"]
+        for message in self.queue.receive_deferred([m.sequence_number for m in deferred], delete=False):
             assert message.lock_token is not None
             self.held[number_of(message)] = message.lock_token
             self.model[number_of(message)] = ("deferred-locked", message.delivery_count)
@@ -147,7 +147,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.start()
 
     @invariant()
-    def the_queue_is_as_the_model_says(self) -> None:
+    def the_queue_agrees_with_the_model(self) -> None:
         alive = {number for number, (state, _) in self.model.items() if state != "dead"}
         dead = self.queue.dead_letters
         assert dead is not None

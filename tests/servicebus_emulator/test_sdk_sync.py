@@ -46,12 +46,12 @@ def client(bus: Bus) -> Iterator[ServiceBusClient]:
 
 def receive(receiver: Any, count: int) -> list[ServiceBusReceivedMessage]:
     """Exactly `count` messages, however many calls it takes."""
-    found: list[ServiceBusReceivedMessage] = []
-    while len(found) < count:
-        batch = receiver.receive_messages(max_message_count=count - len(found), max_wait_time=WAIT_S)
-        assert batch, f"{len(found)} of {count} messages came"
-        found += batch
-    return found
+    messages: list[ServiceBusReceivedMessage] = []
+    while len(messages) < count:
+        batch = receiver.receive_messages(max_message_count=count - len(messages), max_wait_time=WAIT_S)
+        assert batch, f"{len(messages)} of {count} messages came"
+        messages += batch
+    return messages
 
 
 @contextmanager
@@ -103,8 +103,8 @@ def test_every_property_arrives_as_it_was_sent(client: ServiceBusClient, queue: 
         receiver.complete_message(message)
     assert b"".join(message.body) == b"body \x00\xff"
     # The SDK gives keys and strings as bytes.
-    got = {key.decode(): value for key, value in message.application_properties.items()}
-    assert {**application, "text": "ä".encode()} == got
+    received = {key.decode(): value for key, value in message.application_properties.items()}
+    assert {**application, "text": "ä".encode()} == received
     assert (
         message.message_id,
         message.correlation_id,
@@ -144,10 +144,10 @@ def test_all_body_kinds(client: ServiceBusClient, queue: str, body_type: AmqpMes
         [message] = receive(receiver, 1)
         receiver.complete_message(message)
     assert body_type == message.body_type
-    got = message.body if body_type is AmqpMessageBodyType.VALUE else list(message.body)
+    received = message.body if body_type is AmqpMessageBodyType.VALUE else list(message.body)
     if body_type is AmqpMessageBodyType.SEQUENCE:
-        got = [[item.decode() if isinstance(item, bytes) else item for item in part] for part in got]
-    assert body == got
+        received = [[item.decode() if isinstance(item, bytes) else item for item in part] for part in received]
+    assert body == received
 
 
 def test_batches_and_order(client: ServiceBusClient, queue: str) -> None:
@@ -338,8 +338,8 @@ def test_topic_rules(client: ServiceBusClient, bus: Bus) -> None:
 
     names = ("ocr", "urgent", "everything")
     with ThreadPoolExecutor() as pool:
-        found = dict(zip(names, pool.map(take, names), strict=True))
-    assert found == {"ocr": ["1"], "urgent": ["1"], "everything": ["1", "2", "3"]}
+        texts = dict(zip(names, pool.map(take, names), strict=True))
+    assert texts == {"ocr": ["1"], "urgent": ["1"], "everything": ["1", "2", "3"]}
 
 
 def test_unknown_entities_are_refused_by_name(client: ServiceBusClient) -> None:

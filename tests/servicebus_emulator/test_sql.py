@@ -136,7 +136,7 @@ def test_wrong_expressions_are_refused_where_they_are_wrong(expression: str, mes
 
 
 @given(st.text("ab%_!\n", max_size=12), st.text("ab%_\n", max_size=12))
-def test_like_is_what_a_regular_expression_says(pattern: str, text: str) -> None:
+def test_like_agrees_with_a_regular_expression(pattern: str, text: str) -> None:
     """Any pattern matches the texts that its translation to a regular expression matches."""
     parts, characters = [], iter(pattern)
     for character in characters:
@@ -187,10 +187,10 @@ def test_actions(expression: str, changed: dict[str, Any]) -> None:
     """Statements are done in order on a copy."""
     result = SqlAction(expression).apply(MESSAGE)
     assert isinstance(result, Text)
-    wanted = dict(MESSAGE.properties)
+    expected = dict(MESSAGE.properties)
     label = changed.pop("sys.Label", "urgent")
-    wanted.update(changed)
-    assert dict(result.properties) == {name: value for name, value in wanted.items() if value is not None}
+    expected.update(changed)
+    assert dict(result.properties) == {name: value for name, value in expected.items() if value is not None}
     assert result.system["Label"] == label
     assert MESSAGE.properties["n"] == 7
 

@@ -237,10 +237,10 @@ def _described(
 
 def _properties(item: Mapping[str, Any], known: Mapping[str, tuple[str, Any]], where: str) -> dict[str, Any]:
     where = f"{where}.Properties"
-    given = _mapping(item.get("Properties", {}), where)
-    _known(given, tuple(known), where)
+    properties = _mapping(item.get("Properties", {}), where)
+    _known(properties, tuple(known), where)
     fields: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in properties.items():
         field, kind = known[name]
         fields[field] = _value(value, kind, f"{where}.{name}")
     for field in ("forward_to", "forward_dead_letters_to"):

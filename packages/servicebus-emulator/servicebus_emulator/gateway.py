@@ -135,11 +135,11 @@ class Gateway:
     def detach(self, path: str | None = None) -> int:
         """Detaches the links to an entity (None: all), as Azure does when it moves one; how many."""
         links = [(link, entity) for link, entity in self._entity_links() if link.accepted]
-        wanted = [link for link, entity in links if path is None or entity.lower() == path.lower()]
-        for link in wanted:
+        matching = [link for link, entity in links if path is None or entity.lower() == path.lower()]
+        for link in matching:
             link.detach("amqp:link:detach-forced", "The link was detached by the broker.")
         self.handle_events()
-        return len(wanted)
+        return len(matching)
 
     def uses(self, path: str) -> bool:
         """There is a link to the entity."""
@@ -320,11 +320,13 @@ class Gateway:
 
     def _reply_link(self, link: IncomingLink, node: str, reply_to: str | None) -> ReplyLink | None:
         """Of the session's receivers on the node: the one that reply-to names, else the last attached."""
-        found = [item for item in self._replies.values() if item.link.session is link.session and item.node == node]
-        for item in reversed(found):
+        candidates = [
+            item for item in self._replies.values() if item.link.session is link.session and item.node == node
+        ]
+        for item in reversed(candidates):
             if reply_to is not None and reply_to in (address_of(item.link.attach.target), item.link.name):
                 return item
-        return found[-1] if found else None
+        return candidates[-1] if candidates else None
 
     # Outcomes
 

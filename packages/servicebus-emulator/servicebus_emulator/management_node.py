@@ -93,12 +93,12 @@ class ManagementNode:
 
     def peek_message(self, body: Mapping[str, Any]) -> Reply:
         count = min(int(body["message-count"]), MAX_PEEK)
-        found = self._queue.peek(int(body["from-sequence-number"]), count, body.get("session-id"))
-        if not found:
+        peeked = self._queue.peek(int(body["from-sequence-number"]), count, body.get("session-id"))
+        if not peeked:
             return Reply(204, condition="com.microsoft:no-content", description="No messages to peek.")
         messages: list[dict[str, Any]] = []
         size = 0
-        for message in found:
+        for message in peeked:
             data = render(message)
             size += len(data)
             if messages and size > MAX_PEEK_BYTES:
@@ -126,8 +126,8 @@ class ManagementNode:
     def receive_by_sequence_number(self, body: Mapping[str, Any]) -> Reply:
         numbers = [int(number) for number in _items(body["sequence-numbers"])]
         delete = int(body.get("receiver-settle-mode", 1)) == 0
-        found = self._queue.receive_deferred(numbers, delete=delete)
-        return Reply(body={"messages": [_received(message) for message in found]})
+        received = self._queue.receive_deferred(numbers, delete=delete)
+        return Reply(body={"messages": [_received(message) for message in received]})
 
     def update_disposition(self, body: Mapping[str, Any]) -> Reply:
         queue = self._queue
@@ -181,8 +181,8 @@ class ManagementNode:
     def get_message_sessions(self, body: Mapping[str, Any]) -> Reply:
         skip, top = int(body.get("skip", 0)), int(body.get("top", 100))
         since = body.get("last-updated-time")
-        found = self._sessions.list_sessions(None if since is None or since >= _FAR_FUTURE_MS else since)
-        page = found[skip : skip + top]
+        session_ids = self._sessions.list_sessions(None if since is None or since >= _FAR_FUTURE_MS else since)
+        page = session_ids[skip : skip + top]
         if not page:
             return Reply(204, condition="com.microsoft:session-not-found", description="No sessions.")
         return Reply(body={"sessions-ids": Array(_STRING, tuple(page)), "skip": Int(skip + len(page))})
@@ -206,10 +206,10 @@ class ManagementNode:
     def remove_rule(self, body: Mapping[str, Any]) -> Reply:
         topic, subscription = self._subscription
         name = str(body["rule-name"])
-        kept = [rule for rule in subscription.description.rules if rule.name.lower() != name.lower()]
-        if len(kept) == len(subscription.description.rules):
+        remaining = [rule for rule in subscription.description.rules if rule.name.lower() != name.lower()]
+        if len(remaining) == len(subscription.description.rules):
             raise EntityNotFound(f"{self._address}/Rules/{name}")
-        set_rules(self._broker, topic, subscription, kept)
+        set_rules(self._broker, topic, subscription, remaining)
         return Reply()
 
     def enumerate_rules(self, body: Mapping[str, Any]) -> Reply:

@@ -11,14 +11,14 @@ from servicebus_emulator.configuration import Topology
 _SUBSCRIPTIONS = "/Subscriptions/"
 
 
-def overlay(topology: Topology, kept: Mapping[str, str | None]) -> Topology:
+def overlay(topology: Topology, stored: Mapping[str, str | None]) -> Topology:
     """The topology with what the store keeps (`Store.entities`); what was deleted stays deleted."""
     queues = {queue.name.lower(): queue for queue in topology.queues}
     topics = {
         topic.name.lower(): (topic, {item.queue.name.lower(): item for item in subscriptions})
         for topic, subscriptions in topology.topics
     }
-    for path, text in sorted(kept.items(), key=lambda item: _SUBSCRIPTIONS in item[0]):
+    for path, text in sorted(stored.items(), key=lambda item: _SUBSCRIPTIONS in item[0]):
         name, _, subscription = path.partition(_SUBSCRIPTIONS)
         key = name.lower()
         if subscription:

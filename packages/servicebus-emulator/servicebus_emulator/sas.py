@@ -51,8 +51,8 @@ def check_token(token: str, key: SasKey, now_ms: int) -> Grant:
     if unquote(fields["skn"]) != key.name:
         raise Unauthorized("InvalidSignature: the token's key name is not known.")
     signed = f"{fields['sr']}\n{fields['se']}".encode()
-    wanted = base64.b64encode(hmac.new(key.secret.encode(), signed, hashlib.sha256).digest()).decode()
-    if not hmac.compare_digest(wanted, unquote(fields["sig"])):
+    expected = base64.b64encode(hmac.new(key.secret.encode(), signed, hashlib.sha256).digest()).decode()
+    if not hmac.compare_digest(expected, unquote(fields["sig"])):
         raise Unauthorized("InvalidSignature: the token has an invalid signature.")
     try:
         until_ms = int(float(fields["se"])) * 1000

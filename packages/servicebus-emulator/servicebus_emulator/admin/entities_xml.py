@@ -44,8 +44,8 @@ def read_subscription(name: str, element: Element) -> SubscriptionDescription:
     default = element.find("s:DefaultRuleDescription", _NS)
     if default is None:
         return SubscriptionDescription(queue)
-    given = default.find("s:Name", _NS)
-    rule_name = DEFAULT_RULE if given is None else given.text or DEFAULT_RULE
+    rule_name_element = default.find("s:Name", _NS)
+    rule_name = DEFAULT_RULE if rule_name_element is None else rule_name_element.text or DEFAULT_RULE
     return SubscriptionDescription(queue, (read_rule(rule_name, default),))
 
 
@@ -63,13 +63,13 @@ def change_subscription(old: QueueDescription, element: Element) -> QueueDescrip
 
 
 def _changed(properties: tuple[fields.Property, ...], old: Any, element: Element) -> Any:
-    given = fields.read(properties, atom.texts_of(element))
+    changes = fields.read(properties, atom.texts_of(element))
     for item in properties:
-        if item.fixed and given.get(item.field, getattr(old, item.field)) != getattr(old, item.field):
+        if item.fixed and changes.get(item.field, getattr(old, item.field)) != getattr(old, item.field):
             raise InvalidRequest(f"The property {item.name} cannot be changed after creation.")
         if item.kind == "entity":
-            given.setdefault(item.field, None)  # left out means: no longer
-    return replace(old, **given)
+            changes.setdefault(item.field, None)  # left out means: no longer
+    return replace(old, **changes)
 
 
 def _checked(queue: QueueDescription) -> QueueDescription:
@@ -141,6 +141,6 @@ def read_described(name: str, text: str) -> QueueDescription | TopicDescription 
         return read_queue(name, element)
     if element.tag.endswith("}TopicDescription"):
         return read_topic(name, element)
-    found = element.findall("s:Rules/s:RuleDescription", _NS)
-    rules = [read_rule(rule.findtext("s:Name", "", _NS), rule) for rule in found]
+    elements = element.findall("s:Rules/s:RuleDescription", _NS)
+    rules = [read_rule(rule.findtext("s:Name", "", _NS), rule) for rule in elements]
     return replace(read_subscription(name, element), rules=tuple(rules))

@@ -44,10 +44,10 @@ class Faults:
 
     def _drop_connections(self, request: dict[str, Any]) -> int:
         entity = _entity(request)
-        wanted = [client for client in self._bus.clients if entity is None or client.gateway.uses(entity)]
-        for client in wanted:
+        clients = [client for client in self._bus.clients if entity is None or client.gateway.uses(entity)]
+        for client in clients:
             client.abort()
-        return len(wanted)
+        return len(clients)
 
     def _detach_links(self, request: dict[str, Any]) -> int:
         entity = _entity(request)
@@ -67,8 +67,8 @@ class Faults:
     def _duplicate(self, request: dict[str, Any]) -> int:
         count = _number(request, "count")
         path = _entity(request) or ""
-        found = self._bus.broker.destinations.get(path.lower())
-        if found is not None and isinstance(found.entity, Topic):
+        destination = self._bus.broker.destinations.get(path.lower())
+        if destination is not None and isinstance(destination.entity, Topic):
             raise InvalidRequest("A topic delivers nothing: name one of its subscriptions.")
         self._bus.broker.queue(path).repeats = count
         return count

@@ -25,14 +25,14 @@ td.dead { color: #c33; color: light-dark(#b22, #f77); font-weight: 600; }
 def counts(broker: Broker) -> dict[str, dict[str, int]]:
     """Counts of every queue and subscription, by path. `active` includes the locked ones; `enqueued` is the last
     sequence number, so it counts all that ever came in."""
-    found = {}
+    counts_by_path = {}
     for destination in broker.destinations.values():
         entity = destination.entity
         if isinstance(entity, Topic):
-            found.update({item.queue.path: item.queue.counts() for item in entity.subscriptions.values()})
+            counts_by_path.update({item.queue.path: item.queue.counts() for item in entity.subscriptions.values()})
         else:
-            found[entity.path] = entity.counts()
-    return found
+            counts_by_path[entity.path] = entity.counts()
+    return counts_by_path
 
 
 def metrics(broker: Broker, connections: int) -> str:

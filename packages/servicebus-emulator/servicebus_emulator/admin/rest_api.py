@@ -82,29 +82,29 @@ class RestApi:
 
     def _entity(self, request: Request) -> tuple[int, str]:
         name = request.path
-        found = self._broker.destinations.get(name.lower())
+        existing = self._broker.destinations.get(name.lower())
         match request.method:
             case "GET":
-                return 200, self._empty(request) if found is None else self._entity_entry(request, found)
+                return 200, self._empty(request) if existing is None else self._entity_entry(request, existing)
             case "DELETE":
-                if found is None:
+                if existing is None:
                     raise EntityNotFound(name)
                 self._broker.remove(name)
-                self._broker.store.forget_entities(f"{found.path}/")
-                self._broker.store.put_entity(found.path, None)
+                self._broker.store.forget_entities(f"{existing.path}/")
+                self._broker.store.put_entity(existing.path, None)
                 self._on_removed()
                 return 200, ""
             case "PUT":
-                self._expect(request, found is not None, name)
+                self._expect(request, existing is not None, name)
                 element = atom.read_content(request.body)
-                if found is None:
+                if existing is None:
                     self._create(name, element)
                 else:
-                    self._change(found, element)
-                made = self._broker.destinations[name.lower()]
-                kind = "created" if found is None else "changed"
-                self._broker.store.put_entity(made.path, f"{kind}\n{entities_xml.describe(made.entity)}")
-                return 200 if found else 201, self._entity_entry(request, made)
+                    self._change(existing, element)
+                destination = self._broker.destinations[name.lower()]
+                kind = "created" if existing is None else "changed"
+                self._broker.store.put_entity(destination.path, f"{kind}\n{entities_xml.describe(destination.entity)}")
+                return 200 if existing else 201, self._entity_entry(request, destination)
         raise InvalidRequest(f"{request.method} is not supported here.")
 
     def _expect(self, request: Request, exists: bool, name: str) -> None:
@@ -125,11 +125,11 @@ class RestApi:
         else:
             raise InvalidRequest("A QueueDescription or TopicDescription expected.")
 
-    def _change(self, found: Destination, element: Element) -> None:
-        if isinstance(found.entity, Topic):
-            self._broker.change_topic(entities_xml.change_topic(found.entity.description, element))
+    def _change(self, destination: Destination, element: Element) -> None:
+        if isinstance(destination.entity, Topic):
+            self._broker.change_topic(entities_xml.change_topic(destination.entity.description, element))
         else:
-            queue = entities_xml.change_queue(found.entity.description, element)
+            queue = entities_xml.change_queue(destination.entity.description, element)
             self._check_targets(queue.forward_to, queue.forward_dead_letters_to)
             self._broker.change_queue(queue)
 
@@ -138,20 +138,20 @@ class RestApi:
             if name is not None and name.lower() not in self._broker.destinations:
                 raise InvalidRequest(f"The entity '{name}' to forward to does not exist.")
 
-    def _entity_entry(self, request: Request, found: Destination, *, root: bool = True) -> str:
-        entity = found.entity
+    def _entity_entry(self, request: Request, destination: Destination, *, root: bool = True) -> str:
+        entity = destination.entity
         content = entities_xml.write(entity)
         return atom.entry(
-            request.base_url, found.path, found.path, atom.instant(entity.created_at_ms), content, root=root
+            request.base_url, destination.path, destination.path, atom.instant(entity.created_at_ms), content, root=root
         )
 
     def _list_entities(self, request: Request, kind: str) -> str:
-        wanted = {"queues": MessageQueue, "topics": Topic}.get(kind)
-        if wanted is None:
+        entity_class = {"queues": MessageQueue, "topics": Topic}.get(kind)
+        if entity_class is None:
             raise InvalidRequest(f"There are no '{kind}' to list.")
-        found = [item for item in self._broker.destinations.values() if isinstance(item.entity, wanted)]
-        found.sort(key=lambda item: item.path)
-        return self._feed(request, found, lambda item: self._entity_entry(request, item, root=False))
+        destinations = [item for item in self._broker.destinations.values() if isinstance(item.entity, entity_class)]
+        destinations.sort(key=lambda item: item.path)
+        return self._feed(request, destinations, lambda item: self._entity_entry(request, item, root=False))
 
     def _namespace(self, request: Request) -> str:
         at = atom.instant(self._broker.clock.now_ms())
@@ -169,64 +169,68 @@ class RestApi:
     # Subscriptions
 
     def _subscription(self, request: Request, topic: Topic, name: str) -> tuple[int, str]:
-        found = topic.subscriptions.get(name.lower())
+        existing = topic.subscriptions.get(name.lower())
         match request.method:
             case "GET":
-                return 200, self._empty(request) if found is None else self._subscription_entry(request, found)
+                return 200, self._empty(request) if existing is None else self._subscription_entry(request, existing)
             case "DELETE":
-                if found is None:
+                if existing is None:
                     raise EntityNotFound(request.path)
                 self._broker.remove_subscription(topic.path, name)
-                self._broker.store.put_entity(found.queue.path, None)
+                self._broker.store.put_entity(existing.queue.path, None)
                 self._on_removed()
                 return 200, ""
             case "PUT":
-                self._expect(request, found is not None, request.path)
+                self._expect(request, existing is not None, request.path)
                 element = atom.read_content(request.body)
-                if found is None:
+                if existing is None:
                     description = entities_xml.read_subscription(name, element)
                 else:
-                    queue = entities_xml.change_subscription(found.description.queue, element)
-                    description = replace(found.description, queue=queue)
+                    queue = entities_xml.change_subscription(existing.description.queue, element)
+                    description = replace(existing.description, queue=queue)
                 self._check_targets(description.queue.forward_to, description.queue.forward_dead_letters_to)
-                if found is None:
-                    made = self._broker.add_subscription(topic.path, description)
+                if existing is None:
+                    subscription = self._broker.add_subscription(topic.path, description)
                 else:
                     self._broker.change_subscription(topic.path, description)
-                    made = found
-                keep_subscription(self._broker, made)
-                return 200 if found else 201, self._subscription_entry(request, made)
+                    subscription = existing
+                keep_subscription(self._broker, subscription)
+                return 200 if existing else 201, self._subscription_entry(request, subscription)
         raise InvalidRequest(f"{request.method} is not supported here.")
 
-    def _subscription_entry(self, request: Request, found: Subscription, *, root: bool = True) -> str:
-        content = entities_xml.write_subscription(found)
-        at = atom.instant(found.queue.created_at_ms)
-        return atom.entry(request.base_url, found.queue.path, found.description.queue.name, at, content, root=root)
+    def _subscription_entry(self, request: Request, subscription: Subscription, *, root: bool = True) -> str:
+        content = entities_xml.write_subscription(subscription)
+        at = atom.instant(subscription.queue.created_at_ms)
+        return atom.entry(
+            request.base_url, subscription.queue.path, subscription.description.queue.name, at, content, root=root
+        )
 
     def _list_subscriptions(self, request: Request, topic: Topic) -> str:
-        found = sorted(topic.subscriptions.values(), key=lambda item: item.queue.path)
-        return self._feed(request, found, lambda item: self._subscription_entry(request, item, root=False))
+        subscriptions = sorted(topic.subscriptions.values(), key=lambda item: item.queue.path)
+        return self._feed(request, subscriptions, lambda item: self._subscription_entry(request, item, root=False))
 
     # Rules
 
     def _rule(self, request: Request, topic: Topic, subscription: Subscription, name: str) -> tuple[int, str]:
         rules = {rule.name.lower(): rule for rule in subscription.description.rules}
-        found = rules.get(name.lower())
+        existing = rules.get(name.lower())
         match request.method:
             case "GET":
-                return 200, (self._empty(request) if found is None else self._rule_entry(request, subscription, found))
+                return 200, (
+                    self._empty(request) if existing is None else self._rule_entry(request, subscription, existing)
+                )
             case "DELETE":
-                if found is None:
+                if existing is None:
                     raise EntityNotFound(request.path)
                 del rules[name.lower()]
                 set_rules(self._broker, topic.path, subscription, rules.values())
                 return 200, ""
             case "PUT":
-                self._expect(request, found is not None, request.path)
+                self._expect(request, existing is not None, request.path)
                 rule = rules_xml.read_rule(name, atom.read_content(request.body))
                 rules[name.lower()] = rule
                 set_rules(self._broker, topic.path, subscription, rules.values())
-                return 200 if found else 201, self._rule_entry(request, subscription, rule)
+                return 200 if existing else 201, self._rule_entry(request, subscription, rule)
         raise InvalidRequest(f"{request.method} is not supported here.")
 
     def _rule_entry(

@@ -143,8 +143,8 @@ class OutgoingLink(_Link):
 
     def grant(self, delivery_count: int | None, link_credit: int, drain: bool) -> None:
         """Takes over the peer's flow (part 2, 2.6.7): its credit counts from its own view of the delivery count."""
-        seen = self.delivery_count if delivery_count is None else delivery_count
-        in_flight = (self.delivery_count - seen) % _SEQUENCE
+        peer_count = self.delivery_count if delivery_count is None else delivery_count
+        in_flight = (self.delivery_count - peer_count) % _SEQUENCE
         self.credit = max(0, link_credit - in_flight)
         self.drain = drain
 

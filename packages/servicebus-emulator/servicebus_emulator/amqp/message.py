@@ -65,7 +65,7 @@ def sections(data: bytes) -> list[tuple[int, int, int, int]]:
 
     pyamqp writes delivery annotations after the body, so any order is taken.
     """
-    found = []
+    result = []
     pos, end = 0, len(data)
     while pos < end:
         if data[pos] != 0:
@@ -80,8 +80,8 @@ def sections(data: bytes) -> list[tuple[int, int, int, int]]:
             raise DecodeError(f"{code!r} is no message section")
         value = pos
         pos = skip(data, pos)
-        found.append((code, start, value, pos))
-    return found
+        result.append((code, start, value, pos))
+    return result
 
 
 def split_batch(data: bytes) -> list[bytes]:
@@ -218,8 +218,8 @@ def _at(fields: list[Any], index: int) -> Any:
 
 
 def _session_id(properties: list[Any]) -> str | None:
-    found = _at(properties, _GROUP_ID)
-    return found if isinstance(found, str) else None
+    group_id = _at(properties, _GROUP_ID)
+    return group_id if isinstance(group_id, str) else None
 
 
 def _properties(raw: bytes) -> list[Any]:

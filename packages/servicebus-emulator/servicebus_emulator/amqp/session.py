@@ -79,10 +79,10 @@ class Session:
         self.links.pop(link.handle, None)
         for delivery_id in [key for key, item in self._unsettled.items() if item.link is link]:
             del self._unsettled[delivery_id]
-        kept = [entry for entry in self._waiting if entry[0] is not link]
-        if len(kept) != len(self._waiting):
+        remaining = [entry for entry in self._waiting if entry[0] is not link]
+        if len(remaining) != len(self._waiting):
             self._connection.unsent_bytes -= sum(len(entry[2]) for entry in self._waiting if entry[0] is link)
-            self._waiting = deque(kept)
+            self._waiting = deque(remaining)
 
     def receive(self, body: Body, payload: bytes) -> Iterator[Event]:
         """What a frame on this channel means."""
@@ -121,8 +121,8 @@ class Session:
         yield LinkDetached(link)
 
     def _receive_flow(self, flow: Flow) -> Iterator[Event]:
-        seen = 0 if flow.next_incoming_id is None else flow.next_incoming_id
-        in_flight = (self._next_outgoing_id - seen) % _SEQUENCE
+        peer_next_id = 0 if flow.next_incoming_id is None else flow.next_incoming_id
+        in_flight = (self._next_outgoing_id - peer_next_id) % _SEQUENCE
         self._remote_window = max(0, flow.incoming_window - in_flight)
         self._flush_waiting()
         if flow.handle is not None and flow.handle not in self._detaching:

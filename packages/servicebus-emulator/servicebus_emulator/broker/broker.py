@@ -95,8 +95,8 @@ class Broker:
     def _counter(self, path: str) -> Counter:
         return Counter(path, self.store, self._last_numbers.get(path.lower(), 0))
 
-    def _history(self, wanted: bool, window_ms: int) -> DuplicateHistory | None:
-        return DuplicateHistory(window_ms) if wanted else None
+    def _history(self, required: bool, window_ms: int) -> DuplicateHistory | None:
+        return DuplicateHistory(window_ms) if required else None
 
     # Addresses
 
@@ -214,9 +214,9 @@ class Broker:
             if isinstance(queue, SessionQueue):
                 queue.restore_state(session_id, state)
         for entity, message_id, until_ms in self.store.history(self.clock.now_ms()):
-            found = self.destinations.get(entity.lower())
-            if found is not None and found.history is not None:
-                found.history.restore(message_id, until_ms)
+            owner = self.destinations.get(entity.lower())
+            if owner is not None and owner.history is not None:
+                owner.history.restore(message_id, until_ms)
         return count
 
 

@@ -64,9 +64,9 @@ def first_of(
     messages: Mapping[int, Message], from_sequence_number: int, count: int, session_id: str | None
 ) -> list[Message]:
     """The first messages from a number on, of one session if given."""
-    wanted = (
+    numbers = (
         number
         for number, message in messages.items()
         if number >= from_sequence_number and session_id in (None, message.content.session_id)
     )
-    return [messages[number] for number in heapq.nsmallest(count, wanted)]
+    return [messages[number] for number in heapq.nsmallest(count, numbers)]

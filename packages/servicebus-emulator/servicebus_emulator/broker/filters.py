@@ -43,8 +43,8 @@ class CorrelationFilter:
         if self.system:
             properties = content.system_properties()
             for name, value in self.system.items():
-                found = properties.get(name)
-                if found is None or str(found) != value:
+                actual = properties.get(name)
+                if actual is None or str(actual) != value:
                     return False
         if self.application:
             properties = content.application_properties()
@@ -52,8 +52,8 @@ class CorrelationFilter:
         return True
 
 
-def _equal(found: Any, wanted: Any) -> bool:
+def _equal(actual: Any, expected: Any) -> bool:
     """Equal in value and kind: 1 is not True, and the text "1" is not the number."""
-    if isinstance(found, bool) or isinstance(wanted, bool):
-        return found is wanted
-    return found is not None and bool(found == wanted)
+    if isinstance(actual, bool) or isinstance(expected, bool):
+        return actual is expected
+    return actual is not None and bool(actual == expected)

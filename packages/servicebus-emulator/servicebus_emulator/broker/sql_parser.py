@@ -93,9 +93,11 @@ class Parser:
             raise self.error(" or ".join(values) or f"a {kind}")
         return token
 
-    def error(self, wanted: str) -> InvalidExpression:
+    def error(self, expected: str) -> InvalidExpression:
         token = self.token
-        return InvalidExpression(f"{wanted} expected at character {token.at} of \"{self._text}\", not '{token.value}'.")
+        return InvalidExpression(
+            f"{expected} expected at character {token.at} of \"{self._text}\", not '{token.value}'."
+        )
 
     # Conditions
 
@@ -131,17 +133,17 @@ class Parser:
     def _test(self) -> Expression:
         if self.take("keyword", "EXISTS"):
             self.expect("symbol", "(")
-            found = self._property(self.expect("name"))
+            read_property = self._property(self.expect("name"))
             self.expect("symbol", ")")
-            return lambda row: found(row) is not None
+            return lambda row: read_property(row) is not None
         left = self.sum()
         if self.token.kind == "symbol" and self.token.value in _COMPARISONS:
             operator, right = self.advance().value, self.sum()
             return lambda row: compare(operator, left(row), right(row))
         if self.take("keyword", "IS"):
-            wanted = self.take("keyword", "NOT") is None
+            expects_null = self.take("keyword", "NOT") is None
             self.expect("keyword", "NULL")
-            return lambda row: (left(row) is None) is wanted
+            return lambda row: (left(row) is None) is expects_null
         negated = self.take("keyword", "NOT") is not None
         if self.take("keyword", "IN"):
             return _negated(self._in(left), negated)
@@ -159,10 +161,10 @@ class Parser:
         self.expect("symbol", ")")
 
         def test(row: Properties) -> bool | None:
-            found: bool | None = False
+            result: bool | None = False
             for choice in choices:
-                found = either(found, compare("=", left(row), choice(row)))
-            return found
+                result = either(result, compare("=", left(row), choice(row)))
+            return result
 
         return test
 
