@@ -26,9 +26,9 @@ from servicebus_emulator.broker.sqlite_store import SqliteStore
 from servicebus_emulator.broker.store import Memory, Store, StoreError
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.configuration import ConfigurationError, Topology, from_names, load
-from servicebus_emulator.overlay import overlay
 from servicebus_emulator.sas import SasKey
 from servicebus_emulator.server import BusServer, ListenError, Options
+from servicebus_emulator.stored_entities import overlay
 
 log = logging.getLogger(__name__)
 
