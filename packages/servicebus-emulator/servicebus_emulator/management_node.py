@@ -28,7 +28,7 @@ from servicebus_emulator.broker.sessions import SessionQueue
 from servicebus_emulator.broker.topic import Destination, Subscription
 from servicebus_emulator.outgoing import render
 from servicebus_emulator.rule_maps import read_rule, write_rule
-from servicebus_emulator.rules import set_rules
+from servicebus_emulator.stored_entities import set_rules
 
 _VENDOR = "com.microsoft:"
 _LONG, _TIMESTAMP, _STRING = 0x81, 0x83, 0xB1

@@ -28,7 +28,7 @@ from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.configuration import ConfigurationError, Topology, from_names, load
 from servicebus_emulator.sas import SasKey
 from servicebus_emulator.server import BusServer, ListenError, Options
-from servicebus_emulator.stored_entities import overlay
+from servicebus_emulator.stored_entities import apply_stored
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def _topology(args: argparse.Namespace, store: Store) -> Topology:
         configured = load(default)
     else:
         raise ConfigurationError("name what it serves: --config FILE, --queue NAME or --topic TOPIC/SUBSCRIPTION")
-    topology = overlay(configured, store.entities())
+    topology = apply_stored(configured, store.entities())
     return topology if args.max_entity_bytes is None else topology.limited(args.max_entity_bytes)
 
 

@@ -1,14 +1,13 @@
-"""Queues, topics and subscriptions in the XML of the management API, and as they are kept between runs."""
+"""Queues, topics and subscriptions in the XML of the management API."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
-from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from servicebus_emulator.admin import atom, fields
-from servicebus_emulator.admin.rules_xml import SERVICE_BUS, read_rule, write_rule
+from servicebus_emulator.admin.rules_xml import SERVICE_BUS, read_rule
 from servicebus_emulator.broker.descriptions import (
     DEFAULT_RULE,
     QueueDescription,
@@ -115,32 +114,3 @@ def _write_counts(counts: dict[str, int]) -> str:
     # The SDKs read the counts by these names whatever the prefix, but the namespace must be this one.
     items = "".join(f"<d2:{name}>{counts.get(key, 0)}</d2:{name}>" for name, key in _COUNTS.items())
     return f'<CountDetails xmlns:d2="{_COUNTS_NAMESPACE}">{items}</CountDetails>'
-
-
-# Between runs
-
-
-def describe(entity: MessageQueue | Topic) -> str:
-    """A queue's or topic's description without counts, to be kept."""
-    if isinstance(entity, Topic):
-        return atom.write_description("TopicDescription", fields.write(fields.TOPIC, entity.description))
-    return atom.write_description("QueueDescription", fields.write(fields.QUEUE, entity.description))
-
-
-def describe_subscription(description: SubscriptionDescription) -> str:
-    """A subscription with its rules, to be kept."""
-    rules = "".join(write_rule(rule, "") for rule in description.rules)
-    texts = fields.write(fields.SUBSCRIPTION, description.queue)
-    return atom.write_description("SubscriptionDescription", texts, f"<Rules>{rules}</Rules>")
-
-
-def read_described(name: str, text: str) -> QueueDescription | TopicDescription | SubscriptionDescription:
-    """What `describe` and `describe_subscription` wrote."""
-    element = ElementTree.fromstring(text)
-    if element.tag.endswith("}QueueDescription"):
-        return read_queue(name, element)
-    if element.tag.endswith("}TopicDescription"):
-        return read_topic(name, element)
-    elements = element.findall("s:Rules/s:RuleDescription", _NS)
-    rules = [read_rule(rule.findtext("s:Name", "", _NS), rule) for rule in elements]
-    return replace(read_subscription(name, element), rules=tuple(rules))

@@ -23,7 +23,7 @@ from servicebus_emulator.broker.descriptions import RuleDescription
 from servicebus_emulator.broker.errors import BusError, EntityExists, EntityNotFound, InvalidRequest
 from servicebus_emulator.broker.queue import MessageQueue
 from servicebus_emulator.broker.topic import Destination, Subscription, Topic
-from servicebus_emulator.rules import keep_subscription, set_rules
+from servicebus_emulator.stored_entities import set_rules, store_entity, store_subscription
 
 _DEEP = re.compile(
     r"(?P<topic>.+?)/subscriptions(?:/(?P<name>[^/]+)(?:/(?P<rules>rules)(?:/(?P<rule>[^/]+))?)?)?", re.IGNORECASE
@@ -102,8 +102,7 @@ class RestApi:
                 else:
                     self._change(existing, element)
                 destination = self._broker.destinations[name.lower()]
-                kind = "created" if existing is None else "changed"
-                self._broker.store.put_entity(destination.path, f"{kind}\n{entities_xml.describe(destination.entity)}")
+                store_entity(self._broker, destination, created=existing is None)
                 return 200 if existing else 201, self._entity_entry(request, destination)
         raise InvalidRequest(f"{request.method} is not supported here.")
 
@@ -194,7 +193,7 @@ class RestApi:
                 else:
                     self._broker.change_subscription(topic.path, description)
                     subscription = existing
-                keep_subscription(self._broker, subscription)
+                store_subscription(self._broker, subscription)
                 return 200 if existing else 201, self._subscription_entry(request, subscription)
         raise InvalidRequest(f"{request.method} is not supported here.")
 
