@@ -26,7 +26,7 @@ from servicebus_emulator.broker.message import Message
 from servicebus_emulator.broker.queue import MessageQueue
 from servicebus_emulator.broker.sessions import SessionQueue
 from servicebus_emulator.broker.topic import Destination, Subscription
-from servicebus_emulator.outgoing import render
+from servicebus_emulator.receiver_links import render
 from servicebus_emulator.rule_maps import read_rule, write_rule
 from servicebus_emulator.stored_entities import set_rules
 

@@ -12,7 +12,7 @@ from servicebus_emulator.broker.errors import InvalidRequest
 from servicebus_emulator.broker.sessions import Session, SessionQueue, Waiter
 from servicebus_emulator.broker.timers import Timer, Timers
 from servicebus_emulator.clock import Clock
-from servicebus_emulator.outgoing import LinkConsumer, Peer
+from servicebus_emulator.receiver_links import LinkConsumer, Peer
 
 _FILTER = Symbol("com.microsoft:session-filter")
 _TIMEOUT = Symbol("com.microsoft:timeout")
