@@ -41,8 +41,7 @@ from servicebus_emulator.broker.sessions import SessionQueue
 from servicebus_emulator.broker.timers import Timer
 from servicebus_emulator.broker.topic import Destination
 from servicebus_emulator.management_node import ManagementNode
-from servicebus_emulator.receiver_links import LinkConsumer
-from servicebus_emulator.session_links import SessionConsumer, has_session_filter, session_filter
+from servicebus_emulator.receiver_links import LinkConsumer, SessionConsumer, has_session_filter, session_filter
 from servicebus_emulator.settlement import NO_TRANSACTIONS, settle
 
 log = logging.getLogger(__name__)
