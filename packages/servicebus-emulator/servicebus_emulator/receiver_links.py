@@ -1,7 +1,7 @@
 """Links on which a client receives: each is a consumer of a queue, or of one session of a session queue.
 
-Names and types of annotations and link properties are those that the SDKs read and write, see "AMQP 1.0 in Azure Service
-Bus and Event Hubs protocol guide" (Microsoft).
+Message annotations follow Microsoft's "AMQP 1.0 in Azure Service Bus and Event Hubs protocol guide"; the filter and the
+properties of session links are those that the SDKs send and read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Entities that the management API created, changed or deleted, kept in the store between runs.
 
-A stored value is `created` or `changed`, a line break and the XML of the entity; None for a deleted one. A topic that was
-`created` replaces the configured one with its subscriptions; a `changed` one keeps those.
+A stored value is `created` or `changed`, a line break and the XML of the entity; None for a deleted entity. A topic
+that was `created` replaces a configured one and its subscriptions; a `changed` topic keeps the subscriptions.
 """
 
 from __future__ import annotations
