@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from servicebus_emulator.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
-from servicebus_emulator.broker.duplicates import DuplicateHistory
+from servicebus_emulator.broker.destination import DuplicateHistory
 from servicebus_emulator.broker.errors import EntityDisabled, EntityExists, EntityNotFound, InvalidRequest
 from servicebus_emulator.broker.message import Content, Message, MessageState, Origin
 from servicebus_emulator.broker.queue import MessageQueue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from servicebus_emulator.broker.descriptions import SubscriptionDescription, TopicDescription
-from servicebus_emulator.broker.duplicates import DuplicateHistory
+from servicebus_emulator.broker.destination import DuplicateHistory
 from servicebus_emulator.broker.errors import EntityDisabled, QuotaExceeded, ServerBusy
 from servicebus_emulator.broker.message import SENDER, Content, Origin
 from servicebus_emulator.broker.queue import MessageQueue
