@@ -29,6 +29,7 @@ from servicebus_emulator.amqp.message import BATCH_FORMAT, AmqpMessage, Request,
 from servicebus_emulator.amqp.performatives import Accepted, Body, Coordinator, Error, Rejected, TransactionalState
 from servicebus_emulator.amqp.values import Symbol, Ulong
 from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.destination import Destination
 from servicebus_emulator.broker.errors import (
     BusError,
     EntityNotFound,
@@ -39,7 +40,6 @@ from servicebus_emulator.broker.errors import (
 )
 from servicebus_emulator.broker.sessions import SessionQueue
 from servicebus_emulator.broker.timers import Timer
-from servicebus_emulator.broker.topic import Destination
 from servicebus_emulator.management_node import ManagementNode
 from servicebus_emulator.receiver_links import LinkConsumer, SessionConsumer, has_session_filter, session_filter
 from servicebus_emulator.settlement import NO_TRANSACTIONS, settle

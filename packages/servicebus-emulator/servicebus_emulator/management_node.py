@@ -14,6 +14,7 @@ from servicebus_emulator.amqp.errors import DecodeError
 from servicebus_emulator.amqp.message import AmqpMessage, Request, simple_message
 from servicebus_emulator.amqp.values import Array, Int, Symbol, Timestamp
 from servicebus_emulator.broker.broker import SUBSCRIPTIONS, Broker
+from servicebus_emulator.broker.destination import Destination
 from servicebus_emulator.broker.errors import (
     BusError,
     EntityExists,
@@ -25,7 +26,7 @@ from servicebus_emulator.broker.errors import (
 from servicebus_emulator.broker.message import Message
 from servicebus_emulator.broker.queue import MessageQueue
 from servicebus_emulator.broker.sessions import SessionQueue
-from servicebus_emulator.broker.topic import Destination, Subscription
+from servicebus_emulator.broker.topic import Subscription
 from servicebus_emulator.receiver_links import render
 from servicebus_emulator.rule_maps import read_rule, write_rule
 from servicebus_emulator.stored_entities import set_rules

@@ -19,7 +19,8 @@ from servicebus_emulator.broker.descriptions import (
     SubscriptionDescription,
     TopicDescription,
 )
-from servicebus_emulator.broker.topic import Destination, Subscription, Topic
+from servicebus_emulator.broker.destination import Destination
+from servicebus_emulator.broker.topic import Subscription, Topic
 from servicebus_emulator.configuration import Topology
 
 _SUBSCRIPTIONS = "/Subscriptions/"

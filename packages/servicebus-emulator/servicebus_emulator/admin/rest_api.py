@@ -20,9 +20,10 @@ from xml.etree.ElementTree import Element
 from servicebus_emulator.admin import atom, entities_xml, rules_xml
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import RuleDescription
+from servicebus_emulator.broker.destination import Destination
 from servicebus_emulator.broker.errors import BusError, EntityExists, EntityNotFound, InvalidRequest
 from servicebus_emulator.broker.queue import MessageQueue
-from servicebus_emulator.broker.topic import Destination, Subscription, Topic
+from servicebus_emulator.broker.topic import Subscription, Topic
 from servicebus_emulator.stored_entities import set_rules, store_entity, store_subscription
 
 _DEEP = re.compile(

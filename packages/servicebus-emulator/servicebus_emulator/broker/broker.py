@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from servicebus_emulator.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
-from servicebus_emulator.broker.destination import DuplicateHistory
+from servicebus_emulator.broker.destination import Destination, DuplicateHistory
+from servicebus_emulator.broker.entity import Counter, Environment
 from servicebus_emulator.broker.errors import EntityDisabled, EntityExists, EntityNotFound, InvalidRequest
 from servicebus_emulator.broker.message import Content, Message, MessageState, Origin
 from servicebus_emulator.broker.queue import MessageQueue
-from servicebus_emulator.broker.schedule import Counter, Environment
 from servicebus_emulator.broker.sessions import SessionQueue
 from servicebus_emulator.broker.store import Memory, Store, StoredMessage
 from servicebus_emulator.broker.timers import Timers
-from servicebus_emulator.broker.topic import Destination, Subscription, Topic
+from servicebus_emulator.broker.topic import Subscription, Topic
 from servicebus_emulator.clock import Clock
 
 DEAD_LETTER_SUFFIX = "/$deadletterqueue"

@@ -1,13 +1,56 @@
-"""The messages that an entity holds, in memory and in the store, whatever their state."""
+"""What entities have in common: their environment, sequence numbers, consumers, and the messages they hold."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from servicebus_emulator.broker.message import Message, MessageState
-from servicebus_emulator.broker.schedule import Environment
+from servicebus_emulator.broker.message import Content, Message, MessageState, Origin
+from servicebus_emulator.broker.store import Store
+from servicebus_emulator.broker.timers import Timers
+from servicebus_emulator.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What every entity works with."""
+
+    clock: Clock
+    timers: Timers
+    store: Store
+    forward: Callable[[str, Content, Origin], None]
+    """Sends a message to the entity of a name, on behalf of another entity; BusError when it cannot."""
+
+
+@dataclass(slots=True)
+class Counter:
+    """The last sequence number given in an entity; its dead-letter queue counts along."""
+
+    entity: str
+    store: Store
+    last: int = field(default=0)
+
+    def next(self) -> int:
+        self.last += 1
+        self.store.put_counter(self.entity, self.last)
+        return self.last
+
+
+class Consumer(Protocol):
+    """A receiver as the queue sees it."""
+
+    @property
+    def credit(self) -> int:
+        """How many messages it would take now."""
+
+    @property
+    def settles_on_send(self) -> bool:
+        """Receive-and-delete: what it is given is gone from the queue."""
+
+    def deliver(self, message: Message) -> None:
+        """Takes one message, locked for it (by `message.lock_token`) unless it settles on send."""
 
 
 class EntityMessages:

@@ -14,12 +14,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from servicebus_emulator.broker.consumer import Consumer
 from servicebus_emulator.broker.descriptions import QueueDescription
-from servicebus_emulator.broker.entity import EntityMessages, first_of
+from servicebus_emulator.broker.entity import Consumer, Counter, EntityMessages, Environment, first_of
 from servicebus_emulator.broker.errors import BusError, MessageLockLost, MessageNotFound, QuotaExceeded
 from servicebus_emulator.broker.message import SENDER, Content, Message, MessageState, Origin
-from servicebus_emulator.broker.schedule import Counter, Environment, Schedule
+from servicebus_emulator.broker.schedule import Schedule
 
 TTL_EXPIRED = ("TTLExpiredException", "The message expired and was dead lettered.")
 MAX_DELIVERY = "MaxDeliveryCountExceeded"

@@ -3,38 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from servicebus_emulator.broker.entity import Counter, Environment
 from servicebus_emulator.broker.errors import MessageNotFound
-from servicebus_emulator.broker.message import Content, Message, MessageState, Origin
-from servicebus_emulator.broker.store import Store
-from servicebus_emulator.broker.timers import Timers
-from servicebus_emulator.clock import Clock
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """What every entity works with."""
-
-    clock: Clock
-    timers: Timers
-    store: Store
-    forward: Callable[[str, Content, Origin], None]
-    """Sends a message to the entity of a name, on behalf of another entity; BusError when it cannot."""
-
-
-@dataclass(slots=True)
-class Counter:
-    """The last sequence number given in an entity; its dead-letter queue counts along."""
-
-    entity: str
-    store: Store
-    last: int = field(default=0)
-
-    def next(self) -> int:
-        self.last += 1
-        self.store.put_counter(self.entity, self.last)
-        return self.last
+from servicebus_emulator.broker.message import Content, Message, MessageState
 
 
 class Schedule:

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from servicebus_emulator.broker.consumer import Consumer
 from servicebus_emulator.broker.descriptions import QueueDescription
+from servicebus_emulator.broker.entity import Consumer, Counter, Environment
 from servicebus_emulator.broker.errors import InvalidRequest, SessionCannotBeLocked, SessionLockLost
 from servicebus_emulator.broker.message import Content, Message
 from servicebus_emulator.broker.queue import MessageQueue
-from servicebus_emulator.broker.schedule import Counter, Environment
 from servicebus_emulator.broker.timers import Timer
 
 
