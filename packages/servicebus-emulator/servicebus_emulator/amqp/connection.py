@@ -25,8 +25,18 @@ from servicebus_emulator.amqp.frames import (
     FrameBuffer,
     encode_frame,
 )
-from servicebus_emulator.amqp.performatives import Begin, Body, Close, End, Error, Open, SaslInit, decode_body
-from servicebus_emulator.amqp.sasl import OK, Authenticate, mechanisms, outcome_of
+from servicebus_emulator.amqp.performatives import (
+    Begin,
+    Body,
+    Close,
+    End,
+    Error,
+    Open,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    decode_body,
+)
 from servicebus_emulator.amqp.session import Session
 
 log = logging.getLogger(__name__)
@@ -36,6 +46,12 @@ MAX_SESSIONS = 5000
 #: Advertised; silence is punished after twice as long, since SDKs do not send heartbeats on time.
 IDLE_TIMEOUT_MS = 120_000
 _MIN_FRAME_BYTES = 512
+#: Part 5, 5.3. Both SDKs use ANONYMOUS and authorise afterwards, by tokens on `$cbs`.
+SASL_MECHANISMS = ("MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL")
+_SASL_OK, _SASL_AUTH_FAILED = 0, 1
+
+#: Takes the mechanism and the initial response; returns whether the peer may go on.
+Authenticate = Callable[[str, bytes], bool]
 
 
 class State(Enum):
@@ -168,7 +184,7 @@ class Connection:
             # Part 2, 2.2: answer with the header we do support, then close.
             self._finish(f"unsupported protocol header {header!r}")
         elif self.state is State.HEADER:
-            self._write(encode_frame(mechanisms(), kind=SASL_FRAME))
+            self._write(encode_frame(SaslMechanisms(SASL_MECHANISMS), kind=SASL_FRAME))
             self.state = State.SASL
         else:
             self.state = State.OPENING
@@ -179,9 +195,10 @@ class Connection:
         init, _ = decode_body(frame.body)
         if not isinstance(init, SaslInit):
             raise NotAllowedError("sasl-init expected")
-        outcome = outcome_of(init, self._authenticate)
-        self._write(encode_frame(outcome, kind=SASL_FRAME))
-        if outcome.code == OK:
+        known = init.mechanism in SASL_MECHANISMS
+        accepted = known and self._authenticate(init.mechanism, init.initial_response or b"")
+        self._write(encode_frame(SaslOutcome(_SASL_OK if accepted else _SASL_AUTH_FAILED), kind=SASL_FRAME))
+        if accepted:
             self.state = State.AMQP_HEADER
         else:
             self._finish(f"SASL {init.mechanism} refused")
