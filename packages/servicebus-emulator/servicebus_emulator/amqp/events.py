@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from servicebus_emulator.amqp.link import Delivery, IncomingLink, OutgoingLink
-    from servicebus_emulator.amqp.performatives import Attach
+from servicebus_emulator.amqp.link import Delivery, IncomingLink, OutgoingLink
+from servicebus_emulator.amqp.performatives import Attach
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from servicebus_emulator.amqp.performatives import Attach, Body, Detach, Disposition, Error, Source, Target
-
-if TYPE_CHECKING:
-    from servicebus_emulator.amqp.session import Session
 
 #: Credit granted to a sending peer, topped up when half of it is used.
 INCOMING_CREDIT = 1000
 _SEQUENCE = 1 << 32
 
 
+class LinkSession(Protocol):
+    """A session as its links use it; without this, the modules of link and session would import each other."""
+
+    def send(self, body: Body) -> None: ...
+
+    def send_flow(self, handle: int, delivery_count: int, credit: int, *, drain: bool | None = None) -> None: ...
+
+    def transfer(
+        self, link: OutgoingLink, tag: bytes, payload: bytes, *, settled: bool, message_format: int
+    ) -> Delivery | None: ...
+
+    def forget(self, link: IncomingLink | OutgoingLink) -> None: ...
+
+
 class _Link:
     """What both kinds share: the name, the handle (ours is the peer's, so both directions agree) and the end."""
 
-    def __init__(self, session: Session, attach: Attach) -> None:
+    def __init__(self, session: LinkSession, attach: Attach) -> None:
         self.session = session
         self.attach = attach
         self.name = attach.name
@@ -56,7 +67,7 @@ class _Link:
 class IncomingLink(_Link):
     """The peer sends, the broker receives."""
 
-    def __init__(self, session: Session, attach: Attach) -> None:
+    def __init__(self, session: LinkSession, attach: Attach) -> None:
         super().__init__(session, attach)
         self.max_message_bytes = 0
         self.delivery_count = attach.initial_delivery_count or 0
@@ -117,7 +128,7 @@ class Delivery:
 class OutgoingLink(_Link):
     """The broker sends, the peer receives."""
 
-    def __init__(self, session: Session, attach: Attach) -> None:
+    def __init__(self, session: LinkSession, attach: Attach) -> None:
         super().__init__(session, attach)
         self.delivery_count = 0
         self.credit = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from servicebus_emulator.amqp.errors import NotAllowedError, SessionError, WindowViolation
 from servicebus_emulator.amqp.events import (
@@ -18,9 +18,6 @@ from servicebus_emulator.amqp.events import (
 from servicebus_emulator.amqp.link import INCOMING_CREDIT, Delivery, IncomingLink, OutgoingLink, Partial
 from servicebus_emulator.amqp.performatives import Attach, Begin, Body, Detach, Disposition, Flow, Transfer
 
-if TYPE_CHECKING:
-    from servicebus_emulator.amqp.connection import Connection
-
 #: Transfers the peer may send before it must wait for our next flow; renewed when half are used.
 INCOMING_WINDOW = 5000
 MAX_LINKS = 1024
@@ -29,10 +26,21 @@ _SEQUENCE = 1 << 32
 _TRANSFER_OVERHEAD = 64
 
 
+class SessionConnection(Protocol):
+    """A connection as its sessions use it; without this, connection and session would import each other."""
+
+    unsent_bytes: int
+    remote_max_frame_bytes: int
+
+    def send(self, body: Body, channel: int, payload: bytes) -> None: ...
+
+    def emit(self, event: Event) -> None: ...
+
+
 class Session:
     """One session. Our channel number is the peer's."""
 
-    def __init__(self, connection: Connection, channel: int, begin: Begin) -> None:
+    def __init__(self, connection: SessionConnection, channel: int, begin: Begin) -> None:
         self._connection = connection
         self.channel = channel
         self.links: dict[int, IncomingLink | OutgoingLink] = {}

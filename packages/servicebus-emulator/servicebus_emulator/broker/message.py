@@ -6,10 +6,9 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from servicebus_emulator.broker.timers import Timer
+from servicebus_emulator.broker.timers import Timer
 
 
 class Content(Protocol):
