@@ -26,8 +26,9 @@ from servicebus_emulator.broker.sqlite_store import SqliteStore
 from servicebus_emulator.broker.store import Memory, Store, StoreError
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.configuration import ConfigurationError, Topology, from_names, load
+from servicebus_emulator.listener import ListenError
 from servicebus_emulator.sas import SasKey
-from servicebus_emulator.server import BusServer, ListenError, Options
+from servicebus_emulator.server import BusServer, Options
 from servicebus_emulator.stored_entities import apply_stored
 
 log = logging.getLogger(__name__)

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from servicebus_emulator.amqp.connection import Connection, State
+from servicebus_emulator.amqp.connection import IDLE_TIMEOUT_MS, Connection, State
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.store import StoreError
 from servicebus_emulator.cbs import CbsTokens
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.gateway import MAX_MESSAGE_BYTES, Gateway
-from servicebus_emulator.liveness import DEFAULT_TIMEOUTS, Liveness, Timeouts
+from servicebus_emulator.listener import Listener
 from servicebus_emulator.sas import SasKey
 
 log = logging.getLogger(__name__)
@@ -28,7 +27,50 @@ log = logging.getLogger(__name__)
 CONTAINER_ID = "lucius-service-bus-emulator"
 #: Unsent bytes at which a slow receiver gets no more messages until it has read some.
 WRITE_LIMIT_BYTES = 4 * 1024 * 1024
-_TLS_HANDSHAKE = b"\x16"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long a peer may keep the broker waiting, in seconds."""
+
+    handshake_timeout_s: float = 60.0
+    """From the connection's beginning until AMQP's open."""
+    idle_timeout_s: float = 2 * IDLE_TIMEOUT_MS / 1000
+    """Without a byte. Twice what is advertised: the Python SDK is late with its heartbeats."""
+    check_every_s: float = 30.0
+    """The longest pause between two looks."""
+
+
+class Liveness:
+    """One connection's signs of life."""
+
+    def __init__(self, timeouts: Timeouts, now_s: float) -> None:
+        self._timeouts = timeouts
+        self._connected_at_s = self._received_at_s = now_s
+        self.is_open = False
+
+    def record_received(self, now_s: float) -> None:
+        """Bytes came."""
+        self._received_at_s = now_s
+
+    def timeout_reason(self, now_s: float) -> str | None:
+        """Why the connection is to be given up now; None: it is not."""
+        timeouts = self._timeouts
+        if not self.is_open and now_s - self._connected_at_s >= timeouts.handshake_timeout_s:
+            return f"not open after {timeouts.handshake_timeout_s:g} s"
+        if now_s - self._received_at_s >= timeouts.idle_timeout_s:
+            return f"silent for {timeouts.idle_timeout_s:g} s"
+        return None
+
+    def next_check_s(self, now_s: float, heartbeat_every_ms: int) -> float:
+        """How long until the next look: in time for the peer's next heartbeat (0: it wants none) and for our limits."""
+        timeouts = self._timeouts
+        until = [timeouts.check_every_s, self._received_at_s + timeouts.idle_timeout_s - now_s]
+        if not self.is_open:
+            until.append(self._connected_at_s + timeouts.handshake_timeout_s - now_s)
+        if heartbeat_every_ms:
+            until.append(heartbeat_every_ms / 1000)
+        return max(0.0, min(until))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,89 +82,7 @@ class Options:
     """Tokens must be signed with it; None: any token will do."""
     tls: ssl.SSLContext | None = None
     """With it, a port speaks TLS to those who begin so, and plain TCP to the others."""
-    timeouts: Timeouts = DEFAULT_TIMEOUTS
-
-
-class ListenError(Exception):
-    """The address cannot be listened on."""
-
-
-class Listener:
-    """A listening socket whose connections go to `factory`'s protocols."""
-
-    def __init__(self, factory: Callable[[], asyncio.BaseProtocol], options: Options) -> None:
-        self._factory = factory
-        self._tls = options.tls
-        self._handshake_timeout_s = options.timeouts.handshake_timeout_s
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._socket: socket.socket | None = None
-
-    async def open(self, host: str, port: int) -> int:
-        """Starts to listen; the port, which is a free one if `port` is 0. ListenError when it is taken."""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            listening = socket.create_server((host, port), family=family, backlog=1024)
-        except OSError as error:
-            raise ListenError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-        listening.setblocking(False)
-        self._socket = listening
-        self._start(self._accept(listening))
-        return int(listening.getsockname()[1])
-
-    async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._socket is not None:
-            self._socket.close()
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, _ = await loop.sock_accept(listening)
-            except OSError as error:  # out of descriptors: those connected go on, the next may succeed
-                log.error("cannot accept a connection reason=%s", error)
-                await asyncio.sleep(0.1)
-                continue
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            self._start(self._serve(accepted))
-
-    async def _serve(self, accepted: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        tls = None
-        try:
-            if self._tls is not None:
-                async with asyncio.timeout(self._handshake_timeout_s):
-                    tls = self._tls if await _peek(accepted) == _TLS_HANDSHAKE else None
-            await loop.connect_accepted_socket(self._factory, accepted, ssl=tls)
-        except (OSError, TimeoutError) as error:
-            log.warning("connection lost in its handshake reason=%s", error)
-            accepted.close()
-        except asyncio.CancelledError:
-            accepted.close()
-            raise
-
-
-async def _peek(connection: socket.socket) -> bytes:
-    """The first byte, left where it is; b"" when the peer has gone."""
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            return connection.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            readable = loop.create_future()
-            loop.add_reader(connection, readable.set_result, None)
-            try:
-                await readable
-            finally:
-                loop.remove_reader(connection)
+    timeouts: Timeouts = Timeouts()
 
 
 class BusServer:
@@ -139,7 +99,7 @@ class BusServer:
         self.stopping = asyncio.Event()
         """It is time to end."""
         self._writable: set[Client] = set()
-        self._listener = Listener(lambda: Client(self), self.options)
+        self._listener = Listener(lambda: Client(self), self.options.tls, self.options.timeouts.handshake_timeout_s)
         self._flush_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms: int | None = None

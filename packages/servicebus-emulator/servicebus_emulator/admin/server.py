@@ -19,8 +19,9 @@ from servicebus_emulator.admin.faults import Faults
 from servicebus_emulator.admin.rest_api import Request, RestApi
 from servicebus_emulator.broker.errors import BusError, Unauthorized
 from servicebus_emulator.clock import SystemClock
+from servicebus_emulator.listener import Listener
 from servicebus_emulator.sas import check_token
-from servicebus_emulator.server import BusServer, Listener
+from servicebus_emulator.server import BusServer
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class AdminServer:
             await self._runner.setup()
         server = self._runner.server
         assert server is not None
-        listener = Listener(server, self._bus.options)
+        listener = Listener(server, self._bus.options.tls, self._bus.options.timeouts.handshake_timeout_s)
         bound = await listener.open(host, port)
         self._listeners.append(listener)
         return bound
