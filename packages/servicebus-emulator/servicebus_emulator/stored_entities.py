@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from xml.etree import ElementTree
 
-from servicebus_emulator.admin import atom, entities_xml, fields
-from servicebus_emulator.admin.rules_xml import SERVICE_BUS, read_rule, write_rule
+from servicebus_emulator.atom import entities_xml, feeds, fields
+from servicebus_emulator.atom.rules_xml import SERVICE_BUS, read_rule, write_rule
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import (
     QueueDescription,
@@ -31,9 +31,9 @@ def store_entity(broker: Broker, destination: Destination, *, created: bool) -> 
     """Stores a queue or topic as it is now; `created` is False for a change."""
     entity = destination.entity
     if isinstance(entity, Topic):
-        xml = atom.write_description("TopicDescription", fields.write(fields.TOPIC, entity.description))
+        xml = feeds.write_description("TopicDescription", fields.write(fields.TOPIC, entity.description))
     else:
-        xml = atom.write_description("QueueDescription", fields.write(fields.QUEUE, entity.description))
+        xml = feeds.write_description("QueueDescription", fields.write(fields.QUEUE, entity.description))
     broker.store.put_entity(destination.path, f"{'created' if created else 'changed'}\n{xml}")
 
 
@@ -42,7 +42,7 @@ def store_subscription(broker: Broker, subscription: Subscription) -> None:
     description = subscription.description
     rules = "".join(write_rule(rule, "") for rule in description.rules)
     texts = fields.write(fields.SUBSCRIPTION, description.queue)
-    xml = atom.write_description("SubscriptionDescription", texts, f"<Rules>{rules}</Rules>")
+    xml = feeds.write_description("SubscriptionDescription", texts, f"<Rules>{rules}</Rules>")
     broker.store.put_entity(subscription.queue.path, f"created\n{xml}")
 
 

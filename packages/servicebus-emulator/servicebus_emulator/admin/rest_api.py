@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from xml.etree.ElementTree import Element
 
-from servicebus_emulator.admin import atom, entities_xml, rules_xml
+from servicebus_emulator.atom import entities_xml, feeds, rules_xml
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import RuleDescription
 from servicebus_emulator.broker.destination import Destination
@@ -58,7 +58,7 @@ class RestApi:
         try:
             return self._route(request)
         except BusError as error:
-            return error.status if error.status < 500 else 400, atom.error(error.status, error.description)
+            return error.status if error.status < 500 else 400, feeds.error(error.status, error.description)
 
     def _route(self, request: Request) -> tuple[int, str]:
         resource = request.path.lower()
@@ -97,7 +97,7 @@ class RestApi:
                 return 200, ""
             case "PUT":
                 self._expect(request, existing is not None, name)
-                element = atom.read_content(request.body)
+                element = feeds.read_content(request.body)
                 if existing is None:
                     self._create(name, element)
                 else:
@@ -141,8 +141,13 @@ class RestApi:
     def _entity_entry(self, request: Request, destination: Destination, *, root: bool = True) -> str:
         entity = destination.entity
         content = entities_xml.write(entity)
-        return atom.entry(
-            request.base_url, destination.path, destination.path, atom.instant(entity.created_at_ms), content, root=root
+        return feeds.entry(
+            request.base_url,
+            destination.path,
+            destination.path,
+            feeds.instant(entity.created_at_ms),
+            content,
+            root=root,
         )
 
     def _list_entities(self, request: Request, kind: str) -> str:
@@ -154,7 +159,7 @@ class RestApi:
         return self._feed(request, destinations, lambda item: self._entity_entry(request, item, root=False))
 
     def _namespace(self, request: Request) -> str:
-        at = atom.instant(self._broker.clock.now_ms())
+        at = feeds.instant(self._broker.clock.now_ms())
         texts = {
             "Alias": "",
             "CreatedTime": at,
@@ -163,8 +168,8 @@ class RestApi:
             "Name": "sbemulatorns",
             "NamespaceType": "Messaging",
         }
-        content = atom.write_description("NamespaceInfo", texts)
-        return atom.entry(request.base_url, "$namespaceinfo", "sbemulatorns", at, content)
+        content = feeds.write_description("NamespaceInfo", texts)
+        return feeds.entry(request.base_url, "$namespaceinfo", "sbemulatorns", at, content)
 
     # Subscriptions
 
@@ -182,7 +187,7 @@ class RestApi:
                 return 200, ""
             case "PUT":
                 self._expect(request, existing is not None, request.path)
-                element = atom.read_content(request.body)
+                element = feeds.read_content(request.body)
                 if existing is None:
                     description = entities_xml.read_subscription(name, element)
                 else:
@@ -200,8 +205,8 @@ class RestApi:
 
     def _subscription_entry(self, request: Request, subscription: Subscription, *, root: bool = True) -> str:
         content = entities_xml.write_subscription(subscription)
-        at = atom.instant(subscription.queue.created_at_ms)
-        return atom.entry(
+        at = feeds.instant(subscription.queue.created_at_ms)
+        return feeds.entry(
             request.base_url, subscription.queue.path, subscription.description.queue.name, at, content, root=root
         )
 
@@ -227,7 +232,7 @@ class RestApi:
                 return 200, ""
             case "PUT":
                 self._expect(request, existing is not None, request.path)
-                rule = rules_xml.read_rule(name, atom.read_content(request.body))
+                rule = rules_xml.read_rule(name, feeds.read_content(request.body))
                 rules[name.lower()] = rule
                 set_rules(self._broker, topic.path, subscription, rules.values())
                 return 200 if existing else 201, self._rule_entry(request, subscription, rule)
@@ -236,9 +241,9 @@ class RestApi:
     def _rule_entry(
         self, request: Request, subscription: Subscription, rule: RuleDescription, *, root: bool = True
     ) -> str:
-        at = atom.instant(subscription.queue.created_at_ms)
+        at = feeds.instant(subscription.queue.created_at_ms)
         path = f"{subscription.queue.path}/Rules/{rule.name}"
-        return atom.entry(request.base_url, path, rule.name, at, rules_xml.write_rule(rule, at), root=root)
+        return feeds.entry(request.base_url, path, rule.name, at, rules_xml.write_rule(rule, at), root=root)
 
     def _list_rules(self, request: Request, topic: Topic, subscription: Subscription) -> str:
         rules = subscription.description.rules
@@ -247,8 +252,8 @@ class RestApi:
     # Feeds
 
     def _empty(self, request: Request) -> str:
-        at = atom.instant(self._broker.clock.now_ms())
-        return atom.feed(request.base_url, request.path, "Publicly Listed Services", at, [])
+        at = feeds.instant(self._broker.clock.now_ms())
+        return feeds.feed(request.base_url, request.path, "Publicly Listed Services", at, [])
 
     def _feed(self, request: Request, items: list[_T], write: Callable[[_T], str]) -> str:
         try:
@@ -260,5 +265,5 @@ class RestApi:
         page = [write(item) for item in items[skip : skip + min(top, _PAGE)]]
         after = skip + len(page)
         following = f"$skip={after}&$top={top}&api-version=2021-05" if after < len(items) else None
-        at = atom.instant(self._broker.clock.now_ms())
-        return atom.feed(request.base_url, request.path, request.path, at, page, following)
+        at = feeds.instant(self._broker.clock.now_ms())
+        return feeds.feed(request.base_url, request.path, request.path, at, page, following)

@@ -14,9 +14,10 @@ from typing import Any
 from aiohttp import web
 
 from servicebus_emulator import websocket
-from servicebus_emulator.admin import atom, overview
+from servicebus_emulator.admin import overview
 from servicebus_emulator.admin.faults import Faults
 from servicebus_emulator.admin.rest_api import Request, RestApi
+from servicebus_emulator.atom import feeds
 from servicebus_emulator.broker.errors import BusError, Unauthorized
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.listener import Listener
@@ -113,10 +114,10 @@ class AdminServer:
             self._check_rights(request)
             status, xml = self._rest_api.handle(rest_request)
         except Unauthorized as error:
-            status, xml = 401, atom.error(401, error.description)
+            status, xml = 401, feeds.error(401, error.description)
         # What was made or changed is kept before it is answered, as with messages.
         if not self._bus.commit():
-            status, xml = 503, atom.error(503, "The emulator cannot store anything any more.")
+            status, xml = 503, feeds.error(503, "The emulator cannot store anything any more.")
         self._bus.wake()
         if status >= 400:
             log.warning(

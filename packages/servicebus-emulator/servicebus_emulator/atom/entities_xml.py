@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from servicebus_emulator.admin import atom, fields
-from servicebus_emulator.admin.rules_xml import SERVICE_BUS, read_rule
+from servicebus_emulator.atom import feeds, fields
+from servicebus_emulator.atom.rules_xml import SERVICE_BUS, read_rule
 from servicebus_emulator.broker.descriptions import (
     DEFAULT_RULE,
     QueueDescription,
@@ -31,15 +31,15 @@ _COUNTS = {
 
 
 def read_queue(name: str, element: Element) -> QueueDescription:
-    return _checked(QueueDescription(name, **fields.read(fields.QUEUE, atom.texts_of(element))))
+    return _checked(QueueDescription(name, **fields.read(fields.QUEUE, feeds.texts_of(element))))
 
 
 def read_topic(name: str, element: Element) -> TopicDescription:
-    return TopicDescription(name, **fields.read(fields.TOPIC, atom.texts_of(element)))
+    return TopicDescription(name, **fields.read(fields.TOPIC, feeds.texts_of(element)))
 
 
 def read_subscription(name: str, element: Element) -> SubscriptionDescription:
-    queue = _checked(QueueDescription(name, **fields.read(fields.SUBSCRIPTION, atom.texts_of(element))))
+    queue = _checked(QueueDescription(name, **fields.read(fields.SUBSCRIPTION, feeds.texts_of(element))))
     default = element.find("s:DefaultRuleDescription", _NS)
     if default is None:
         return SubscriptionDescription(queue)
@@ -62,7 +62,7 @@ def change_subscription(old: QueueDescription, element: Element) -> QueueDescrip
 
 
 def _changed(properties: tuple[fields.Property, ...], old: Any, element: Element) -> Any:
-    changes = fields.read(properties, atom.texts_of(element))
+    changes = fields.read(properties, feeds.texts_of(element))
     for item in properties:
         if item.fixed and changes.get(item.field, getattr(old, item.field)) != getattr(old, item.field):
             raise InvalidRequest(f"The property {item.name} cannot be changed after creation.")
@@ -81,29 +81,29 @@ def write(entity: MessageQueue | Topic) -> str:
     """The description with counts and times."""
     if isinstance(entity, Topic):
         texts = fields.write(fields.TOPIC, entity.description)
-        texts["CreatedAt"] = atom.instant(entity.created_at_ms)
-        texts["UpdatedAt"] = texts["AccessedAt"] = atom.instant(entity.updated_at_ms)
+        texts["CreatedAt"] = feeds.instant(entity.created_at_ms)
+        texts["UpdatedAt"] = texts["AccessedAt"] = feeds.instant(entity.updated_at_ms)
         queues = [item.queue for item in entity.subscriptions.values()]
         texts["SizeInBytes"] = str(sum(queue.size_bytes for queue in queues))
         texts["SubscriptionCount"] = str(len(queues))
         counts = {"scheduled": len(entity.schedule.messages)}
-        return atom.write_description("TopicDescription", texts, _write_counts(counts))
+        return feeds.write_description("TopicDescription", texts, _write_counts(counts))
     texts = {**fields.write(fields.QUEUE, entity.description), **_runtime(entity)}
-    return atom.write_description("QueueDescription", texts, _write_counts(entity.counts()))
+    return feeds.write_description("QueueDescription", texts, _write_counts(entity.counts()))
 
 
 def write_subscription(subscription: Subscription) -> str:
     queue = subscription.queue
     texts = {**fields.write(fields.SUBSCRIPTION, queue.description), **_runtime(queue)}
-    return atom.write_description("SubscriptionDescription", texts, _write_counts(queue.counts()))
+    return feeds.write_description("SubscriptionDescription", texts, _write_counts(queue.counts()))
 
 
 def _runtime(queue: MessageQueue) -> dict[str, str]:
     counts = queue.counts()
     return {
-        "CreatedAt": atom.instant(queue.created_at_ms),
-        "UpdatedAt": atom.instant(queue.updated_at_ms),
-        "AccessedAt": atom.instant(queue.accessed_at_ms),
+        "CreatedAt": feeds.instant(queue.created_at_ms),
+        "UpdatedAt": feeds.instant(queue.updated_at_ms),
+        "AccessedAt": feeds.instant(queue.accessed_at_ms),
         "MessageCount": str(counts["active"] + counts["deferred"] + counts["scheduled"] + counts["dead_letter"]),
         "SizeInBytes": str(queue.size_bytes),
         "EntityAvailabilityStatus": "Available",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from servicebus_emulator.admin.rules_xml import INSTANCE, SERVICE_BUS
+from servicebus_emulator.atom.rules_xml import INSTANCE, SERVICE_BUS
 from servicebus_emulator.broker.errors import InvalidRequest
 
 _ATOM = "http://www.w3.org/2005/Atom"
