@@ -27,8 +27,8 @@ class Bus:
     process: subprocess.Popen[str]
     port: int
     admin_port: int
+    #: Of `--ws-port`, if it was given.
     ws_port: int = 0
-    """Of `--ws-port`, if it was given."""
 
     @property
     def connection_string(self) -> str:

@@ -33,12 +33,12 @@ WRITE_LIMIT_BYTES = 4 * 1024 * 1024
 class Timeouts:
     """How long a peer may keep the broker waiting, in seconds."""
 
+    #: From the connection's beginning until AMQP's open.
     handshake_timeout_s: float = 60.0
-    """From the connection's beginning until AMQP's open."""
+    #: Without a byte. Twice what is advertised: the Python SDK is late with its heartbeats.
     idle_timeout_s: float = 2 * IDLE_TIMEOUT_MS / 1000
-    """Without a byte. Twice what is advertised: the Python SDK is late with its heartbeats."""
+    #: The longest pause between two looks.
     check_every_s: float = 30.0
-    """The longest pause between two looks."""
 
 
 class Liveness:
@@ -78,10 +78,10 @@ class Options:
     """What all connections have in common."""
 
     max_message_bytes: int = MAX_MESSAGE_BYTES
+    #: Tokens must be signed with it; None: any token will do.
     sas_key: SasKey | None = None
-    """Tokens must be signed with it; None: any token will do."""
+    #: With it, a port speaks TLS to those who begin so, and plain TCP to the others.
     tls: ssl.SSLContext | None = None
-    """With it, a port speaks TLS to those who begin so, and plain TCP to the others."""
     timeouts: Timeouts = Timeouts()
 
 
@@ -92,12 +92,12 @@ class BusServer:
         self.broker = broker
         self.options = options or Options()
         self.clients: set[Client] = set()
+        #: A fault that tests can set: every answer is sent so much later.
         self.delay_s = 0.0
-        """A fault that tests can set: every answer is sent so much later."""
+        #: The store cannot be written any more.
         self.failed = False
-        """The store cannot be written any more."""
+        #: It is time to end.
         self.stopping = asyncio.Event()
-        """It is time to end."""
         self._writable: set[Client] = set()
         self._listener = Listener(lambda: Client(self), self.options.tls, self.options.timeouts.handshake_timeout_s)
         self._flush_scheduled = False

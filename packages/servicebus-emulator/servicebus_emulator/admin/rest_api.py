@@ -36,14 +36,14 @@ _T = TypeVar("_T")
 @dataclass(frozen=True, slots=True)
 class Request:
     method: str
+    #: Decoded, without the first slash.
     path: str
-    """Decoded, without the first slash."""
     query: Mapping[str, str]
+    #: `If-Match` was sent: the entity is to be there.
     has_if_match: bool
-    """`If-Match` was sent: the entity is to be there."""
     body: bytes
+    #: The URL up to the path, for links.
     base_url: str
-    """The URL up to the path, for links."""
 
 
 class RestApi:

@@ -77,12 +77,12 @@ class Connection:
         self.sessions: dict[int, Session] = {}
         self.remote_max_frame_bytes = _MIN_FRAME_BYTES
         self.remote_container_id = ""
+        #: How often the peer wants to hear from us; 0: it does not care.
         self.heartbeat_every_ms = 0
-        """How often the peer wants to hear from us; 0: it does not care."""
+        #: Output not taken yet, and transfers that wait for the peer's session window.
         self.unsent_bytes = 0
-        """Output not taken yet, and transfers that wait for the peer's session window."""
+        #: Called when there is output again after there was none.
         self.on_output: Callable[[], None] = lambda: None
-        """Called when there is output again after there was none."""
 
     def receive_data(self, data: bytes) -> None:
         """Takes bytes off the wire; `next_event` reads them."""

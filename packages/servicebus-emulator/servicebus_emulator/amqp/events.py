@@ -34,8 +34,8 @@ class MessageReceived:
     payload: bytes
     settled: bool
     state: Any
+    #: Larger than the link's max-message-size; `payload` is cut off.
     oversized: bool
-    """Larger than the link's max-message-size; `payload` is cut off."""
 
 
 @dataclass(frozen=True, slots=True)

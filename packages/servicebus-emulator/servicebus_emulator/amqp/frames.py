@@ -21,8 +21,8 @@ _header = struct.Struct(">IBBH")
 class Frame(NamedTuple):
     kind: int
     channel: int
+    #: The performative and its payload; empty for a heartbeat.
     body: bytes
-    """The performative and its payload; empty for a heartbeat."""
 
 
 class FrameBuffer:

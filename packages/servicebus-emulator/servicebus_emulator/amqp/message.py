@@ -102,11 +102,11 @@ class AmqpMessage:
 
     header: list[Any]
     annotations: dict[Any, Any]
+    #: The value of the section, b"" when absent; the next field likewise.
     properties_raw: bytes
-    """The value of the section, b"" when absent; the next field likewise."""
     application_raw: bytes
+    #: Body sections and footer, descriptors included.
     body: bytes
-    """Body sections and footer, descriptors included."""
     message_id: Any
     session_id: str | None
 

@@ -24,8 +24,8 @@ class Field:
     accepts: tuple[type, ...]
     encode: Callable[[Any], bytes]
     mandatory: bool = False
+    #: Of a number; 0 for what is none.
     maximum: int = 0
-    """Of a number; 0 for what is none."""
 
 
 def _number(kind: type, bits: int) -> Field:
@@ -98,8 +98,8 @@ class Attach(Body):
     )
     name: str
     handle: int
+    #: True: the sender of this frame receives messages.
     role: bool
-    """True: the sender of this frame receives messages."""
     snd_settle_mode: int | None = None
     rcv_settle_mode: int | None = None
     source: Any = None
@@ -188,8 +188,8 @@ class Error(Body):
     WIRE = (_must(_SYMBOL), _STRING, _MAP)
     condition: str
     description: str | None = None
+    #: Never left out: the Python SDK reads three fields and fails on two.
     info: dict[Any, Any] | None = field(default_factory=dict)
-    """Never left out: the Python SDK reads three fields and fails on two."""
 
 
 @dataclass(slots=True)

@@ -20,10 +20,10 @@ STATUSES = ("Active", "Disabled", "SendDisabled", "ReceiveDisabled")
 class Property:
     name: str
     field: str
+    #: `duration`, `bool`, `int`, `megabytes`, `status` or `entity`.
     kind: str
-    """`duration`, `bool`, `int`, `megabytes`, `status` or `entity`."""
+    #: Cannot be changed once the entity is there.
     fixed: bool = False
-    """Cannot be changed once the entity is there."""
 
 
 _LOCK = Property("LockDuration", "lock_duration_ms", "duration")

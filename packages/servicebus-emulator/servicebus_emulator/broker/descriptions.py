@@ -23,16 +23,16 @@ class RuleDescription:
 
     name: str
     filter: Filter = field(default_factory=TrueFilter)
+    #: Changes a copy of the message; None: the message comes as it is.
     action: SqlAction | None = None
-    """Changes a copy of the message; None: the message comes as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDescription:
     """A queue, or the queue that a subscription is."""
 
+    #: A queue's name, or a subscription's without its topic.
     name: str
-    """A queue's name, or a subscription's without its topic."""
     lock_duration_ms: int = MINUTE_MS
     max_delivery_count: int = 10
     default_time_to_live_ms: int | None = None
@@ -44,10 +44,10 @@ class QueueDescription:
     forward_to: str | None = None
     forward_dead_letters_to: str | None = None
     max_size_bytes: int = 1024 * 1024 * 1024
+    #: Active, Disabled, SendDisabled or ReceiveDisabled.
     status: str = "Active"
-    """Active, Disabled, SendDisabled or ReceiveDisabled."""
+    #: Properties of the management API that are kept and given back, and mean nothing here.
     extra_properties: ExtraProperties = ()
-    """Properties of the management API that are kept and given back, and mean nothing here."""
 
     def __post_init__(self) -> None:
         _check_durations(

@@ -51,10 +51,10 @@ class Destination:
     entity: MessageQueue | Topic
     environment: Environment
     history: DuplicateHistory | None
+    #: The entity is deleted.
     removed: bool = False
-    """The entity is deleted."""
+    #: A fault that tests can set: until then every send is refused as by a busy server.
     refuse_until_ms: int = 0
-    """A fault that tests can set: until then every send is refused as by a busy server."""
 
     @property
     def path(self) -> str:

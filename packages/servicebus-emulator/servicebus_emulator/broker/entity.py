@@ -20,8 +20,8 @@ class Environment:
     clock: Clock
     timers: Timers
     store: Store
+    #: Sends a message to the entity of a name, on behalf of another entity; BusError when it cannot.
     forward: Callable[[str, Content, Origin], None]
-    """Sends a message to the entity of a name, on behalf of another entity; BusError when it cannot."""
 
 
 @dataclass(slots=True)

@@ -26,10 +26,10 @@ class Journal:
     """Lines gather until they are written. OSError when they cannot be, ValueError when the file is another's."""
 
     def __init__(self, path: Path) -> None:
+        #: Delivery counts of the messages that may be there, as the file has them.
         self.counts: dict[Key, int] = {}
-        """Delivery counts of the messages that may be there, as the file has them."""
+        #: Messages that may still have a row.
         self.gone: set[Key] = set()
-        """Messages that may still have a row."""
         self.last: dict[str, int] = {}
         self._lines: list[str] = []
         self._numbers: dict[str, int] = {}

@@ -47,14 +47,14 @@ class Content(Protocol):
 class Origin:
     """Where a message comes from, if not from a sender."""
 
+    #: Its number in the topic.
     sequence_number: int | None = None
-    """Its number in the topic."""
+    #: The topic's default; None: it has none.
     time_to_live_ms: int | None = None
-    """The topic's default; None: it has none."""
+    #: How many times it was forwarded; Azure gives up after the fourth.
     hops: int = 0
-    """How many times it was forwarded; Azure gives up after the fourth."""
+    #: The entity it was dead-lettered in, once forwarded from its dead-letter queue.
     dead_letter_source: str | None = None
-    """The entity it was dead-lettered in, once forwarded from its dead-letter queue."""
 
 
 SENDER = Origin()
@@ -75,21 +75,21 @@ class Message:
     content: Content
     sequence_number: int
     enqueued_at_ms: int
+    #: Its number where it first came in: the topic's, for a subscription's message.
     enqueued_sequence_number: int
-    """Its number where it first came in: the topic's, for a subscription's message."""
+    #: When its life ends; None: never. A locked message outlives it.
     expires_at_ms: int | None = None
-    """When its life ends; None: never. A locked message outlives it."""
     state: MessageState = MessageState.ACTIVE
+    #: Deliveries that failed: abandoned, or the lock ran out.
     delivery_count: int = 0
-    """Deliveries that failed: abandoned, or the lock ran out."""
     scheduled_at_ms: int | None = None
+    #: The entity it was dead-lettered in, once forwarded from its dead-letter queue.
     dead_letter_source: str | None = None
-    """The entity it was dead-lettered in, once forwarded from its dead-letter queue."""
+    #: How many times it was forwarded on its way here; Azure dead-letters it after the fourth.
     forwarded: int = 0
-    """How many times it was forwarded on its way here; Azure dead-letters it after the fourth."""
     lock_token: uuid.UUID | None = None
     locked_until_ms: int = 0
+    #: Ends the lock; of a scheduled message: brings it in.
     lock_timer: Timer | None = None
-    """Ends the lock; of a scheduled message: brings it in."""
     expiry_timer: Timer | None = None
     removed: bool = False

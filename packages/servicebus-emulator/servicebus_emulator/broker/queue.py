@@ -41,8 +41,8 @@ class MessageQueue(EntityMessages):
         super().__init__(path, environment)
         self.description = description
         self.dead_letters = dead_letters
+        #: Messages that could not be forwarded.
         self.transfer_dead_letters: MessageQueue | None = None
-        """Messages that could not be forwarded."""
         self.counter = counter
         self._ready: list[int] = []
         self._locked: dict[uuid.UUID, Message] = {}
@@ -50,10 +50,10 @@ class MessageQueue(EntityMessages):
         self._pumping = False
         self.schedule = Schedule(path, environment, counter, self.enqueue)
         self.created_at_ms = self.updated_at_ms = self.accessed_at_ms = environment.clock.now_ms()
+        #: A fault that tests can set: so many messages come once more though they were completed.
         self.repeats = 0
-        """A fault that tests can set: so many messages come once more though they were completed."""
+        #: The entity is deleted: links to it are of no use any more.
         self.removed = False
-        """The entity is deleted: links to it are of no use any more."""
 
     # In
 

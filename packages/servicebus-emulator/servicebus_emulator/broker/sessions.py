@@ -38,8 +38,8 @@ class Session:
     timer: Timer | None = None
     consumer: Consumer | None = None
     state: bytes | None = None
+    #: When the state was set last; 0: never.
     changed_at_ms: int = 0
-    """When the state was set last; 0: never."""
 
 
 @dataclass(eq=False, slots=True)
@@ -63,8 +63,8 @@ class SessionQueue(MessageQueue):
     ) -> None:
         super().__init__(path, description, environment, counter, dead_letters)
         self._sessions: dict[str, Session] = {}
+        #: Ids of sessions that have messages and no holder, the first to become so first.
         self._available: dict[str, None] = {}
-        """Ids of sessions that have messages and no holder, the first to become so first."""
         self._waiters: deque[Waiter] = deque()
 
     # Locks of sessions

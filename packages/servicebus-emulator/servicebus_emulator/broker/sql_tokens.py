@@ -34,8 +34,8 @@ class InvalidExpression(InvalidRequest):
 
 @dataclass(frozen=True, slots=True)
 class Token:
+    #: `keyword`, `name`, `value`, `parameter`, `symbol` or `end`.
     kind: str
-    """`keyword`, `name`, `value`, `parameter`, `symbol` or `end`."""
     value: Any
     at: int
 

@@ -20,8 +20,8 @@ class Selection:
     """What a subscription makes of a message."""
 
     copies: list[Content] = field(default_factory=list)
+    #: Why a rule could not be evaluated.
     failure: str | None = None
-    """Why a rule could not be evaluated."""
 
 
 @dataclass(slots=True)
