@@ -72,7 +72,7 @@ class IncomingLink(_Link):
         self.max_message_bytes = 0
         self.delivery_count = attach.initial_delivery_count or 0
         self.credit = 0
-        self.partial: Partial | None = None
+        self.partial: PartialDelivery | None = None
 
     def accept(self, max_message_bytes: int, properties: dict[Any, Any] | None = None) -> None:
         """Opens the link and grants credit."""
@@ -100,7 +100,7 @@ class IncomingLink(_Link):
 
 
 @dataclass(slots=True)
-class Partial:
+class PartialDelivery:
     """A message of which more frames are to come."""
 
     delivery_id: int

@@ -47,7 +47,7 @@ _ANY = Field((object,), encode)
 _BODY = Field((Described,), lambda value: encode_body(value) if isinstance(value, Body) else encode(value))
 
 
-def _must(spec: Field) -> Field:
+def _mandatory(spec: Field) -> Field:
     return replace(spec, mandatory=True)
 
 
@@ -62,7 +62,7 @@ class Body:
 @dataclass(slots=True)
 class Open(Body):
     CODE = 0x10
-    WIRE = (_must(_STRING), _STRING, _UINT, _USHORT, _UINT, _SYMBOLS, _SYMBOLS, _SYMBOLS, _SYMBOLS, _MAP)
+    WIRE = (_mandatory(_STRING), _STRING, _UINT, _USHORT, _UINT, _SYMBOLS, _SYMBOLS, _SYMBOLS, _SYMBOLS, _MAP)
     container_id: str
     hostname: str | None = None
     max_frame_size: int | None = None
@@ -78,7 +78,7 @@ class Open(Body):
 @dataclass(slots=True)
 class Begin(Body):
     CODE = 0x11
-    WIRE = (_USHORT, _must(_UINT), _must(_UINT), _must(_UINT), _UINT, _SYMBOLS, _SYMBOLS, _MAP)
+    WIRE = (_USHORT, _mandatory(_UINT), _mandatory(_UINT), _mandatory(_UINT), _UINT, _SYMBOLS, _SYMBOLS, _MAP)
     remote_channel: int | None
     next_outgoing_id: int
     incoming_window: int
@@ -93,7 +93,7 @@ class Begin(Body):
 class Attach(Body):
     CODE = 0x12
     WIRE = (
-        *(_must(_STRING), _must(_UINT), _must(_BOOL), _UBYTE, _UBYTE, _BODY, _BODY),
+        *(_mandatory(_STRING), _mandatory(_UINT), _mandatory(_BOOL), _UBYTE, _UBYTE, _BODY, _BODY),
         *(_MAP, _BOOL, _UINT, _ULONG, _SYMBOLS, _SYMBOLS, _MAP),
     )
     name: str
@@ -116,7 +116,21 @@ class Attach(Body):
 @dataclass(slots=True)
 class Flow(Body):
     CODE = 0x13
-    WIRE = (*(_UINT, _must(_UINT), _must(_UINT), _must(_UINT), _UINT, _UINT, _UINT, _UINT, _BOOL, _BOOL, _MAP),)
+    WIRE = (
+        *(
+            _UINT,
+            _mandatory(_UINT),
+            _mandatory(_UINT),
+            _mandatory(_UINT),
+            _UINT,
+            _UINT,
+            _UINT,
+            _UINT,
+            _BOOL,
+            _BOOL,
+            _MAP,
+        ),
+    )
     next_incoming_id: int | None
     incoming_window: int
     next_outgoing_id: int
@@ -133,7 +147,7 @@ class Flow(Body):
 @dataclass(slots=True)
 class Transfer(Body):
     CODE = 0x14
-    WIRE = (_must(_UINT), _UINT, _BINARY, _UINT, _BOOL, _BOOL, _UBYTE, _BODY, _BOOL, _BOOL, _BOOL)
+    WIRE = (_mandatory(_UINT), _UINT, _BINARY, _UINT, _BOOL, _BOOL, _UBYTE, _BODY, _BOOL, _BOOL, _BOOL)
     handle: int
     delivery_id: int | None = None
     delivery_tag: bytes | None = None
@@ -150,7 +164,7 @@ class Transfer(Body):
 @dataclass(slots=True)
 class Disposition(Body):
     CODE = 0x15
-    WIRE = (_must(_BOOL), _must(_UINT), _UINT, _BOOL, _BODY, _BOOL)
+    WIRE = (_mandatory(_BOOL), _mandatory(_UINT), _UINT, _BOOL, _BODY, _BOOL)
     role: bool
     first: int
     last: int | None = None
@@ -162,7 +176,7 @@ class Disposition(Body):
 @dataclass(slots=True)
 class Detach(Body):
     CODE = 0x16
-    WIRE = (_must(_UINT), _BOOL, _BODY)
+    WIRE = (_mandatory(_UINT), _BOOL, _BODY)
     handle: int
     closed: bool | None = None
     error: Any = None
@@ -185,7 +199,7 @@ class Close(Body):
 @dataclass(slots=True)
 class Error(Body):
     CODE = 0x1D
-    WIRE = (_must(_SYMBOL), _STRING, _MAP)
+    WIRE = (_mandatory(_SYMBOL), _STRING, _MAP)
     condition: str
     description: str | None = None
     #: Never left out: the Python SDK reads three fields and fails on two.
@@ -195,7 +209,7 @@ class Error(Body):
 @dataclass(slots=True)
 class Received(Body):
     CODE = 0x23
-    WIRE = (_must(_UINT), _must(_ULONG))
+    WIRE = (_mandatory(_UINT), _mandatory(_ULONG))
     section_number: int
     section_offset: int
 
@@ -272,7 +286,7 @@ class TransactionalState(Body):
     """Delivery state of a message that belongs to a transaction (part 4)."""
 
     CODE = 0x34
-    WIRE = (_must(_BINARY), _BODY)
+    WIRE = (_mandatory(_BINARY), _BODY)
     txn_id: bytes
     outcome: Any = None
 
@@ -280,14 +294,14 @@ class TransactionalState(Body):
 @dataclass(slots=True)
 class SaslMechanisms(Body):
     CODE = 0x40
-    WIRE = (_must(_SYMBOLS),)
+    WIRE = (_mandatory(_SYMBOLS),)
     mechanisms: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class SaslInit(Body):
     CODE = 0x41
-    WIRE = (_must(_SYMBOL), _BINARY, _STRING)
+    WIRE = (_mandatory(_SYMBOL), _BINARY, _STRING)
     mechanism: str
     initial_response: bytes | None = None
     hostname: str | None = None
@@ -296,7 +310,7 @@ class SaslInit(Body):
 @dataclass(slots=True)
 class SaslOutcome(Body):
     CODE = 0x44
-    WIRE = (_must(_UBYTE), _BINARY)
+    WIRE = (_mandatory(_UBYTE), _BINARY)
     code: int
     additional_data: bytes | None = None
 

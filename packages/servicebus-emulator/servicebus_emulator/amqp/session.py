@@ -15,7 +15,7 @@ from servicebus_emulator.amqp.events import (
     LinkDetached,
     MessageReceived,
 )
-from servicebus_emulator.amqp.link import INCOMING_CREDIT, Delivery, IncomingLink, OutgoingLink, Partial
+from servicebus_emulator.amqp.link import INCOMING_CREDIT, Delivery, IncomingLink, OutgoingLink, PartialDelivery
 from servicebus_emulator.amqp.performatives import Attach, Begin, Body, Detach, Disposition, Flow, Transfer
 
 #: Transfers the peer may send before it must wait for our next flow; renewed when half are used.
@@ -165,7 +165,7 @@ class Session:
         if partial is None:
             if transfer.delivery_id is None:
                 raise SessionError("the first frame of a delivery lacks its delivery-id")
-            partial = Partial(transfer.delivery_id, transfer.message_format or 0, False, transfer.state)
+            partial = PartialDelivery(transfer.delivery_id, transfer.message_format or 0, False, transfer.state)
             link.partial = partial
         partial.settled = partial.settled or bool(transfer.settled) or link.attach.snd_settle_mode == 1
         if transfer.aborted:

@@ -96,7 +96,7 @@ class Parser:
     def error(self, expected: str) -> InvalidExpression:
         token = self.token
         return InvalidExpression(
-            f"{expected} expected at character {token.at} of \"{self._text}\", not '{token.value}'."
+            f"{expected} expected at character {token.position} of \"{self._text}\", not '{token.value}'."
         )
 
     # Conditions

@@ -37,7 +37,7 @@ class Token:
     #: `keyword`, `name`, `value`, `parameter`, `symbol` or `end`.
     kind: str
     value: Any
-    at: int
+    position: int
 
 
 def tokenize(text: str) -> list[Token]:
