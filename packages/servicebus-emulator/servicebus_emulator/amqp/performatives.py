@@ -117,19 +117,8 @@ class Attach(Body):
 class Flow(Body):
     CODE = 0x13
     WIRE = (
-        *(
-            _UINT,
-            _mandatory(_UINT),
-            _mandatory(_UINT),
-            _mandatory(_UINT),
-            _UINT,
-            _UINT,
-            _UINT,
-            _UINT,
-            _BOOL,
-            _BOOL,
-            _MAP,
-        ),
+        *(_UINT, _mandatory(_UINT), _mandatory(_UINT), _mandatory(_UINT), _UINT, _UINT, _UINT),
+        *(_UINT, _BOOL, _BOOL, _MAP),
     )
     next_incoming_id: int | None
     incoming_window: int
