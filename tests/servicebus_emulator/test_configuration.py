@@ -105,7 +105,7 @@ def rule(**properties: Any) -> dict[str, Any]:
         ({"UserConfig": {"Namespaces": [{"Name": "n", "Queues": []}]}}, "Topics: a list expected"),
         (document([{"Name": "q", "Colour": 1}]), r"Queues\[0\] has the unknown property 'Colour'"),
         (document([{"Properties": {}}]), r"Queues\[0\].Name is missing"),
-        (document([{"Name": "q", "Properties": {"LockDuration": "1m"}}]), "LockDuration: '1m' is no ISO 8601"),
+        (document([{"Name": "q", "Properties": {"LockDuration": "1m"}}]), "LockDuration: '1m' is not an ISO 8601"),
         (document([{"Name": "q", "Properties": {"LockDuration": 60}}]), "LockDuration"),
         (document([{"Name": "q", "Properties": {"LockDuration": "P10675199D"}}]), "shorter than for ever"),
         (document([{"Name": "q", "Properties": {"MaxDeliveryCount": 0}}]), "at least 1"),
@@ -147,5 +147,5 @@ def test_durations(text: str, ms: int | None) -> None:
 @pytest.mark.parametrize("text", ["", "P", "PT", "5M", "P1DT", "PT-1S", "P1Y"])
 def test_no_durations(text: str) -> None:
     """What is no duration is refused."""
-    with pytest.raises(ValueError, match="no ISO 8601"):
+    with pytest.raises(ValueError, match="not an ISO 8601"):
         parse_duration(text)

@@ -1,4 +1,4 @@
-"""The `bus` subcommand: options, and nothing heavy until it runs."""
+"""The `servicebus-emulator` command, also `python -m emulator bus`: its options; the program is imported later."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HELP = "a Service Bus for the Microsoft SDKs: AMQP 1.0, configured by the offici
 
 
 def _port(text: str) -> int:
-    """Raises ArgumentTypeError."""
+    """A port number; ArgumentTypeError for any other text."""
     try:
         number = int(text)
     except ValueError:
@@ -21,7 +21,7 @@ def _port(text: str) -> int:
 
 
 def _positive(text: str) -> int:
-    """Raises ArgumentTypeError."""
+    """A whole number of at least 1; ArgumentTypeError for any other text."""
     try:
         number = int(text)
     except ValueError:
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C; 1 if it cannot start."""
+    """Serves until SIGTERM or Ctrl-C. Returns the exit code: 1 if the program cannot start or its store fails."""
     from servicebus_emulator.program import run as run_program
 
     return run_program(args)

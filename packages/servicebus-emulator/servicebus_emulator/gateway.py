@@ -1,6 +1,6 @@
-"""One client's connection joined to the broker: what its links mean, and what its messages and outcomes do.
+"""Connects the AMQP connection of one client to the broker: its links, messages, requests and outcomes.
 
-Nodes a link can go to: `$cbs`, `<entity>/$management`, a queue, topic, subscription or dead-letter queue.
+A link can go to `$cbs`, to `<entity>/$management`, or to a queue, topic, subscription or dead-letter queue.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from servicebus_emulator.settlement import NO_TRANSACTIONS, settle
 log = logging.getLogger(__name__)
 
 MANAGEMENT_SUFFIX = "/$management"
-#: Service Bus Standard.
+#: The limit of Service Bus Standard.
 MAX_MESSAGE_BYTES = 256 * 1024
-#: Requests may wait for the credit of their reply link; more than this many are a client's mistake.
+#: Replies that wait for credit of their link; further ones are dropped.
 _MAX_WAITING_REPLIES = 1000
-#: More unsent bytes than this, and a peer gets no more messages for the moment.
+#: A client with more unsent bytes than this gets no messages for the moment.
 _MAX_UNSENT_BYTES = 1024 * 1024
 
 
 def entity_path(address: str) -> str:
-    """The entity's path in an address, which the Python SDK gives as a whole URL."""
+    """The entity's path in the address of a link; the Python SDK sends a whole URL."""
     if "://" in address:
         address = urlsplit(address).path
     return unquote(address).strip("/")
@@ -64,7 +64,7 @@ def entity_path(address: str) -> str:
 
 @dataclass(eq=False, slots=True)
 class ReplyLink:
-    """The half of a request-response pair on which the broker answers."""
+    """The link of a request-response pair on which the broker sends replies."""
 
     link: OutgoingLink
     node: str
@@ -82,7 +82,7 @@ class ReplyLink:
 
 @dataclass(eq=False, slots=True)
 class RequestLink:
-    """The half on which requests come."""
+    """The link of a request-response pair on which requests arrive."""
 
     node: str
     handle: Callable[[Request], bytes]
@@ -106,7 +106,7 @@ class Gateway:
         self._replies: dict[OutgoingLink, ReplyLink] = {}
 
     def handle_events(self) -> None:
-        """Does what the bytes received so far ask for."""
+        """Handles all events of the bytes received so far."""
         while (event := self.connection.next_event()) is not None:
             match event:
                 case MessageReceived():
@@ -129,10 +129,10 @@ class Gateway:
                         log.warning("connection closed peer=%s reason=%s", peer, error)
         self.catch_up()
 
-    # Ends that the broker makes
+    # Links that the broker detaches
 
     def detach(self, path: str | None = None) -> int:
-        """Detaches the links to an entity (None: all), as Azure does when it moves one; how many."""
+        """Detaches the links to an entity (None: to all), as Azure does when it moves one. Returns their number."""
         links = [(link, entity) for link, entity in self._entity_links() if link.accepted]
         matching = [link for link, entity in links if path is None or entity.lower() == path.lower()]
         for link in matching:
@@ -141,11 +141,11 @@ class Gateway:
         return len(matching)
 
     def uses(self, path: str) -> bool:
-        """There is a link to the entity."""
+        """Whether the client has a link to the entity."""
         return any(entity.lower() == path.lower() for _, entity in self._entity_links())
 
     def drop_removed(self) -> None:
-        """Detaches links to entities that are deleted."""
+        """Detaches the links to deleted entities."""
         for receiver, consumer in list(self._consumers.items()):
             if consumer.queue.removed:
                 receiver.detach("amqp:not-found", f"The messaging entity '{consumer.queue.path}' was deleted.")
@@ -159,7 +159,7 @@ class Gateway:
         return [*receivers, *((link, destination.path) for link, destination in self._senders.items())]
 
     def _watch_expiry(self) -> None:
-        """Sees to it that links whose token has expired are detached."""
+        """Sets the timer that detaches links when their token expires."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
@@ -177,21 +177,21 @@ class Gateway:
     # Flow of bytes
 
     def pause(self) -> None:
-        """The transport has taken all it can."""
+        """Stops messages: the buffer of the transport is full."""
         self._paused = True
 
     def resume(self) -> None:
-        """The transport takes more."""
+        """Sends messages again: the buffer of the transport has room."""
         self._paused = False
         self.catch_up()
 
     def is_behind(self) -> bool:
-        """So much waits for this peer that it gets no more messages until it has read some."""
+        """Whether so much output waits for the client that it gets no messages until it has read some."""
         self._was_behind = self._paused or self.connection.unsent_bytes > _MAX_UNSENT_BYTES
         return self._was_behind
 
     def catch_up(self) -> None:
-        """Lets the receivers that were held back have more, if the peer is no longer behind."""
+        """Resumes the receivers that were held back, once the client is no longer behind."""
         if self._was_behind and not self.is_behind():
             for consumer in list(self._consumers.values()):
                 consumer.request_messages()
@@ -278,7 +278,7 @@ class Gateway:
         if link.drain:
             link.drained()
 
-    # Messages in
+    # Incoming messages
 
     def _receive(self, event: MessageReceived) -> None:
         try:
@@ -302,7 +302,7 @@ class Gateway:
 
     def _enqueue(self, destination: Destination, event: MessageReceived) -> None:
         if event.message_format == BATCH_FORMAT:
-            # All are looked at before any is taken in: a batch is accepted or refused as a whole.
+            # All messages are checked before the first is enqueued: a batch is accepted or refused as a whole.
             contents = [AmqpMessage.parse(data) for data in split_batch(event.payload)]
             destination.entity.check(*contents)
         else:
@@ -318,7 +318,7 @@ class Gateway:
         reply_link.send(request_link.handle(request))
 
     def _reply_link(self, link: IncomingLink, node: str, reply_to: str | None) -> ReplyLink | None:
-        """Of the session's receivers on the node: the one that reply-to names, else the last attached."""
+        """The reply link of the session on the node: the one that reply-to names, else the one attached last."""
         candidates = [
             item for item in self._replies.values() if item.link.session is link.session and item.node == node
         ]

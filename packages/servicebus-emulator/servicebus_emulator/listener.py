@@ -1,4 +1,4 @@
-"""Listening sockets: each accepted connection goes to a protocol of asyncio, with TLS where the client begins so."""
+"""Listening sockets. Each accepted connection gets a protocol of asyncio, over TLS if the client starts with TLS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ListenError(Exception):
 
 
 class Listener:
-    """A listening socket whose connections go to `factory`'s protocols."""
+    """A listening socket; `factory` makes the protocol of each accepted connection."""
 
     def __init__(
         self, factory: Callable[[], asyncio.BaseProtocol], tls: ssl.SSLContext | None, handshake_timeout_s: float
@@ -32,7 +32,7 @@ class Listener:
         self._socket: socket.socket | None = None
 
     async def open(self, host: str, port: int) -> int:
-        """Starts to listen; the port, which is a free one if `port` is 0. ListenError when it is taken."""
+        """Starts to listen. Returns the port, a free one if `port` is 0; ListenError when the port is taken."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             listening = socket.create_server((host, port), family=family, backlog=1024)
@@ -60,7 +60,7 @@ class Listener:
         while True:
             try:
                 accepted, _ = await loop.sock_accept(listening)
-            except OSError as error:  # out of descriptors: those connected go on, the next may succeed
+            except OSError as error:  # out of descriptors: open connections go on, and the next one may succeed
                 log.error("cannot accept a connection reason=%s", error)
                 await asyncio.sleep(0.1)
                 continue
@@ -85,7 +85,7 @@ class Listener:
 
 
 async def _peek(connection: socket.socket) -> bytes:
-    """The first byte, left where it is; b"" when the peer has gone."""
+    """The first received byte, which stays in the socket's buffer; b"" when the peer has closed."""
     loop = asyncio.get_running_loop()
     while True:
         try:

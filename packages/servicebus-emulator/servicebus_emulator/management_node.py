@@ -1,6 +1,7 @@
-"""The `$management` node of an entity: requests with a map, answered with a status and a map.
+"""The `$management` node of an entity: a request carries a map, its reply a status and a map.
 
-Operation names, keys and status codes are those both SDKs use (request-response operations of Azure Service Bus).
+Operation names, keys and status codes are those of the SDKs (Microsoft, "AMQP 1.0 in Microsoft Azure Service Bus:
+request-response-based operations").
 """
 
 from __future__ import annotations
@@ -33,25 +34,27 @@ from servicebus_emulator.stored_entities import set_rules
 
 _VENDOR = "com.microsoft:"
 _LONG, _TIMESTAMP, _STRING = 0x81, 0x83, 0xB1
-#: Asking for sessions changed since the end of time (.NET's DateTime.MaxValue) means: those with messages.
+#: SDKs ask for sessions with messages by sessions changed since .NET's DateTime.MaxValue, which is later than this.
 _FAR_FUTURE_MS = 253_000_000_000_000
-#: As many as Azure gives at once; a larger wish is cut down.
+#: Messages of one peek, as in Azure; a larger count is reduced to it.
 MAX_PEEK = 250
-#: As many as Azure deletes at once.
+#: Messages of one batch delete, as in Azure; a larger count is reduced to it.
 MAX_DELETE = 4000
-#: A reply is one message: a few large ones fill it.
+#: Bytes of messages in the reply to a peek.
 MAX_PEEK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
+    """Status and body of the reply to a request."""
+
     status: int = 200
     body: Mapping[str, Any] = field(default_factory=dict)
     condition: str | None = None
     description: str = "OK"
 
     def encode(self, request: Request) -> bytes:
-        """The reply message; its correlation id is the request's message id, type and all."""
+        """The reply as a message; its correlation id is the request's message id, of the same type."""
         application: dict[str, Any] = {"statusCode": Int(self.status), "statusDescription": self.description}
         if self.condition is not None:
             application["errorCondition"] = Symbol(self.condition)
@@ -59,7 +62,7 @@ class Reply:
 
 
 class ManagementNode:
-    """Answers the requests sent to one entity's `$management`."""
+    """Handles the requests to the `$management` node of one entity."""
 
     def __init__(self, broker: Broker, address: str, max_message_bytes: int) -> None:
         self._broker = broker
@@ -152,7 +155,7 @@ class ManagementNode:
         return Reply()
 
     def batch_delete_messages(self, body: Mapping[str, Any]) -> Reply:
-        """JavaScript 7.10 (beta) and .NET: `deleteMessages` and `purgeMessages`."""
+        """`deleteMessages` and `purgeMessages` of JavaScript 7.10 (beta) and .NET."""
         count = min(int(body["message-count"]), MAX_DELETE)
         deleted = self._queue.delete_batch(int(body["enqueued-time-utc"]), count, body.get("session-id"))
         if not deleted:
@@ -243,7 +246,7 @@ _OPERATIONS: dict[str, _Handler] = {
 
 
 def _items(value: Any) -> list[Any]:
-    """SDKs send arrays or lists for the same thing."""
+    """The items of an array or list; the SDKs send either."""
     if isinstance(value, Array):
         return list(value.items)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""A running bus: configuration, store, broker and servers put together, and taken down in order."""
+"""The program: composes configuration, store, broker and servers, runs them, and closes them in order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs until told to stop; the exit code."""
+    """Runs until SIGTERM or SIGINT; returns the exit code."""
     logging.basicConfig(
         level=args.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
@@ -72,7 +72,7 @@ def _topology(args: argparse.Namespace, store: Store) -> Topology:
     elif default := getattr(args, "default_config", None):
         configured = load(default)
     else:
-        raise ConfigurationError("name what it serves: --config FILE, --queue NAME or --topic TOPIC/SUBSCRIPTION")
+        raise ConfigurationError("no entities to serve: pass --config FILE, --queue NAME or --topic TOPIC/SUBSCRIPTION")
     topology = apply_stored(configured, store.entities())
     return topology if args.max_entity_bytes is None else topology.limited(args.max_entity_bytes)
 

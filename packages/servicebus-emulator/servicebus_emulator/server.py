@@ -1,7 +1,7 @@
-"""The one file that owns sockets: TCP connections in asyncio, each a `Gateway` on a `Connection`.
+"""Serves AMQP clients with asyncio: each connection is a `Gateway` on a `Connection`.
 
-What is written waits for the store: everything read in one turn of the loop is worked on, committed together, and only
-then are the answers sent. So "accepted" always means stored, and a burst costs one commit.
+Output waits for the store: the server handles all bytes that arrive in one turn of the event loop, commits once, and
+then sends the output. Therefore `accepted` means stored, and a burst of messages costs one commit.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from servicebus_emulator.sas import SasKey
 log = logging.getLogger(__name__)
 
 CONTAINER_ID = "lucius-service-bus-emulator"
-#: Unsent bytes at which a slow receiver gets no more messages until it has read some.
+#: A receiver with more unsent bytes than this gets no messages until it has read some.
 WRITE_LIMIT_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a peer may keep the broker waiting, in seconds."""
+    """Limits for silent clients, in seconds."""
 
-    #: From the connection's beginning until AMQP's open.
+    #: From the start of the connection until the AMQP open frame.
     handshake_timeout_s: float = 60.0
-    #: Without a byte. Twice what is advertised: the Python SDK is late with its heartbeats.
+    #: Without a received byte. Twice the advertised time-out: the Python SDK sends its heartbeats late.
     idle_timeout_s: float = 2 * IDLE_TIMEOUT_MS / 1000
-    #: The longest pause between two looks.
+    #: The longest pause between two checks.
     check_every_s: float = 30.0
 
 
 class Liveness:
-    """One connection's signs of life."""
+    """Decides when a silent connection is closed. Callers pass the time, in seconds of any steady clock."""
 
     def __init__(self, timeouts: Timeouts, now_s: float) -> None:
         self._timeouts = timeouts
@@ -50,11 +50,11 @@ class Liveness:
         self.is_open = False
 
     def record_received(self, now_s: float) -> None:
-        """Bytes came."""
+        """Notes the time of received bytes."""
         self._received_at_s = now_s
 
     def timeout_reason(self, now_s: float) -> str | None:
-        """Why the connection is to be given up now; None: it is not."""
+        """Why the connection must be closed now; None if it may stay open."""
         timeouts = self._timeouts
         if not self.is_open and now_s - self._connected_at_s >= timeouts.handshake_timeout_s:
             return f"not open after {timeouts.handshake_timeout_s:g} s"
@@ -63,7 +63,10 @@ class Liveness:
         return None
 
     def next_check_s(self, now_s: float, heartbeat_every_ms: int) -> float:
-        """How long until the next look: in time for the peer's next heartbeat (0: it wants none) and for our limits."""
+        """Seconds until the next check, in time for the next heartbeat and for the timeouts.
+
+        `heartbeat_every_ms` is 0 if the peer expects none.
+        """
         timeouts = self._timeouts
         until = [timeouts.check_every_s, self._received_at_s + timeouts.idle_timeout_s - now_s]
         if not self.is_open:
@@ -75,28 +78,28 @@ class Liveness:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What all connections have in common."""
+    """Settings of all connections."""
 
     max_message_bytes: int = MAX_MESSAGE_BYTES
-    #: Tokens must be signed with it; None: any token will do.
+    #: The key that tokens must be signed with; None accepts any token.
     sas_key: SasKey | None = None
-    #: With it, a port speaks TLS to those who begin so, and plain TCP to the others.
+    #: With it, a port speaks TLS to clients that start with TLS, and plain TCP to the others.
     tls: ssl.SSLContext | None = None
     timeouts: Timeouts = Timeouts()
 
 
 class BusServer:
-    """Listens, flushes in order (commit, then write) and wakes the broker's timers."""
+    """Listens, flushes in order (commit, then write) and runs the broker's timers."""
 
     def __init__(self, broker: Broker, options: Options | None = None) -> None:
         self.broker = broker
         self.options = options or Options()
         self.clients: set[Client] = set()
-        #: A fault that tests can set: every answer is sent so much later.
+        #: A fault that tests can set: delays all output.
         self.delay_s = 0.0
-        #: The store cannot be written any more.
+        #: Whether the store failed.
         self.failed = False
-        #: It is time to end.
+        #: Set when the program is to end.
         self.stopping = asyncio.Event()
         self._writable: set[Client] = set()
         self._listener = Listener(lambda: Client(self), self.options.tls, self.options.timeouts.handshake_timeout_s)
@@ -105,12 +108,12 @@ class BusServer:
         self._timer_due_ms: int | None = None
 
     async def listen(self, host: str, port: int) -> int:
-        """Starts to serve; the port."""
+        """Starts to serve and returns the port."""
         self.wake()
         return await self._listener.open(host, port)
 
     async def close(self) -> None:
-        """Closes the listener, tells every client and lets the last bytes go out."""
+        """Closes the listener and all connections; waits up to a second until the last bytes are sent."""
         await self._listener.close()
         for client in list(self.clients):
             client.connection.close("amqp:connection:forced", "The broker is shutting down.")
@@ -125,12 +128,12 @@ class BusServer:
             self._timer.cancel()
 
     def will_write(self, client: Client) -> None:
-        """The client has output: it goes with the next flush."""
+        """Notes that the client has output for the next flush."""
         self._writable.add(client)
         self.wake()
 
     def wake(self) -> None:
-        """Something may have changed: flush, and look at the timers, when this turn of the loop is over."""
+        """Schedules a flush and a look at the timers for the end of this turn of the event loop."""
         if not self._flush_scheduled:
             self._flush_scheduled = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -145,8 +148,10 @@ class BusServer:
         self._set_timer()
 
     def commit(self) -> bool:
-        """Stores what has changed; False when that is impossible, and then the program ends with nothing answered:
-        memory and disk would tell different stories."""
+        """Stores all changes; False when the store cannot be written.
+
+        The program then ends and sends no pending output, because memory and disk differ.
+        """
         if self.failed:
             return False
         if self.broker.store.is_dirty:
@@ -164,7 +169,7 @@ class BusServer:
         if due_ms == self._timer_due_ms:
             return
         if due_ms is None or (self._timer_due_ms is not None and due_ms > self._timer_due_ms):
-            return  # an alarm that rings too early does no harm, and setting it anew for every lock costs time
+            return  # a timer that runs too early does no harm; setting it again for every lock costs time
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -180,7 +185,7 @@ class BusServer:
             self.wake()
 
     def advance(self, clock: SystemClock, ms: int) -> None:
-        """Moves the clock forward and does what falls due, each thing at its own time."""
+        """Moves the clock forward by `ms`; each timer on the way runs at its own time."""
         end_ms = clock.now_ms() + ms
         timers = self.broker.timers
         while (due_ms := timers.next_due_ms()) is not None and due_ms <= end_ms:
@@ -192,7 +197,7 @@ class BusServer:
 
 
 class ByteTransport(Protocol):
-    """What a client's bytes go out by: a TCP or TLS transport, or a WebSocket."""
+    """Sends the bytes of one client: a TCP or TLS transport, or a WebSocket."""
 
     def write(self, data: bytes) -> None: ...
 
@@ -204,7 +209,7 @@ class ByteTransport(Protocol):
 
 
 class Client(asyncio.Protocol):
-    """One connection."""
+    """The connection of one client."""
 
     def __init__(self, server: BusServer) -> None:
         self._server = server
@@ -222,7 +227,7 @@ class Client(asyncio.Protocol):
         self.attach(transport)
 
     def attach(self, transport: ByteTransport) -> None:
-        """The connection begins."""
+        """Starts the connection on its transport."""
         self._transport = transport
         self._server.clients.add(self)
         self._check_liveness()
@@ -232,7 +237,7 @@ class Client(asyncio.Protocol):
         self._guarded(lambda: self.connection.receive_data(data))
         if not self._liveness.is_open and self.connection.state is State.OPEN:
             self._liveness.is_open = True
-            self._check_liveness()  # now it is known how often the peer wants to hear from us
+            self._check_liveness()  # the open frame carries the peer's idle time-out
         self._server.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -253,17 +258,17 @@ class Client(asyncio.Protocol):
         self._server.will_write(self)
 
     def _guarded(self, step: Callable[[], None]) -> None:
-        """A fault of ours while serving this client ends this client's connection and nothing else."""
+        """Runs `step`; an unexpected exception closes this client's connection and no other."""
         try:
             step()
             self.gateway.handle_events()
         except Exception:
             log.exception("internal error, connection closed peer=%s", self.connection.remote_container_id or "?")
-            self.connection.close("amqp:internal-error", "The emulator failed; its log says how.")
+            self.connection.close("amqp:internal-error", "The emulator failed; see its log.")
             self.gateway.handle_events()
 
     def write(self) -> None:
-        """Sends what waits; closes the transport when the connection is over."""
+        """Sends the pending output; closes the transport when the connection is closed."""
         data = self.connection.take_output()
         ends = self.connection.state is State.CLOSED
         if self._server.delay_s > 0:
@@ -281,12 +286,12 @@ class Client(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Cuts the connection without a word."""
+        """Drops the connection without closing it in AMQP."""
         if self._transport is not None:
             self._transport.abort()
 
     def _check_liveness(self) -> None:
-        """Sends a heartbeat if the peer wants one, gives it up if it has been silent too long, and comes back."""
+        """Drops the connection if a timeout is over; else sends a heartbeat if due and schedules the next check."""
         if self._liveness_timer is not None:
             self._liveness_timer.cancel()
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""TLS: certificates given, or one made for this machine."""
+"""TLS contexts, and a self-signed certificate for local use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TlsError(Exception):
 
 
 def context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """For a server with this certificate chain; TlsError when the files are no good."""
+    """The context of a server with this certificate chain; TlsError when the files cannot be used."""
     tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls_context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -26,7 +26,10 @@ def context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A self-signed certificate for localhost, in `folder`; one that is there already and still good is kept."""
+    """Makes a self-signed certificate for localhost in `folder`, unless it holds a valid one.
+
+    Returns the paths of certificate and key.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,4 +1,4 @@
-"""AMQP over WebSockets (OASIS "AMQP WebSocket Binding"): each binary message carries bytes of the stream."""
+"""AMQP over WebSockets (OASIS "AMQP WebSocket Binding"): each binary message carries bytes of the AMQP stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SUBPROTOCOLS = ("amqp", "AMQPWSB10")
 
 
 class _WebSocketTransport:
-    """See `server.ByteTransport`: a queue that a task empties into the WebSocket."""
+    """A `server.ByteTransport`: a queue of bytes that a task sends over the WebSocket."""
 
     def __init__(self, socket: web.WebSocketResponse, client: Client) -> None:
         self._socket = socket
@@ -41,7 +41,7 @@ class _WebSocketTransport:
         return self._closing
 
     async def run(self) -> None:
-        """Sends until closed."""
+        """Sends the queued bytes until the transport is closed."""
         with contextlib.suppress(ConnectionError):
             while (data := await self._queue.get()) is not None:
                 await self._socket.send_bytes(data)
@@ -53,7 +53,7 @@ class _WebSocketTransport:
 
 
 async def serve(bus: BusServer, request: web.Request) -> web.StreamResponse:
-    """One client's WebSocket, from the upgrade to its end."""
+    """Serves one client over a WebSocket, from the upgrade to the end of the connection."""
     socket = web.WebSocketResponse(protocols=_SUBPROTOCOLS)
     await socket.prepare(request)
     client = Client(bus)

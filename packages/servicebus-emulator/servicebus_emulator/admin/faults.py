@@ -1,11 +1,11 @@
-"""Faults on demand, so that an application's recovery can be tested.
+"""Faults on demand, for tests of an application's recovery.
 
 POST /faults with one of
-    {"fault": "drop-connections", "entity": NAME?}            cuts connections (those with a link to the entity)
+    {"fault": "drop-connections", "entity": NAME?}            drops all connections, or those with a link to the entity
     {"fault": "detach-links", "entity": NAME?}                detaches links with amqp:link:detach-forced
-    {"fault": "delay", "ms": N}                               every answer comes N ms later, until set to 0
-    {"fault": "refuse-sends", "entity": NAME, "ms": N}        sends are refused as by a busy server for N ms
-    {"fault": "duplicate", "entity": NAME, "count": N}        the next N completed messages come once more
+    {"fault": "delay", "ms": N}                               delays all output by N ms, until it is set to 0
+    {"fault": "refuse-sends", "entity": NAME, "ms": N}        refuses sends as a busy server does, for N ms
+    {"fault": "duplicate", "entity": NAME, "count": N}        delivers the next N completed messages once more
 DELETE /faults ends delays, refusals and duplicates.
 """
 
@@ -20,11 +20,16 @@ from servicebus_emulator.server import BusServer
 
 
 class Faults:
+    """Sets and clears the faults of one server."""
+
     def __init__(self, bus: BusServer) -> None:
         self._bus = bus
 
     def inject(self, request: Any) -> dict[str, int]:
-        """Does what the request says; how many connections, links, milliseconds or messages it is about."""
+        """Sets a fault. Returns how many connections, links, milliseconds or messages it affects.
+
+        InvalidRequest for an unknown fault or field.
+        """
         if not isinstance(request, dict):
             raise InvalidRequest("A fault is a JSON object.")
         inject = _FAULTS.get(str(request.get("fault")))

@@ -1,12 +1,12 @@
-"""The management API: queues, topics, subscriptions and rules over HTTP, as ServiceBusAdministrationClient speaks it.
+"""The management API: queues, topics, subscriptions and rules over HTTP, as ServiceBusAdministrationClient calls it.
 
     PUT, GET, DELETE /{entity}                                     a queue or topic
     PUT, GET, DELETE /{topic}/subscriptions/{name}[/rules/{rule}]
     GET /$Resources/queues | /$Resources/topics | /{topic}/subscriptions | .../{name}/rules    pages by $skip and $top
     GET /$namespaceinfo
 
-PUT creates (409 if it is there), with `If-Match` it changes. A GET of what is not there gives an empty feed, as in
-Azure.
+PUT creates an entity (409 if it exists); with `If-Match` it changes one. GET of a missing entity returns an empty feed,
+as Azure does.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Request:
+    """A request to the management API."""
+
     method: str
-    #: Decoded, without the first slash.
+    #: Decoded, without the leading slash.
     path: str
     query: Mapping[str, str]
-    #: `If-Match` was sent: the entity is to be there.
+    #: Whether `If-Match` was sent: the request changes an existing entity.
     has_if_match: bool
     body: bytes
     #: The URL up to the path, for links.
@@ -47,14 +49,14 @@ class Request:
 
 
 class RestApi:
-    """Answers requests, and keeps in the store what was made or changed through it."""
+    """Handles requests; stores the entities that they create, change or delete."""
 
     def __init__(self, broker: Broker, on_removed: Callable[[], None]) -> None:
         self._broker = broker
         self._on_removed = on_removed
 
     def handle(self, request: Request) -> tuple[int, str]:
-        """The status and the XML of the answer."""
+        """The status and the XML of the response."""
         try:
             return self._route(request)
         except BusError as error:
@@ -115,7 +117,7 @@ class RestApi:
 
     def _create(self, name: str, element: Element) -> None:
         if name.lower().startswith("$") or not re.fullmatch(r"[\w][\w.\-/~]{0,259}", name):
-            raise InvalidRequest(f"'{name}' is no entity name.")
+            raise InvalidRequest(f"'{name}' is not an entity name.")
         if element.tag.endswith("}QueueDescription"):
             queue = entities_xml.read_queue(name, element)
             self._check_targets(queue.forward_to, queue.forward_dead_letters_to)

@@ -1,8 +1,8 @@
 """HTTP on the admin port.
 
 GET /            a page          GET /entities   counts as JSON        GET /metrics   Prometheus
-GET /health      is it up        POST, DELETE /faults    see `faults`  POST /clock/advance   {"seconds": N}
-?api-version=    whatever has it is the management API of Service Bus
+GET /health      liveness        POST, DELETE /faults    see `faults`  POST /clock/advance   {"seconds": N}
+?api-version=    a request with this parameter goes to the management API of Service Bus
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_BODY_BYTES = 1024 * 1024
 
 
 class AdminServer:
-    """Serves the routes above, and WebSockets for AMQP; `clock` is given when it may be advanced."""
+    """Serves the routes of this module, and AMQP over WebSockets. Without `clock` the time cannot be advanced."""
 
     def __init__(self, bus: BusServer, clock: SystemClock | None = None) -> None:
         self._bus = bus
@@ -43,7 +43,7 @@ class AdminServer:
         self._listeners: list[Listener] = []
 
     async def listen(self, host: str, port: int) -> int:
-        """Starts to serve on one more port; which one."""
+        """Starts to serve on one more port and returns it."""
         if self._runner.server is None:
             await self._runner.setup()
         server = self._runner.server
@@ -94,7 +94,7 @@ class AdminServer:
                 return web.json_response({})
             case "POST", "clock/advance":
                 return self._advance(await _json(request))
-        return web.json_response({"error": "there is nothing here"}, status=404)
+        return web.json_response({"error": "no such resource"}, status=404)
 
     def _advance(self, body: Any) -> web.Response:
         seconds: Any = body.get("seconds") if isinstance(body, dict) else None
@@ -115,9 +115,9 @@ class AdminServer:
             status, xml = self._rest_api.handle(rest_request)
         except Unauthorized as error:
             status, xml = 401, feeds.error(401, error.description)
-        # What was made or changed is kept before it is answered, as with messages.
+        # Changes are committed before the response, as with messages.
         if not self._bus.commit():
-            status, xml = 503, feeds.error(503, "The emulator cannot store anything any more.")
+            status, xml = 503, feeds.error(503, "The emulator cannot store changes any more.")
         self._bus.wake()
         if status >= 400:
             log.warning(

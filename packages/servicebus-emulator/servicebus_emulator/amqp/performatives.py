@@ -1,7 +1,7 @@
-"""The frame bodies of AMQP and SASL, and delivery states: described lists with typed fields (AMQP 1.0, 2.7, 3.4, 5.3).
+"""Frame bodies of AMQP and SASL, and delivery states: described lists with typed fields (AMQP 1.0, 2.7, 3.4, 5.3).
 
-`decode_body(data)` gives an object and checks every field's type, so that the state machine can trust what it reads;
-`encode_body(body)` gives bytes. Field names are the specification's, with underscores.
+`decode_body` checks the type of every field, so that the state machine need not; `encode_body` returns bytes. Field
+names are those of the specification, with underscores.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from servicebus_emulator.amqp.values import Array, Described, Symbol, Ubyte, Uin
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """How one field looks on the wire: the types it is accepted in, how it is encoded, and whether it must be there."""
+    """One field on the wire: the types that are accepted, its encoder, and whether it is mandatory."""
 
     accepts: tuple[type, ...]
     encode: Callable[[Any], bytes]
     mandatory: bool = False
-    #: Of a number; 0 for what is none.
+    #: Largest number; 0 for a field that is not a number.
     maximum: int = 0
 
 
@@ -98,7 +98,7 @@ class Attach(Body):
     )
     name: str
     handle: int
-    #: True: the sender of this frame receives messages.
+    #: True if the sender of this frame receives messages.
     role: bool
     snd_settle_mode: int | None = None
     rcv_settle_mode: int | None = None
@@ -191,7 +191,7 @@ class Error(Body):
     WIRE = (_mandatory(_SYMBOL), _STRING, _MAP)
     condition: str
     description: str | None = None
-    #: Never left out: the Python SDK reads three fields and fails on two.
+    #: Always sent: the Python SDK reads three fields and fails on two.
     info: dict[Any, Any] | None = field(default_factory=dict)
 
 
@@ -305,7 +305,7 @@ class SaslOutcome(Body):
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """Reads the attributes of these names."""
+    """A function that reads the attributes of these names."""
     if len(names) == 1:
         return lambda body: (getattr(body, names[0]),)
     return attrgetter(*names)
@@ -325,12 +325,12 @@ _NAMES = {
     "rejected": 0x25, "released": 0x26, "modified": 0x27, "source": 0x28, "target": 0x29, "coordinator": 0x30,
     "transactional-state": 0x34, "sasl-mechanisms": 0x40, "sasl-init": 0x41, "sasl-outcome": 0x44,
 }  # fmt: skip
-#: How the fields of each body are read and encoded, looked up once: this is the hottest spot of sending.
+#: Reader and encoders of each body's fields, made once: most of the time of a send is spent here.
 _READERS = {body: _reader(tuple(body.__slots__)) for body in _BODIES.values() if body.WIRE}
 _WRITERS: dict[type[Body], tuple[Callable[[Any], bytes], ...]] = {
     body: tuple(spec.encode for spec in body.WIRE) for body in _BODIES.values()
 }
-#: The same for what is checked in each field when reading, and how many fields there must be at least.
+#: Checks of each body's fields, and the least number of fields.
 _CHECKS = {body: tuple((spec.accepts, spec.mandatory, spec.maximum) for spec in body.WIRE) for body in _BODIES.values()}
 _FEWEST = {
     body: max((index + 1 for index, spec in enumerate(body.WIRE) if spec.mandatory), default=0)
@@ -343,7 +343,7 @@ _BODIES.update({f"amqp:{name}:list": _BODIES[code] for name, code in _NAMES.item
 
 
 def decode_body(data: bytes, pos: int = 0) -> tuple[Body, int]:
-    """The performative at `pos` and where its payload starts."""
+    """The performative at `pos`, and the position of its payload."""
     value, pos = decode(data, pos)
     body = interpret(value)
     if not isinstance(body, Body):
@@ -352,7 +352,7 @@ def decode_body(data: bytes, pos: int = 0) -> tuple[Body, int]:
 
 
 def interpret(value: Any) -> Any:
-    """A described value as the body it stands for, or as it is when its descriptor is unknown."""
+    """The body of a described value; the value itself if its descriptor is unknown."""
     if not isinstance(value, Described) or not isinstance(value.descriptor, int | str):
         return value
     kind = _BODIES.get(value.descriptor)

@@ -1,4 +1,4 @@
-"""A session: links by handle, transfer windows and the deliveries in doubt (AMQP 1.0 part 2, 2.5)."""
+"""A session: links by handle, transfer windows and unsettled deliveries (AMQP 1.0 part 2, 2.5)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from servicebus_emulator.amqp.events import (
 from servicebus_emulator.amqp.link import INCOMING_CREDIT, Delivery, IncomingLink, OutgoingLink, PartialDelivery
 from servicebus_emulator.amqp.performatives import Attach, Begin, Body, Detach, Disposition, Flow, Transfer
 
-#: Transfers the peer may send before it must wait for our next flow; renewed when half are used.
+#: Transfers that the peer may send until the next flow, which is sent when half of them are used.
 INCOMING_WINDOW = 5000
 MAX_LINKS = 1024
 _SEQUENCE = 1 << 32
-#: A frame's header with the largest transfer performative, left free when a payload is cut.
+#: Bytes of a frame header and the largest transfer performative, reserved when a payload is split.
 _TRANSFER_OVERHEAD = 64
 
 
 class SessionConnection(Protocol):
-    """A connection as its sessions use it; without this, connection and session would import each other."""
+    """A connection as its sessions use it. A protocol, because the module of connections imports this one."""
 
     unsent_bytes: int
     remote_max_frame_bytes: int
@@ -38,7 +38,7 @@ class SessionConnection(Protocol):
 
 
 class Session:
-    """One session. Our channel number is the peer's."""
+    """One session. Both directions use the peer's channel number."""
 
     def __init__(self, connection: SessionConnection, channel: int, begin: Begin) -> None:
         self._connection = connection
@@ -67,7 +67,7 @@ class Session:
         *,
         drain: bool | None = None,
     ) -> None:
-        """States our windows, and the credit of a link."""
+        """Sends the windows of the session and, with a handle, the credit of a link."""
         self.send(
             Flow(
                 *(self._next_incoming_id, self._incoming_window, self._next_outgoing_id, INCOMING_WINDOW),
@@ -76,7 +76,7 @@ class Session:
         )
 
     def forget(self, link: IncomingLink | OutgoingLink) -> None:
-        """Drops a link that we detached; its deliveries can no longer be settled through it."""
+        """Removes a link that the broker detached; its deliveries can no longer be settled through it."""
         if self.links.get(link.handle) is link:
             self._detaching.add(link.handle)
             self._drop(link)
@@ -93,7 +93,7 @@ class Session:
             self._waiting = deque(remaining)
 
     def receive(self, body: Body, payload: bytes) -> Iterator[Event]:
-        """What a frame on this channel means."""
+        """Handles a frame on this channel and yields its events; AmqpError if it breaks the protocol."""
         match body:
             case Transfer():
                 yield from self._receive_transfer(body, payload)
@@ -121,7 +121,7 @@ class Session:
     def _receive_detach(self, detach: Detach) -> Iterator[Event]:
         link = self.links.get(detach.handle)
         if link is None:
-            # The answer to our own detach, or the SDK detaching management links late: nothing to do.
+            # The reply to the broker's detach, or a late detach of a management link: nothing to do.
             self._detaching.discard(detach.handle)
             return
         self._drop(link)
@@ -153,7 +153,7 @@ class Session:
             self.send_flow()
         link = self.links.get(transfer.handle)
         if link is None and transfer.handle in self._detaching:
-            return  # sent before our detach arrived
+            return  # sent before the broker's detach arrived
         if not isinstance(link, IncomingLink):
             raise SessionError(f"transfer on handle {transfer.handle}, which cannot take it")
         if not link.accepted:
@@ -196,12 +196,12 @@ class Session:
 
     def _receive_disposition(self, disposition: Disposition) -> Iterator[Event]:
         if not disposition.role:
-            return  # the peer settles what it sent: nothing of ours hangs on it
+            return  # the peer settles its own deliveries: nothing to do
         first = disposition.first
         last = first if disposition.last is None else disposition.last
         if last - first < len(self._unsettled):
             ids = list(range(first, last + 1))
-        else:  # a range wider than what is in doubt: look at that instead
+        else:  # a range wider than the unsettled deliveries: filter those instead
             ids = [key for key in self._unsettled if first <= key <= last]
         for delivery_id in ids:
             delivery = self._unsettled.get(delivery_id)
@@ -215,7 +215,7 @@ class Session:
     def transfer(
         self, link: OutgoingLink, tag: bytes, payload: bytes, *, settled: bool, message_format: int
     ) -> Delivery | None:
-        """Cuts a message into frames and sends those that the peer's window allows."""
+        """Splits a message into frames; sends those that the peer's window allows and queues the rest."""
         delivery_id = self._next_delivery_id
         self._next_delivery_id = (delivery_id + 1) % _SEQUENCE
         room = self._connection.remote_max_frame_bytes - _TRANSFER_OVERHEAD

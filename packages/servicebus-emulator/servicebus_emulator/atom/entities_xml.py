@@ -67,7 +67,7 @@ def _changed(properties: tuple[fields.Property, ...], old: Any, element: Element
         if item.fixed and changes.get(item.field, getattr(old, item.field)) != getattr(old, item.field):
             raise InvalidRequest(f"The property {item.name} cannot be changed after creation.")
         if item.kind == "entity":
-            changes.setdefault(item.field, None)  # left out means: no longer
+            changes.setdefault(item.field, None)  # a property that is left out is reset
     return replace(old, **changes)
 
 
@@ -78,7 +78,7 @@ def _checked(queue: QueueDescription) -> QueueDescription:
 
 
 def write(entity: MessageQueue | Topic) -> str:
-    """The description with counts and times."""
+    """The description of a queue or topic with counts and times."""
     if isinstance(entity, Topic):
         texts = fields.write(fields.TOPIC, entity.description)
         texts["CreatedAt"] = feeds.instant(entity.created_at_ms)
@@ -111,6 +111,6 @@ def _runtime(queue: MessageQueue) -> dict[str, str]:
 
 
 def _write_counts(counts: dict[str, int]) -> str:
-    # The SDKs read the counts by these names whatever the prefix, but the namespace must be this one.
+    # The SDKs read the counts by these names with any prefix, but the namespace must be this one.
     items = "".join(f"<d2:{name}>{counts.get(key, 0)}</d2:{name}>" for name, key in _COUNTS.items())
     return f'<CountDetails xmlns:d2="{_COUNTS_NAMESPACE}">{items}</CountDetails>'

@@ -1,6 +1,6 @@
-"""The properties of entities as the management API names them, and what they are in a description.
+"""Maps the properties of the management API to the fields of descriptions.
 
-Names are those of the ATOM API's QueueDescription, TopicDescription and SubscriptionDescription elements.
+Names are those of the QueueDescription, TopicDescription and SubscriptionDescription elements of the ATOM API.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ STATUSES = ("Active", "Disabled", "SendDisabled", "ReceiveDisabled")
 
 @dataclass(frozen=True, slots=True)
 class Property:
+    """A property of an entity: its name in the API, the field of the description, and its type."""
+
     name: str
     field: str
     #: `duration`, `bool`, `int`, `megabytes`, `status` or `entity`.
     kind: str
-    #: Cannot be changed once the entity is there.
+    #: Whether it cannot be changed after creation.
     fixed: bool = False
 
 
@@ -67,7 +69,7 @@ SUBSCRIPTION = (
         _FORWARD_DEAD_LETTERS,
     ),
 )
-#: Kept for the client and without meaning here, with what Azure gives where nothing was set.
+#: Properties that are stored and returned without effect, with the values that Azure returns by default.
 EXTRA_PROPERTIES: Mapping[str, str | None] = {
     "EnableBatchedOperations": "true",
     "UserMetadata": None,
@@ -80,7 +82,7 @@ EXTRA_PROPERTIES: Mapping[str, str | None] = {
 
 
 def read(properties: tuple[Property, ...], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Fields of a description from the texts of a request; InvalidRequest names what is wrong."""
+    """Fields of a description from the texts of a request; InvalidRequest names an invalid property."""
     fields: dict[str, Any] = {}
     for item in properties:
         text = texts.get(item.name)
@@ -94,7 +96,7 @@ def read(properties: tuple[Property, ...], texts: Mapping[str, str]) -> dict[str
 
 
 def write(properties: tuple[Property, ...], description: Any) -> dict[str, str]:
-    """The texts of a description."""
+    """The properties of a description as texts."""
     texts = {}
     for item in properties:
         value = getattr(description, item.field)
@@ -119,9 +121,9 @@ def _parse(kind: str, text: str) -> Any:
             return int(text) * _MEGABYTE
         case "status":
             if text not in STATUSES:
-                raise ValueError(f"'{text}' is none of {', '.join(STATUSES)}")
+                raise ValueError(f"'{text}' is not one of {', '.join(STATUSES)}")
             return text
-    # Clients give the target's whole address: only its path counts here.
+    # Clients send the target's whole address; only its path counts.
     return text.split("://", 1)[-1].partition("/")[2] if "://" in text else text or None
 
 

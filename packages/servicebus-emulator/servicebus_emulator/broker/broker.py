@@ -1,4 +1,4 @@
-"""All entities of a namespace, found by address."""
+"""All entities of a namespace by address."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUBSCRIPTIONS = "/subscriptions/"
 
 
 class Broker:
-    """A namespace. Addresses are matched whatever their case, as in Azure."""
+    """A namespace. Addresses ignore case, as in Azure."""
 
     def __init__(self, clock: Clock, store: Store | None = None) -> None:
         self.clock = clock
@@ -101,7 +101,7 @@ class Broker:
     # Addresses
 
     def queue(self, address: str) -> MessageQueue:
-        """What a receiver may read: a queue, a subscription or a dead-letter queue."""
+        """The queue, subscription or dead-letter queue that a receiver reads; a BusError if it cannot be read."""
         queue = self._queues.get(address.lower())
         if queue is None:
             if address.lower() in self.destinations:
@@ -116,7 +116,7 @@ class Broker:
         return queue
 
     def destination(self, address: str) -> Destination:
-        """What a sender may write to: a queue or topic."""
+        """The queue or topic that a sender writes to; a BusError for any other address."""
         destination = self.destinations.get(address.lower())
         if destination is None:
             if address.lower() in self._queues:
@@ -129,13 +129,14 @@ class Broker:
         return list(self._queues.values())
 
     def knows(self, address: str) -> bool:
+        """Whether a sender or receiver can use the address."""
         key = address.lower()
         return key in self._queues or key in self.destinations
 
     # Changes by the administrator
 
     def change_queue(self, description: QueueDescription) -> None:
-        """New properties for a queue; what cannot change is the caller's to check."""
+        """Changes the properties of a queue; the caller checks those that cannot be changed."""
         destination = self.destination(description.name)
         assert isinstance(destination.entity, MessageQueue)
         self._change(destination.entity, description)
@@ -197,7 +198,7 @@ class Broker:
     # Restart
 
     def restore(self, decode: Callable[[bytes], Content]) -> int:
-        """Takes over what the store holds for the entities known; gives the number of messages."""
+        """Loads what the store holds for the existing entities. Returns the number of messages."""
         count = 0
         for row in self.store.messages():
             message = _message(row, decode)
@@ -207,7 +208,7 @@ class Broker:
             elif (destination := self.destinations.get(row.entity.lower())) is not None:
                 destination.entity.schedule.restore(message)
             else:
-                continue  # of an entity that the configuration no longer has; kept in the store
+                continue  # the entity is not configured any more: the message stays in the store
             count += 1
         for entity, session_id, state in self.store.session_states():
             queue = self._queues.get(entity.lower())

@@ -1,4 +1,4 @@
-"""What a sender sends to: a queue or a topic, with duplicate detection and the faults that tests set."""
+"""Destinations of senders: a queue or topic with its duplicate detection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from servicebus_emulator.broker.topic import Topic
 
 
 class DuplicateHistory:
-    """Remembers each id for `window_ms` from its first sight; a repeat does not prolong it."""
+    """Keeps each message id for `window_ms` after it was first seen; a repeat does not prolong that."""
 
     def __init__(self, window_ms: int) -> None:
         self.window_ms = window_ms
@@ -21,12 +21,12 @@ class DuplicateHistory:
         self._order: deque[tuple[int, str]] = deque()
 
     def knows(self, message_id: str, now_ms: int) -> bool:
-        """The id was seen within the window."""
+        """Whether the id was seen within the window."""
         self.forget(now_ms)
         return message_id in self._until
 
     def remember(self, message_id: str, now_ms: int) -> int:
-        """Takes in an id not known; when it will be forgotten."""
+        """Adds a new id. Returns when it is forgotten."""
         until = now_ms + self.window_ms
         self.restore(message_id, until)
         return until
@@ -46,14 +46,15 @@ class DuplicateHistory:
 
 @dataclass(slots=True)
 class Destination:
-    """What a sender sends to: a queue or topic, guarded against duplicates if it wants that."""
+    """A queue or topic as a sender sees it."""
 
     entity: MessageQueue | Topic
     environment: Environment
+    #: None without duplicate detection.
     history: DuplicateHistory | None
-    #: The entity is deleted.
+    #: Whether the entity is deleted.
     removed: bool = False
-    #: A fault that tests can set: until then every send is refused as by a busy server.
+    #: A fault that tests can set: sends fail with ServerBusy until then.
     refuse_until_ms: int = 0
 
     @property
@@ -61,14 +62,14 @@ class Destination:
         return self.entity.path
 
     def check_open(self) -> None:
-        """EntityDisabled when nothing may be sent now."""
+        """Raises EntityDisabled or ServerBusy when nothing may be sent now."""
         if self.entity.description.status in ("Disabled", "SendDisabled"):
             raise EntityDisabled(f"'{self.path}' is disabled for sending.")
         if self.refuse_until_ms > self.environment.clock.now_ms():
             raise ServerBusy
 
     def send(self, content: Content, origin: Origin = SENDER) -> None:
-        """Takes a message in: at once, or at its scheduled time. A duplicate is accepted and dropped."""
+        """Accepts a message, now or at its scheduled time. A duplicate is accepted and dropped."""
         self.check_open()
         if self._is_duplicate(content):
             return
@@ -81,7 +82,7 @@ class Destination:
         self._remember(content)
 
     def schedule(self, content: Content, due_ms: int) -> int:
-        """Takes a message in for later; its sequence number. One that is due already goes at once."""
+        """Accepts a message for later and returns its sequence number. A message that is due is enqueued at once."""
         self.check_open()
         self.entity.check(content)
         number = self.entity.schedule.add(content, due_ms)
@@ -94,7 +95,7 @@ class Destination:
         return self.history.knows(str(content.message_id), self.environment.clock.now_ms())
 
     def _remember(self, content: Content) -> None:
-        """Only what was taken in: a message refused may come again."""
+        """Adds the id of an accepted message; a refused message may be sent again."""
         if self.history is None:
             return
         message_id, now = str(content.message_id), self.environment.clock.now_ms()

@@ -1,10 +1,10 @@
-"""What entities have in common: their environment, sequence numbers, consumers, and the messages they hold."""
+"""Basics of entities: their environment, sequence numbers and consumers, and the messages that they hold."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from servicebus_emulator.broker.message import Content, Message, MessageState, Origin
@@ -15,46 +15,48 @@ from servicebus_emulator.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What every entity works with."""
+    """What all entities of a broker share."""
 
     clock: Clock
     timers: Timers
     store: Store
-    #: Sends a message to the entity of a name, on behalf of another entity; BusError when it cannot.
+    #: Forwards a message to the entity of this name; BusError when that entity refuses it.
     forward: Callable[[str, Content, Origin], None]
 
 
 @dataclass(slots=True)
 class Counter:
-    """The last sequence number given in an entity; its dead-letter queue counts along."""
+    """The sequence numbers of an entity, shared with its dead-letter queue."""
 
     entity: str
     store: Store
-    last: int = field(default=0)
+    #: The number that was assigned last.
+    last: int = 0
 
     def next(self) -> int:
+        """Assigns and stores the next number."""
         self.last += 1
         self.store.put_counter(self.entity, self.last)
         return self.last
 
 
 class Consumer(Protocol):
-    """A receiver as the queue sees it."""
+    """A receiver as a queue sees it."""
 
     @property
     def credit(self) -> int:
-        """How many messages it would take now."""
+        """How many messages it accepts now."""
 
     @property
     def settles_on_send(self) -> bool:
-        """Receive-and-delete: what it is given is gone from the queue."""
+        """Receive-and-delete: the queue removes a message when it delivers it."""
 
     def deliver(self, message: Message) -> None:
-        """Takes one message, locked for it (by `message.lock_token`) unless it settles on send."""
+        """Accepts a message; it is locked with `message.lock_token` unless the consumer settles on send."""
 
 
 class EntityMessages:
-    """Messages by sequence number, and their size; what leaves memory leaves the store."""
+    """The messages of one entity by sequence number, and their size; a removed message leaves the store too."""
 
     def __init__(self, path: str, environment: Environment) -> None:
         self.path = path
@@ -70,7 +72,7 @@ class EntityMessages:
         self.size_bytes += message.content.size
 
     def _change(self, message: Message, changes: Mapping[str, Any] | None) -> None:
-        """Sets application properties of a message that is here."""
+        """Sets application properties of a held message."""
         if changes:
             before = message.content.size
             message.content = message.content.with_changes(changes)
@@ -87,8 +89,10 @@ class EntityMessages:
         self._env.store.delete(self.path, message.sequence_number)
 
     def delete_batch(self, before_ms: int, count: int, session_id: str | None = None) -> int:
-        """Removes the oldest active messages that nobody holds, enqueued before a time, of one session if given; how
-        many they were."""
+        """Removes the oldest active, unlocked messages that were enqueued before a time; of one session if given.
+
+        Returns their number.
+        """
         numbers = [
             number
             for number, message in self._messages.items()
@@ -106,7 +110,7 @@ class EntityMessages:
 def first_of(
     messages: Mapping[int, Message], from_sequence_number: int, count: int, session_id: str | None
 ) -> list[Message]:
-    """The first messages from a number on, of one session if given."""
+    """The first messages from a sequence number on; of one session if given."""
     numbers = (
         number
         for number, message in messages.items()

@@ -1,4 +1,4 @@
-"""A topic: copies each message to the subscriptions whose rules select it, and keeps none itself."""
+"""A topic: copies each message to the subscriptions whose rules select it, and holds scheduled messages only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILTER_FAILED = "FilterEvaluationException"
 
 @dataclass(slots=True)
 class Selection:
-    """What a subscription makes of a message."""
+    """The copies of a message that the rules of a subscription select."""
 
     copies: list[Content] = field(default_factory=list)
     #: Why a rule could not be evaluated.
@@ -26,7 +26,7 @@ class Selection:
 
 @dataclass(slots=True)
 class Subscription:
-    """The queue of a subscription and the rules that fill it."""
+    """A subscription's queue, and the rules that fill it."""
 
     description: SubscriptionDescription
     queue: MessageQueue
@@ -48,6 +48,7 @@ class Subscription:
         return selection
 
     def take(self, content: Content, selection: Selection, origin: Origin) -> None:
+        """Enqueues the selected copies; dead-letters the message if a rule failed."""
         for copy in selection.copies:
             self.queue.enqueue(copy, origin)
         if selection.failure is not None and self.queue.description.dead_lettering_on_filter_error:
@@ -70,18 +71,18 @@ class Topic:
         return self._counter.last
 
     def enqueue(self, content: Content, origin: Origin = SENDER) -> None:
-        """Gives each subscription what its rules select."""
+        """Enqueues a message in the subscriptions whose rules select it."""
         self._distribute(content, self._select(content), origin)
 
     def accept(self, content: Content, origin: Origin = SENDER) -> None:
-        """`check` and `enqueue`, the rules looked at once."""
+        """Checks and enqueues a message; its rules are evaluated once."""
         selections = self._select(content)
         for subscription, selection in selections:
             subscription.queue.check(*selection.copies)
         self._distribute(content, selections, origin)
 
     def check(self, *contents: Content) -> None:
-        """Refuses what a subscription that selects it would, and what does not fit beside the scheduled messages."""
+        """Raises the error of a subscription that would refuse a message; QuotaExceeded if they do not fit in."""
         used = self.schedule.size_bytes + sum(content.size for content in contents)
         if used > self.description.max_size_bytes:
             raise QuotaExceeded(f"The topic '{self.path}' has reached its maximum size.")
