@@ -23,7 +23,7 @@ from pathlib import Path
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
 
-from benchmarks.bus import inside
+from benchmarks.bus import in_process
 
 ROOT = Path(__file__).parents[2]
 BODY = "x" * 200
@@ -179,7 +179,7 @@ async def main() -> None:
         await many_connections([], "memory", scale)
         await many_connections(["--data", two], "--data", scale)
     await backlog(scale)
-    inside.measure(scale * 2)
+    in_process.measure(scale * 2)
 
 
 if __name__ == "__main__":
