@@ -116,3 +116,12 @@ def session_queue() -> str:
 def short_session_queue() -> str:
     """A queue that requires sessions, locked for two seconds."""
     return _fresh("short-sessions")
+
+
+@pytest.fixture
+def own_bus() -> Iterator[Bus]:
+    bus = start_bus(
+        "--queue", "q", "--topic", "t/a", "--topic", "t/b", "--virtual-clock", "--max-entity-bytes", "100000"
+    )
+    yield bus
+    assert bus.stop() == 0

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ from azure.core.credentials import AzureSasCredential
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, TransportType
 from azure.servicebus.aio import ServiceBusClient as AioClient
 from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusQuotaExceededError
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.servicebus_emulator.process import ROOT, Bus, fails, start_bus
 
@@ -102,15 +100,6 @@ def test_wrong_and_expired_tokens_are_refused(secured: tuple[Bus, Path]) -> None
         urllib.request.urlopen(request)
 
 
-@pytest.fixture
-def own_bus() -> Iterator[Bus]:
-    bus = start_bus(
-        "--queue", "q", "--topic", "t/a", "--topic", "t/b", "--virtual-clock", "--max-entity-bytes", "100000"
-    )
-    yield bus
-    assert bus.stop() == 0
-
-
 def test_the_clock_can_be_advanced(own_bus: Bus) -> None:
     """Schedules, lives and locks follow, each in its order."""
     with ServiceBusClient.from_connection_string(own_bus.connection_string) as client:
@@ -143,40 +132,6 @@ def test_a_full_entity_refuses_until_it_is_read(own_bus: Bus) -> None:
             sender.send_messages(ServiceBusMessage(bytes(20_000)))
 
 
-def test_faults(own_bus: Bus) -> None:
-    """The SDK recovers from dropped connections, detached links, busy servers, delays and duplicates."""
-    with ServiceBusClient.from_connection_string(own_bus.connection_string, retry_backoff_factor=0.1) as client:
-        with client.get_topic_sender("t") as sender, client.get_subscription_receiver("t", "a") as receiver:
-            sender.send_messages(ServiceBusMessage("1"))
-            assert own_bus.post("/faults", {"fault": "drop-connections"})["affected"] == 2
-            sender.send_messages(ServiceBusMessage("2"))
-            [message] = receiver.receive_messages(max_wait_time=WAIT_S)
-            assert own_bus.post("/faults", {"fault": "detach-links", "entity": "T/subscriptions/A"})["affected"] == 1
-            assert own_bus.post("/faults", {"fault": "detach-links", "entity": "t"})["affected"] == 1
-            sender.send_messages(ServiceBusMessage("3"))
-            receiver.complete_message(message)
-            own_bus.post("/faults", {"fault": "duplicate", "entity": "t/Subscriptions/a", "count": 1})
-            [message] = receiver.receive_messages(max_wait_time=WAIT_S)
-            receiver.complete_message(message)
-            [again] = receiver.receive_messages(max_wait_time=WAIT_S)
-            assert (str(again), again.delivery_count) == (str(message), 1)
-            receiver.complete_message(again)
-            own_bus.post("/faults", {"fault": "refuse-sends", "entity": "t", "ms": 500})
-            started = time.monotonic()
-            sender.send_messages(ServiceBusMessage("4"))
-            assert time.monotonic() - started > 0.2
-            own_bus.post("/faults", {"fault": "delay", "ms": 200})
-            started = time.monotonic()
-            sender.send_messages(ServiceBusMessage("5"))
-            assert time.monotonic() - started > 0.2
-            own_bus.post("/faults", {}, "DELETE")
-    counts = own_bus.get("/entities")
-    assert counts["t/Subscriptions/b"]["active"] == 5
-    for wrong in ({"fault": "fire"}, {"fault": "delay"}, {"fault": "duplicate", "entity": "t", "count": 1}, []):
-        with pytest.raises(urllib.error.HTTPError, match="400"):
-            own_bus.post("/faults", wrong)
-
-
 def test_messages_above_the_standard_size() -> None:
     """The limit can be raised to that of Premium."""
     bus = start_bus("--queue", "q", "--max-message-bytes", str(100 * 1024 * 1024))
@@ -190,37 +145,6 @@ def test_messages_above_the_standard_size() -> None:
         assert b"".join(message.body) == body
     finally:
         assert bus.stop() == 0
-
-
-def test_what_there_is_to_see(own_bus: Bus) -> None:
-    """The page names the entities, the metrics are Prometheus text, the rest is not found."""
-    with urllib.request.urlopen(own_bus.admin_url) as response:
-        page = response.read().decode()
-    assert "<td>t/Subscriptions/a</td>" in page
-    assert "<td>t</td>" in page
-    with urllib.request.urlopen(own_bus.admin_url + "/metrics") as response:
-        families = {family.name: family for family in text_string_to_metric_families(response.read().decode())}
-    for name, kind in (("connections", "gauge"), ("messages", "gauge"), ("enqueued", "counter")):
-        assert families[f"lucius_bus_{name}"].type == kind
-    [active] = [
-        sample
-        for sample in families["lucius_bus_messages"].samples
-        if sample.labels == {"entity": "t/Subscriptions/b", "state": "active"}
-    ]
-    assert active.value == 0
-    with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(own_bus.admin_url + "/nothing")
-
-
-def test_the_page_counts_lanes_as_people_do() -> None:
-    """Lane 2 stands before lane 10."""
-    bus = start_bus("--queue", "p10", "--queue", "p2", "--topic", "p3/s")
-    try:
-        with urllib.request.urlopen(bus.admin_url) as response:
-            page = response.read().decode()
-    finally:
-        assert bus.stop() == 0
-    assert page.index("<td>p2</td>") < page.index("<td>p3/Subscriptions/s</td>") < page.index("<td>p10</td>")
 
 
 def test_clients_that_misbehave_harm_nobody(own_bus: Bus) -> None:
