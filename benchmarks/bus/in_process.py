@@ -1,7 +1,7 @@
-"""Where the broker's time goes: protocol, broker and store by themselves, without sockets and event loop.
+"""CPU time of protocol, broker and store by themselves, without sockets and event loop.
 
-Bytes are fed as an SDK would send them: a message, the credit for one, its completion, each a turn of its own with a
-commit after it. Times are CPU of this process; the least of some rounds, so that a busy machine hardly shows.
+The benchmark feeds the bytes that an SDK sends: a message, the credit for one, its completion, and commits after each.
+Times are CPU time of this process; the least of several rounds counts, so that a busy machine has little influence.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _HANDSHAKE = (
 
 
 class Peer:
-    """A connection fed by hand."""
+    """A client whose bytes are fed to a gateway."""
 
     def __init__(self, broker: Broker, attach: Attach) -> None:
         tokens = CbsTokens(None, broker.clock)
@@ -64,7 +64,7 @@ class Peer:
 
 
 def _round(count: int, folder: Path | None) -> dict[str, float]:
-    """Microseconds a message of each step, and of the commit after it."""
+    """Microseconds per message of each step, and of the commit after it."""
     clock = SystemClock()
     store = Memory() if folder is None else SqliteStore(folder / "bus.sqlite3", clock.now_ms)
     broker = Broker(clock, store)
@@ -99,7 +99,7 @@ def _round(count: int, folder: Path | None) -> dict[str, float]:
 
 
 def measure(count: int) -> None:
-    """Prints a line for each kind of store."""
+    """Prints a row for each kind of store."""
     for label, durable in (("memory", False), ("--data", True)):
         rounds = []
         for _ in range(ROUNDS):

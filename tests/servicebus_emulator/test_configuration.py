@@ -17,7 +17,7 @@ def document(queues: list[Any] | None = None, topics: list[Any] | None = None) -
 
 
 def test_every_property() -> None:
-    """All properties of queues, topics, subscriptions and rules mean what they say."""
+    """All properties of queues, topics, subscriptions and rules are read."""
     topology = parse(
         document(
             [
@@ -27,7 +27,7 @@ def test_every_property() -> None:
                         "DeadLetteringOnMessageExpiration": True,
                         "DefaultMessageTimeToLive": "PT1H",
                         "DuplicateDetectionHistoryTimeWindow": "PT20S",
-                        "ForwardDeadLetteredMessagesTo": "graves",
+                        "ForwardDeadLetteredMessagesTo": "dead",
                         "ForwardTo": "",
                         "LockDuration": "PT1M",
                         "MaxDeliveryCount": 3,
@@ -35,7 +35,7 @@ def test_every_property() -> None:
                         "RequiresSession": True,
                     },
                 },
-                {"Name": "graves"},
+                {"Name": "dead"},
             ],
             [
                 {
@@ -48,7 +48,7 @@ def test_every_property() -> None:
                     "Subscriptions": [
                         {
                             "Name": "s",
-                            "Properties": {"ForwardTo": "graves", "LockDuration": "PT30S"},
+                            "Properties": {"ForwardTo": "dead", "LockDuration": "PT30S"},
                             "Rules": [
                                 {
                                     "Name": "c",
@@ -76,11 +76,11 @@ def test_every_property() -> None:
     queue = topology.queues[0]
     assert (queue.dead_lettering_on_expiration, queue.default_time_to_live_ms) == (True, 3_600_000)
     assert (queue.duplicate_window_ms, queue.requires_duplicate_detection) == (20_000, True)
-    assert (queue.forward_to, queue.forward_dead_letters_to) == (None, "graves")
+    assert (queue.forward_to, queue.forward_dead_letters_to) == (None, "dead")
     assert (queue.lock_duration_ms, queue.max_delivery_count, queue.requires_session) == (60_000, 3, True)
     [(topic, [first, second])] = topology.topics
     assert (topic.default_time_to_live_ms, topic.duplicate_window_ms) == (86_400_000, 300_000)
-    assert (first.queue.forward_to, first.queue.lock_duration_ms) == ("graves", 30_000)
+    assert (first.queue.forward_to, first.queue.lock_duration_ms) == ("dead", 30_000)
     assert [rule.filter for rule in first.rules] == [
         CorrelationFilter({"Label": "l"}, {"p": "v"}),
         SqlFilter("sys.To IS NOT NULL"),
@@ -120,7 +120,7 @@ def rule(**properties: Any) -> dict[str, Any]:
     ],
 )
 def test_mistakes_are_named(config: Any, message: str) -> None:
-    """Whatever is wrong or unknown is an error that says where."""
+    """A wrong or unknown value is an error that names its place."""
     with pytest.raises(ConfigurationError, match=message):
         parse(config)
 

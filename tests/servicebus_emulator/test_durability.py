@@ -1,4 +1,4 @@
-"""With `--data`, SIGKILL loses nothing that was accepted and brings back nothing that was completed."""
+"""With `--data`, SIGKILL loses no accepted message and restores no completed one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAIT_S = 15
 
 
 def test_every_kind_of_state_is_there_after_a_kill(config_path: Path, tmp_path: Path) -> None:
-    """Messages in every state, seen ids and numbers survive; what was locked is free and counts as delivered."""
+    """Messages in every state, seen ids and numbers survive; locked messages are free and count a delivery."""
     arguments = ("--config", config_path, "--data", tmp_path, "--virtual-clock")
     bus = start_bus(*arguments)
     try:
@@ -87,7 +87,7 @@ def test_every_kind_of_state_is_there_after_a_kill(config_path: Path, tmp_path: 
 
 
 async def test_kills_under_load_lose_and_repeat_nothing(config_path: Path, tmp_path: Path) -> None:
-    """SIGKILLs amid sending and receiving: what was accepted comes, what was completed never comes again."""
+    """After SIGKILLs under load all accepted messages are delivered, and no completed one again."""
     arguments = ("--config", config_path, "--data", tmp_path)
     bus = start_bus(*arguments)
     accepted: set[str] = set()
@@ -140,7 +140,7 @@ async def _consume(bus: Bus, completed: set[str], in_doubt: set[str], stop: asyn
             async with client.get_queue_receiver("plain-2", prefetch_count=10) as receiver:
                 while not stop.is_set():
                     for message in await receiver.receive_messages(max_message_count=10, max_wait_time=1):
-                        # Whether a completion cut off by the kill took effect, nobody can know.
+                        # A completion that the kill cuts off may have taken effect or not.
                         in_doubt.add(str(message))
                         await receiver.complete_message(message)
                         in_doubt.discard(str(message))
@@ -148,7 +148,7 @@ async def _consume(bus: Bus, completed: set[str], in_doubt: set[str], stop: asyn
 
 
 def test_data_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
-    """In use, of another format, no database or damaged: one line that names the file and what to do."""
+    """Data in use, of another format, damaged or not a database: one line that names the file and what to do."""
     store = SqliteStore(tmp_path / "bus.sqlite3", SystemClock().now_ms)
     assert "another bus is running on it" in fails("--queue", "q", "--data", tmp_path)
     store.close()

@@ -18,7 +18,7 @@ def test_durations(text: str, ms: int | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "5M", "P1DT", "PT-1S", "P1Y"])
-def test_no_durations(text: str) -> None:
-    """What is no duration is refused."""
+def test_other_texts_are_no_durations(text: str) -> None:
+    """Any other text is refused."""
     with pytest.raises(ValueError, match="not an ISO 8601"):
         parse_duration(text)

@@ -1,4 +1,4 @@
-"""The program: options, transports, rights, faults, the clock, and what there is to see."""
+"""The program: options, transports, tokens, the clock, its start and its end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WAIT_S = 15
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bus, Path]]:
-    """A bus with TLS and a key of its own."""
+    """A bus with TLS and a SAS key."""
     data = tmp_path_factory.mktemp("secured")
     bus = start_bus("--queue", "q", "--tls", "--data", data, "--ws-port", "0", "--sas-key", "Owner=c2VjcmV0==")
     yield bus, data / "bus-certificate.pem"
@@ -39,7 +39,7 @@ def secured_string(bus: Bus, key: str = "c2VjcmV0==", *, emulator: bool = True) 
 
 
 def test_tls_with_a_checked_token(secured: tuple[Bus, Path]) -> None:
-    """Without the emulator flag the SDK speaks TLS, verifies the certificate, and is let in by its key."""
+    """Without the emulator flag the SDK speaks TLS and verifies the certificate; its key is accepted."""
     bus, certificate = secured
     with ServiceBusClient.from_connection_string(
         secured_string(bus, emulator=False),
@@ -55,7 +55,7 @@ def test_tls_with_a_checked_token(secured: tuple[Bus, Path]) -> None:
 
 
 async def test_websockets(secured: tuple[Bus, Path]) -> None:
-    """The asynchronous SDK sends and receives by AMQP over WebSockets, on their own port without TLS."""
+    """The asynchronous SDK sends and receives by AMQP over WebSockets, on a separate port without TLS."""
     bus, _ = secured
     async with AioClient.from_connection_string(
         secured_string(bus),
@@ -70,7 +70,7 @@ async def test_websockets(secured: tuple[Bus, Path]) -> None:
 
 
 def test_websockets_of_the_synchronous_sdk(secured: tuple[Bus, Path]) -> None:
-    """The synchronous SDK does so with TLS, on the port of both."""
+    """The synchronous SDK sends and receives by AMQP over WebSockets with TLS, on the admin port."""
     bus, certificate = secured
     with ServiceBusClient.from_connection_string(
         secured_string(bus, emulator=False),
@@ -101,7 +101,7 @@ def test_wrong_and_expired_tokens_are_refused(secured: tuple[Bus, Path]) -> None
 
 
 def test_the_clock_can_be_advanced(own_bus: Bus) -> None:
-    """Schedules, lives and locks follow, each in its order."""
+    """Schedules, expiries and locks follow the clock in order."""
     with ServiceBusClient.from_connection_string(own_bus.connection_string) as client:
         with client.get_queue_sender("q") as sender:
             sender.schedule_messages(ServiceBusMessage("later"), datetime.now(UTC) + timedelta(hours=1))
@@ -118,7 +118,7 @@ def test_the_clock_can_be_advanced(own_bus: Bus) -> None:
 
 
 def test_a_full_entity_refuses_until_it_is_read(own_bus: Bus) -> None:
-    """Memory per entity is bounded; the sender gets the quota error and may go on later."""
+    """The sender of a full entity gets the quota error; once messages are received, it can send again."""
     with ServiceBusClient.from_connection_string(own_bus.connection_string, retry_total=0) as client:
         with client.get_queue_sender("q") as sender, client.get_queue_receiver("q") as receiver:
             sender.send_messages(ServiceBusMessage(bytes(90_000)))
@@ -148,7 +148,7 @@ def test_messages_above_the_standard_size() -> None:
 
 
 def test_clients_that_misbehave_harm_nobody(own_bus: Bus) -> None:
-    """Half-open, silent and senseless connections are there while another client works."""
+    """Half-open, silent and invalid connections do not disturb another client."""
     address = ("127.0.0.1", own_bus.port)
     wild = [socket.create_connection(address) for _ in range(5)]
     try:
@@ -164,14 +164,14 @@ def test_clients_that_misbehave_harm_nobody(own_bus: Bus) -> None:
         while wild[1].recv(1000):
             pass  # until the broker closes
     except ConnectionResetError:
-        pass  # closed as well, with our bytes unread
+        pass  # closed as well, with bytes unread
     finally:
         for connection in wild:
             connection.close()
 
 
 def test_bad_starts_end_with_one_line(tmp_path: Path, bus: Bus) -> None:
-    """What cannot be used is named, without a stack trace."""
+    """An unusable option ends the program with one line that names it, without a stack trace."""
     assert "No such file" in fails("--config", tmp_path / "none.json")
     bad = tmp_path / "bad.json"
     bad.write_text(
@@ -216,7 +216,7 @@ def test_the_commands_of_the_documentation(tmp_path: Path, config_path: Path) ->
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
-    """Clients are told, and the exit code is 0."""
+    """Connections are closed, and the exit code is 0."""
     bus = start_bus("--queue", "q")
     with socket.create_connection(("127.0.0.1", bus.port)) as idle:
         bus.process.send_signal(number)

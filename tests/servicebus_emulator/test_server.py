@@ -1,4 +1,4 @@
-"""The server with peers that do not read, or only listen."""
+"""The server with peers that are slow or silent, and its timeouts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAIT_S = 15
 
 
 async def test_a_receiver_that_does_not_read_gets_no_more_until_it_does() -> None:
-    """With all the credit in the world it is handed a few megabytes; the rest stays free for others."""
+    """Whatever its credit, it gets a few megabytes; the other messages stay available to other receivers."""
     broker = Broker(SystemClock())
     queue = broker.add_queue(QueueDescription("q"))
     message = AmqpMessage.parse(encode_described(DATA, bytes(BODY_BYTES)))
@@ -42,7 +42,7 @@ async def test_a_receiver_that_does_not_read_gets_no_more_until_it_does() -> Non
         async with asyncio.timeout(WAIT_S):
             while queue.counts()["locked"] == 0:  # noqa: ASYNC110 - the broker has no event for tests
                 await asyncio.sleep(0.01)
-            # What the kernel and our own buffer take, and not more: twice in a row the same number.
+            # The buffers of kernel and server fill up; then the number stays the same.
             before = -1
             while (locked := queue.counts()["locked"]) != before:
                 before = locked
@@ -55,8 +55,8 @@ async def test_a_receiver_that_does_not_read_gets_no_more_until_it_does() -> Non
         await server.close()
 
 
-async def test_a_peer_hears_from_the_broker_as_often_as_it_wants() -> None:
-    """Empty frames come before half of the peer's idle time-out is over, from the moment it has said so."""
+async def test_heartbeats_come_as_often_as_the_peer_expects() -> None:
+    """The server sends an empty frame within half of the peer's idle time-out."""
     server = BusServer(Broker(SystemClock()))
     port = await server.listen("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -73,7 +73,7 @@ async def test_a_peer_hears_from_the_broker_as_often_as_it_wants() -> None:
 
 
 async def test_half_open_connections_are_given_up(caplog: pytest.LogCaptureFixture) -> None:
-    """Who never says open and who falls silent is cut off, and a silent receiver's credit swallows no more messages."""
+    """A peer that sends no open frame and one that falls silent are disconnected, and get no more messages."""
     broker = Broker(SystemClock())
     queue = broker.add_queue(QueueDescription("q"))
     server = BusServer(broker, Options(timeouts=Timeouts(handshake_timeout_s=0.3, idle_timeout_s=0.6)))
@@ -102,7 +102,7 @@ async def test_half_open_connections_are_given_up(caplog: pytest.LogCaptureFixtu
 
 
 def test_a_connection_that_never_opens_is_given_up_after_a_minute() -> None:
-    """Bytes that trickle in do not prolong the handshake."""
+    """Received bytes do not prolong the handshake."""
     liveness = Liveness(Timeouts(), 1000.0)
     for second in range(1000, 1060):
         liveness.record_received(float(second))
@@ -111,7 +111,7 @@ def test_a_connection_that_never_opens_is_given_up_after_a_minute() -> None:
 
 
 def test_an_open_connection_may_be_silent_for_four_minutes() -> None:
-    """Twice the time-out that is advertised, counted from the last byte."""
+    """The limit is twice the advertised time-out, counted from the last byte."""
     liveness = Liveness(Timeouts(), 0.0)
     liveness.is_open = True
     liveness.record_received(100.0)
@@ -121,8 +121,8 @@ def test_an_open_connection_may_be_silent_for_four_minutes() -> None:
     assert liveness.timeout_reason(579.0) is None
 
 
-def test_the_next_look_is_in_time_for_what_comes_first() -> None:
-    """The peer's heartbeat, the end of the handshake, the end of patience, else every 30 seconds."""
+def test_the_next_check_is_in_time_for_what_is_due_first() -> None:
+    """It is due at the next heartbeat, the end of the handshake or of the idle time-out, at latest after 30 seconds."""
     liveness = Liveness(Timeouts(), 0.0)
     assert liveness.next_check_s(0.0, 0) == 30
     assert liveness.next_check_s(45.0, 0) == 15

@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.servicebus_emulator.process import Bus, start_bus
 
 
-def test_what_there_is_to_see(own_bus: Bus) -> None:
-    """The page names the entities, the metrics are Prometheus text, the rest is not found."""
+def test_the_page_and_the_metrics(own_bus: Bus) -> None:
+    """The page names the entities, the metrics are Prometheus text, other paths are not found."""
     with urllib.request.urlopen(own_bus.admin_url) as response:
         page = response.read().decode()
     assert "<td>t/Subscriptions/a</td>" in page
@@ -31,8 +31,8 @@ def test_what_there_is_to_see(own_bus: Bus) -> None:
         urllib.request.urlopen(own_bus.admin_url + "/nothing")
 
 
-def test_the_page_counts_lanes_as_people_do() -> None:
-    """Lane 2 stands before lane 10."""
+def test_the_page_sorts_numbers_by_value() -> None:
+    """`p2` precedes `p10`."""
     bus = start_bus("--queue", "p10", "--queue", "p2", "--topic", "p3/s")
     try:
         with urllib.request.urlopen(bus.admin_url) as response:

@@ -1,4 +1,4 @@
-"""Microsoft's ServiceBusAdministrationClient against the admin port, over HTTPS as it insists."""
+"""Microsoft's ServiceBusAdministrationClient on the admin port, over HTTPS, which it requires."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_topics_subscriptions_and_rules(admin: ServiceBusAdministrationClient) -
 
 
 def test_disabled_entities_refuse(admin: ServiceBusAdministrationClient, tls_bus: Bus) -> None:
-    """An entity set to SendDisabled takes no messages until it is active again."""
+    """An entity set to SendDisabled accepts no messages until it is active again."""
     queue = admin.create_queue("switched")
     queue.status = EntityStatus.SEND_DISABLED
     admin.update_queue(queue)
@@ -155,8 +155,8 @@ def test_namespace(admin: ServiceBusAdministrationClient) -> None:
     assert admin.get_namespace_properties().messaging_sku == "Standard"
 
 
-def test_what_was_made_is_there_after_a_kill(config_path: Path, tmp_path: Path) -> None:
-    """Entities made, changed and deleted are so after SIGKILL, rules and messages included."""
+def test_changes_survive_a_kill(config_path: Path, tmp_path: Path) -> None:
+    """Created, changed and deleted entities survive SIGKILL, with their rules and messages."""
     arguments = ("--config", config_path, "--tls", "--data", tmp_path)
     bus = start_bus(*arguments)
     try:

@@ -1,4 +1,4 @@
-"""The connection's state machine with a broker behind it, without sockets: good order, bad order and nonsense."""
+"""The state machine of a connection with its gateway and broker, without sockets: valid, invalid and random frames."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MESSAGE = b"\x00\x53\x75\xa0\x02hi"
 
 
 class Peer:
-    """A client that speaks in frames."""
+    """A client that exchanges frames."""
 
     def __init__(self, broker: Broker, max_message_bytes: int = 1000, tokens: CbsTokens | None = None) -> None:
         tokens = tokens or CbsTokens(None, broker.clock)
@@ -59,7 +59,7 @@ class Peer:
         self.gateway.handle_events()
 
     def exchange(self, *bodies: Body, channel: int = 0, payload: bytes = b"") -> list[Any]:
-        """Sends frames, all with the same payload, and gives what came back."""
+        """Sends frames, all with the same payload; returns the bodies of the frames that come back."""
         self.feed(b"".join(encode_frame(body, channel, payload) for body in bodies))
         return self.received()
 
@@ -98,7 +98,7 @@ def broker() -> Broker:
 
 
 def test_send_receive_settle(broker: Broker) -> None:
-    """The plain way: accepted, delivered with a tag, settled in echo."""
+    """A message is accepted, delivered with a tag, and settled with an echo."""
     peer = Peer(broker).open()
     attached, flow = peer.attach_sender()
     assert (attached.role, attached.max_message_size, flow.link_credit) == (True, 1000, 1000)
@@ -112,7 +112,7 @@ def test_send_receive_settle(broker: Broker) -> None:
 
 
 def test_an_outcome_that_came_too_late_is_rejected_with_the_reason(broker: Broker) -> None:
-    """A lock that ran out cannot be settled any more."""
+    """A message whose lock expired cannot be settled."""
     peer = Peer(broker).open()
     peer.attach_sender()
     peer.send(0)
@@ -127,7 +127,7 @@ def test_an_outcome_that_came_too_late_is_rejected_with_the_reason(broker: Broke
 
 
 def test_messages_of_many_frames_both_ways_and_the_limit(broker: Broker) -> None:
-    """Parts are put together; what exceeds the limit is dropped while it comes and rejected at its end."""
+    """Frames are joined; a message above the limit is rejected after its last frame."""
     peer = Peer(broker).open()
     peer.attach_sender()
     for number, size in ((0, 900), (1, 1100)):
@@ -188,8 +188,8 @@ def test_refusals_name_the_reason(broker: Broker) -> None:
     assert (attached.source, attached.target, detached.error.condition) == (None, None, "amqp:not-found")
 
 
-def test_transactions_are_refused_wherever_they_show(broker: Broker) -> None:
-    """The coordinator's link, a message sent in a transaction and an outcome in one: refused, and nothing happened."""
+def test_transactions_are_refused_everywhere(broker: Broker) -> None:
+    """A coordinator link, a message and an outcome in a transaction are refused, without effect."""
     peer = Peer(broker).open()
     coordinator = Attach("t", 3, False, target=Coordinator(), source=Source("x"), initial_delivery_count=0)
     attached, detached = peer.exchange(coordinator)
@@ -220,7 +220,7 @@ def test_transactions_are_refused_wherever_they_show(broker: Broker) -> None:
     ],
 )
 def test_malformed_frames_close_the_connection_with_the_reason(broker: Broker, data: bytes, condition: str) -> None:
-    """What breaks the protocol is told and ends the connection."""
+    """A frame that breaks the protocol closes the connection with an error."""
     peer = Peer(broker).open()
     peer.feed(data)
     close = peer.received()[-1]
@@ -253,7 +253,7 @@ def test_a_bad_handle_ends_the_session_only(broker: Broker) -> None:
     ],
 )
 def test_sasl(broker: Broker, mechanism: str, response: bytes, lets_in: bool) -> None:
-    """All of Azure's mechanisms are there; PLAIN must bring the right key when one is set, and needs no token then."""
+    """All mechanisms of Azure are accepted; PLAIN must carry the right key if one is set, and then needs no token."""
     tokens = CbsTokens(SasKey("Owner", "key"), broker.clock)
     peer = Peer(broker, tokens=tokens)
     peer.feed(SASL_HEADER + encode_frame(SaslInit(mechanism, response), kind=SASL_FRAME))
@@ -270,8 +270,8 @@ def test_sasl(broker: Broker, mechanism: str, response: bytes, lets_in: bool) ->
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n", b"AMQP\x00\x00\x09\x01", b"\x16\x03\x01", AMQP_HEADER])
-def test_other_protocols_are_turned_away(broker: Broker, data: bytes) -> None:
-    """Whoever does not begin with SASL is closed at once."""
+def test_other_protocols_are_refused(broker: Broker, data: bytes) -> None:
+    """A connection that does not begin with SASL is closed at once."""
     peer = Peer(broker)
     peer.feed(data)
     assert peer.connection.state is State.CLOSED
@@ -318,7 +318,7 @@ PAYLOADS = st.one_of(st.just(MESSAGE), st.binary(max_size=60), FIELDS.map(lambda
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(BODIES, SMALL, PAYLOADS), max_size=25))
 def test_any_order_of_frames_is_answered_or_refused(frames: list[tuple[Body, int, bytes]]) -> None:
-    """However a peer mixes frames, the gateway raises nothing, and another client is served as ever."""
+    """For any mix of frames the gateway raises nothing, and another client is served."""
     broker = Broker(StillClock())
     broker.add_queue(QueueDescription("q"))
     wild, tame = Peer(broker).open(), Peer(broker).open()

@@ -12,7 +12,7 @@ from servicebus_emulator.broker.timers import Timer
 
 
 class Content(Protocol):
-    """What the sender wrote. It is immutable and shared by all copies; the broker reads these properties only."""
+    """The content that a sender wrote: immutable, shared by all copies. The broker reads these properties only."""
 
     @property
     def message_id(self) -> Any: ...
