@@ -190,14 +190,16 @@ def test_bad_starts_end_with_one_line(tmp_path: Path, bus: Bus) -> None:
 def test_the_commands_of_the_documentation(tmp_path: Path, config_path: Path) -> None:
     """Each line that the documentation shows serves, in a folder of the reader's own."""
     page = (ROOT / "docs" / "emulators" / "service-bus.md").read_text(encoding="utf-8")
-    commands = [line.partition("#")[0].split() for line in page.splitlines() if line.startswith("python -m emulator")]
-    assert len(commands) == 3
+    starts = ("python -m emulator", "servicebus-emulator --")
+    commands = [line.partition("#")[0].split() for line in page.splitlines() if line.startswith(starts)]
+    assert [command[0] for command in commands] == ["python"] * 3 + ["servicebus-emulator"]
     (tmp_path / "my").mkdir()
     (tmp_path / "my" / "Config.json").write_bytes(config_path.read_bytes())
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    modules = (ROOT, ROOT / "packages" / "servicebus-emulator")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(folder) for folder in modules)}
     started = [
         subprocess.Popen(
-            [sys.executable, *command[1:], "--port", "0", "--admin-port", "0"],
+            [sys.executable, *_arguments(command), "--port", "0", "--admin-port", "0"],
             cwd=tmp_path,
             env=environment,
             stdout=subprocess.PIPE,
@@ -212,6 +214,11 @@ def test_the_commands_of_the_documentation(tmp_path: Path, config_path: Path) ->
             process.terminate()
         assert process.returncode == 0
     assert (tmp_path / "state" / "bus.sqlite3").exists()
+
+
+def _arguments(command: list[str]) -> list[str]:
+    """The arguments of Python for a documented command, which may not be installed here."""
+    return ["-m", "servicebus_emulator", *command[1:]] if command[0] == "servicebus-emulator" else command[1:]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

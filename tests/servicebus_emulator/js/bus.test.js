@@ -245,7 +245,7 @@ test("an AMQP client without knowledge of Service Bus", async () => {
   last.delivery.accept();
   const nowhere = plain.open_receiver("nowhere");
   await once(nowhere, "receiver_error");
-  assert.equal(nowhere.error.condition, "amqp:not-byName");
+  assert.equal(nowhere.error.condition, "amqp:not-found");
   plain.close();
   await once(plain, "connection_close");
   const dead = client.createReceiver("js-life", { subQueueType: "deadLetter", receiveMode: "receiveAndDelete" });
