@@ -132,7 +132,7 @@ def test_the_last_failed_delivery_dead_letters(broker: Broker, clock: StillClock
     }
 
 
-def test_a_dead_letter_is_never_moved_again(queue: MessageQueue) -> None:
+def test_a_dead_letter_stays_in_its_queue(queue: MessageQueue) -> None:
     """A dead letter returns to the dead-letter queue when it is abandoned or dead-lettered there."""
     fill(queue, "a")
     [a] = receive(queue).messages
