@@ -1,7 +1,7 @@
-"""`python -m benchmarks.bus [--quick]`: what the Service Bus emulator does a second, and what it costs the broker.
+"""`python -m benchmarks.bus [--quick]`: messages a second of the Service Bus emulator, and its CPU time.
 
-The client is Microsoft's asynchronous Python SDK in this process; the bus is a process of its own beside it. Every
-number comes with the broker's CPU time a message, since the SDK is the bottleneck of most.
+The client is Microsoft's asynchronous Python SDK in this process; the bus is a process of its own. Every row has the
+broker's CPU time per message, since the SDK is the bottleneck of most rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver, ServiceBusSender
 
-from benchmarks.bus import inside
+from benchmarks.bus import in_process
 
 ROOT = Path(__file__).parents[2]
 BODY = "x" * 200
@@ -75,7 +75,7 @@ async def running(*arguments: str) -> AsyncIterator[tuple[Bus, ServiceBusClient]
 
 
 async def measure(bus: Bus, name: str, count: int, work: Callable[[], Awaitable[None]]) -> None:
-    """Runs `work`, which is about `count` messages, and prints a line."""
+    """Runs `work`, which handles `count` messages, and prints a line."""
     cpu, began = bus.cpu_s(), time.perf_counter()
     await work()
     took, used = time.perf_counter() - began, bus.cpu_s() - cpu
@@ -144,7 +144,7 @@ async def many_connections(arguments: list[str], label: str, scale: int) -> None
 
 
 async def backlog(scale: int) -> None:
-    """Memory of waiting messages, and how soon they are served after a restart."""
+    """Prints the memory of waiting messages, and how fast they are delivered after a restart."""
     with tempfile.TemporaryDirectory() as folder:
         count = scale * 10
         async with running("--queue", "q", "--data", folder) as (bus, client):
@@ -179,7 +179,7 @@ async def main() -> None:
         await many_connections([], "memory", scale)
         await many_connections(["--data", two], "--data", scale)
     await backlog(scale)
-    inside.measure(scale * 2)
+    in_process.measure(scale * 2)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def _sql_rule(name: str, expression: str) -> dict[str, Any]:
 
 
 def configuration() -> dict[str, Any]:
-    """A pool of plain queues and some of each special kind."""
+    """A Config.json with a pool of plain queues and of each special kind."""
     queues = [_queue(f"plain-{i}") for i in range(_POOL)]
     queues += [_queue(f"short-lock-{i}", LockDuration="PT2S", MaxDeliveryCount=2) for i in range(_POOL)]
     queues += [_queue(f"deduplicating-{i}", RequiresDuplicateDetection=True) for i in range(_POOL)]
@@ -41,9 +41,9 @@ def configuration() -> dict[str, Any]:
     queues += [_queue(f"short-sessions-{i}", RequiresSession=True, LockDuration="PT2S") for i in range(_POOL)]
     queues += [
         _queue("chain-first", ForwardTo="chain-last"),
-        _queue("chain-last", ForwardDeadLetteredMessagesTo="chain-graves"),
-        _queue("chain-graves"),
-        _queue("chain-astray", ForwardTo="sessions-0"),
+        _queue("chain-last", ForwardDeadLetteredMessagesTo="chain-dead-letters"),
+        _queue("chain-dead-letters"),
+        _queue("chain-refused", ForwardTo="sessions-0"),
     ]
     topics = [
         {
@@ -59,8 +59,8 @@ def configuration() -> dict[str, Any]:
             ],
         }
     ]
-    judged = {"Name": "by-quotient", "Rules": [_sql_rule("a", "n / zero = 1")]}
-    topics.append({"Name": "judged", "Properties": {}, "Subscriptions": [judged]})
+    divided = {"Name": "by-quotient", "Rules": [_sql_rule("a", "n / zero = 1")]}
+    topics.append({"Name": "divided", "Properties": {}, "Subscriptions": [divided]})
     return {"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Queues": queues, "Topics": topics}]}}
 
 
@@ -85,24 +85,25 @@ def _fresh(kind: str) -> str:
 
 @pytest.fixture
 def queue() -> str:
-    """A queue of its own, with Azure's defaults."""
+    """A queue that no other test uses, with Azure's defaults."""
     return _fresh("plain")
 
 
 @pytest.fixture
 def short_lock_queue() -> str:
-    """A queue with a lock of two seconds and two deliveries at most."""
+    """A queue with a lock of two seconds and at most two deliveries."""
     return _fresh("short-lock")
 
 
 @pytest.fixture
 def deduplicating_queue() -> str:
+    """A queue with duplicate detection."""
     return _fresh("deduplicating")
 
 
 @pytest.fixture
 def expiring_queue() -> str:
-    """A queue whose messages live a second and are then dead-lettered."""
+    """A queue whose messages are dead-lettered after a second."""
     return _fresh("expiring")
 
 
@@ -114,5 +115,15 @@ def session_queue() -> str:
 
 @pytest.fixture
 def short_session_queue() -> str:
-    """A queue that requires sessions, locked for two seconds."""
+    """A queue that requires sessions, with a lock of two seconds."""
     return _fresh("short-sessions")
+
+
+@pytest.fixture
+def own_bus() -> Iterator[Bus]:
+    """A bus of one test, with a clock that can be advanced and entities of at most 100,000 bytes."""
+    bus = start_bus(
+        "--queue", "q", "--topic", "t/a", "--topic", "t/b", "--virtual-clock", "--max-entity-bytes", "100000"
+    )
+    yield bus
+    assert bus.stop() == 0

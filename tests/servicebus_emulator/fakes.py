@@ -1,4 +1,4 @@
-"""A clock that stands still, content that is no AMQP, and receivers that write down what they get."""
+"""Fakes: a clock that a test advances, content that is plain text, and a consumer that records its messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from servicebus_emulator.broker.message import Message
 
 
 class StillClock:
-    """Time that moves when told to."""
+    """A clock that moves by `advance` only."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
@@ -25,7 +25,7 @@ class StillClock:
 
 @dataclass(frozen=True)
 class Text:
-    """See `broker.message.Content`."""
+    """A `broker.message.Content` of plain text."""
 
     text: str
     message_id: Any = None
@@ -76,7 +76,7 @@ def text_of(message: Message) -> str:
 
 
 def advance(broker: Broker, clock: StillClock, ms: int) -> None:
-    """Moves the clock and does what is due meanwhile, each thing at its own time."""
+    """Moves the clock forward; each timer on the way runs at its own time."""
     end = clock.now_ms() + ms
     while (due := broker.timers.next_due_ms()) is not None and due <= end:
         clock.advance(max(0, due - clock.now_ms()))

@@ -1,4 +1,4 @@
-"""A bus as a program of its own, on free ports."""
+"""Starts and stops a bus as a process of its own, on free ports."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ _READY = re.compile(
 
 @dataclass
 class Bus:
+    """A bus that runs."""
+
     process: subprocess.Popen[str]
     port: int
     admin_port: int
+    #: The port of `--ws-port`; 0 without it.
     ws_port: int = 0
-    """Of `--ws-port`, if it was given."""
 
     @property
     def connection_string(self) -> str:
@@ -51,13 +53,13 @@ class Bus:
             return json.load(response)
 
     def kill(self) -> None:
-        """SIGKILL: nothing gets a chance to be saved."""
+        """Kills the process by SIGKILL, so that it cannot save anything."""
         self.process.kill()
         self.process.wait()
         self._close_pipes()
 
     def stop(self) -> int:
-        """SIGTERM; the exit code."""
+        """Stops the process by SIGTERM; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=START_TIMEOUT_S)
         self._close_pipes()
@@ -85,7 +87,7 @@ def start_bus(*arguments: str | Path, port: int = 0) -> Bus:
 
 
 def fails(*arguments: str | Path) -> str:
-    """The one line with which the program ends at once, with exit code 1."""
+    """Starts a bus that must end at once with exit code 1; returns its one line on stderr."""
     command = [sys.executable, "-m", "emulator", "bus", "--port", "0", "--admin-port", "0", *arguments]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert result.returncode == 1

@@ -1,4 +1,4 @@
-"""`make bench-bus` in small."""
+"""The quick form of `python -m benchmarks.bus`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = (
 
 @pytest.mark.long
 def test_every_number_is_reported() -> None:
-    """Each row in memory and with --data, each with the broker's CPU; then start, memory and backlog."""
+    """The benchmark prints each row in memory and with --data, then start, memory and backlog."""
     command = [sys.executable, "-m", "benchmarks.bus", "--quick"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr

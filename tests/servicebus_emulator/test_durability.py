@@ -1,4 +1,4 @@
-"""With `--data`, SIGKILL loses nothing that was accepted and brings back nothing that was completed."""
+"""With `--data`, SIGKILL loses no accepted message and restores no completed one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAIT_S = 15
 
 
 def test_every_kind_of_state_is_there_after_a_kill(config_path: Path, tmp_path: Path) -> None:
-    """Messages in every state, seen ids and numbers survive; what was locked is free and counts as delivered."""
+    """Messages in every state, seen ids and numbers survive; locked messages are free and count a delivery."""
     arguments = ("--config", config_path, "--data", tmp_path, "--virtual-clock")
     bus = start_bus(*arguments)
     try:
@@ -31,14 +31,14 @@ def test_every_kind_of_state_is_there_after_a_kill(config_path: Path, tmp_path: 
                     sender.send_messages(ServiceBusMessage(name, application_properties={"name": name}))
                 later = datetime.now(UTC) + timedelta(hours=1)
                 sender.schedule_messages(ServiceBusMessage("scheduled"), later)
-                got = {}
-                while len(got) < 5:
-                    for message in receiver.receive_messages(max_message_count=5 - len(got), max_wait_time=WAIT_S):
-                        got[str(message)] = message
-                receiver.abandon_message(got["abandoned"])
-                receiver.defer_message(got["deferred"])
-                receiver.dead_letter_message(got["dead"], reason="why")
-                receiver.complete_message(got["completed"])
+                received = {}
+                while len(received) < 5:
+                    for message in receiver.receive_messages(max_message_count=5 - len(received), max_wait_time=WAIT_S):
+                        received[str(message)] = message
+                receiver.abandon_message(received["abandoned"])
+                receiver.defer_message(received["deferred"])
+                receiver.dead_letter_message(received["dead"], reason="why")
+                receiver.complete_message(received["completed"])
             with client.get_queue_sender("deduplicating-0") as sender:
                 sender.send_messages(ServiceBusMessage("first", message_id="same"))
         bus.kill()
@@ -58,20 +58,20 @@ def test_every_kind_of_state_is_there_after_a_kill(config_path: Path, tmp_path: 
                 sender.send_messages(ServiceBusMessage("second", message_id="same"))
             bus.post("/clock/advance", {"seconds": 3600})
             with client.get_queue_receiver("plain-1") as receiver:
-                [deferred] = receiver.receive_deferred_messages(got["deferred"].sequence_number)
+                [deferred] = receiver.receive_deferred_messages(received["deferred"].sequence_number)
                 assert (str(deferred), deferred.application_properties[b"name"]) == ("deferred", b"deferred")
-                found = {}
-                while len(found) < 4:
+                after_kill = {}
+                while len(after_kill) < 4:
                     for message in receiver.receive_messages(max_message_count=4, max_wait_time=WAIT_S):
-                        found[str(message)] = message
-                assert {name: message.delivery_count for name, message in found.items()} == {
+                        after_kill[str(message)] = message
+                assert {name: message.delivery_count for name, message in after_kill.items()} == {
                     "abandoned": 1,
                     "locked": 1,
                     "active": 0,
                     "scheduled": 0,
                 }
-                receiver.defer_message(found["scheduled"])
-                assert found["scheduled"].sequence_number > got["locked"].sequence_number + 2
+                receiver.defer_message(after_kill["scheduled"])
+                assert after_kill["scheduled"].sequence_number > received["locked"].sequence_number + 2
             with client.get_queue_receiver("plain-1", sub_queue="deadletter") as dead:
                 [message] = dead.receive_messages(max_wait_time=WAIT_S)
                 assert (str(message), message.dead_letter_reason) == ("dead", "why")
@@ -87,7 +87,7 @@ def test_every_kind_of_state_is_there_after_a_kill(config_path: Path, tmp_path: 
 
 
 async def test_kills_under_load_lose_and_repeat_nothing(config_path: Path, tmp_path: Path) -> None:
-    """SIGKILLs amid sending and receiving: what was accepted comes, what was completed never comes again."""
+    """After SIGKILLs under load all accepted messages are delivered, and no completed one again."""
     arguments = ("--config", config_path, "--data", tmp_path)
     bus = start_bus(*arguments)
     accepted: set[str] = set()
@@ -111,12 +111,12 @@ async def test_kills_under_load_lose_and_repeat_nothing(config_path: Path, tmp_p
         with ServiceBusClient.from_connection_string(bus.connection_string) as client:
             mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
             with client.get_queue_receiver("plain-2", receive_mode=mode) as receiver:
-                left: list[str] = []
+                remaining: list[str] = []
                 while messages := receiver.receive_messages(max_message_count=500, max_wait_time=1):
-                    left += [str(message) for message in messages]
-        assert sorted(set(left)) == sorted(left)
-        assert set() == completed & set(left)
-        assert set() == accepted - completed - in_doubt - set(left)
+                    remaining += [str(message) for message in messages]
+        assert sorted(set(remaining)) == sorted(remaining)
+        assert set() == completed & set(remaining)
+        assert set() == accepted - completed - in_doubt - set(remaining)
         assert len(accepted) >= 450
     finally:
         bus.kill()
@@ -140,7 +140,7 @@ async def _consume(bus: Bus, completed: set[str], in_doubt: set[str], stop: asyn
             async with client.get_queue_receiver("plain-2", prefetch_count=10) as receiver:
                 while not stop.is_set():
                     for message in await receiver.receive_messages(max_message_count=10, max_wait_time=1):
-                        # Whether a completion cut off by the kill took effect, nobody can know.
+                        # A completion that the kill cuts off may have taken effect or not.
                         in_doubt.add(str(message))
                         await receiver.complete_message(message)
                         in_doubt.discard(str(message))
@@ -148,7 +148,7 @@ async def _consume(bus: Bus, completed: set[str], in_doubt: set[str], stop: asyn
 
 
 def test_data_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
-    """In use, of another format, no database or damaged: one line that names the file and what to do."""
+    """Data in use, of another format, damaged or not a database: one line that names the file and what to do."""
     store = SqliteStore(tmp_path / "bus.sqlite3", SystemClock().now_ms)
     assert "another bus is running on it" in fails("--queue", "q", "--data", tmp_path)
     store.close()

@@ -29,7 +29,7 @@ async def client(bus: Bus) -> AsyncIterator[ServiceBusClient]:
 
 
 async def test_the_life_of_messages(client: ServiceBusClient, short_lock_queue: str) -> None:
-    """Send, schedule, receive, abandon, renew, defer, dead-letter, peek and complete work as in the sync SDK."""
+    """Send, schedule, receive, abandon, renew, defer, dead-letter, peek and complete work as in the synchronous SDK."""
     queue = short_lock_queue
     async with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
         await sender.send_messages(ServiceBusMessage("one"))
@@ -56,8 +56,7 @@ async def test_the_life_of_messages(client: ServiceBusClient, short_lock_queue: 
 
 
 async def test_forwarding_and_what_is_dead_lettered_on_the_way(client: ServiceBusClient) -> None:
-    """A message goes on to the next queue, its dead letter to another; where it cannot go or no rule can judge it, it
-    is a dead letter with the reason."""
+    """A message and its dead letter are forwarded; a refused one and one on which a rule fails are dead-lettered."""
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
 
     async def send(sender: ServiceBusSender, message: ServiceBusMessage) -> None:
@@ -71,21 +70,21 @@ async def test_forwarding_and_what_is_dead_lettered_on_the_way(client: ServiceBu
 
     await asyncio.gather(
         send(client.get_queue_sender("chain-first"), ServiceBusMessage("x")),
-        send(client.get_queue_sender("chain-astray"), ServiceBusMessage("no session id")),
-        send(client.get_topic_sender("judged"), ServiceBusMessage("y", application_properties={"n": 1, "zero": 0})),
+        send(client.get_queue_sender("chain-refused"), ServiceBusMessage("no session id")),
+        send(client.get_topic_sender("divided"), ServiceBusMessage("y", application_properties={"n": 1, "zero": 0})),
     )
     async with client.get_queue_receiver("chain-last") as last:
         [message] = await last.receive_messages(max_wait_time=WAIT_S)
         await last.dead_letter_message(message, reason="why")
     transfer = ServiceBusSubQueue.TRANSFER_DEAD_LETTER
-    grave, astray, unfit = await asyncio.gather(
-        take(client.get_queue_receiver("chain-graves", receive_mode=mode)),
-        take(client.get_queue_receiver("chain-astray", sub_queue=transfer, receive_mode=mode)),
-        take(client.get_subscription_receiver("judged", "by-quotient", sub_queue="deadletter", receive_mode=mode)),
+    dead, refused, failed = await asyncio.gather(
+        take(client.get_queue_receiver("chain-dead-letters", receive_mode=mode)),
+        take(client.get_queue_receiver("chain-refused", sub_queue=transfer, receive_mode=mode)),
+        take(client.get_subscription_receiver("divided", "by-quotient", sub_queue="deadletter", receive_mode=mode)),
     )
-    assert (str(grave), grave.dead_letter_reason, grave.dead_letter_source) == ("x", "why", "chain-last")
-    assert "SessionId was not set" in (astray.dead_letter_error_description or "")
-    assert (str(unfit), unfit.dead_letter_reason) == ("y", "FilterEvaluationException")
+    assert (str(dead), dead.dead_letter_reason, dead.dead_letter_source) == ("x", "why", "chain-last")
+    assert "SessionId was not set" in (refused.dead_letter_error_description or "")
+    assert (str(failed), failed.dead_letter_reason) == ("y", "FilterEvaluationException")
 
 
 async def test_competing_consumers(client: ServiceBusClient, queue: str) -> None:
@@ -114,7 +113,7 @@ async def test_competing_consumers(client: ServiceBusClient, queue: str) -> None
 
 
 async def test_seventy_idle_receivers_cost_nothing(config_path: object) -> None:
-    """Many receivers wait at once; while they do, the broker's CPU time stands nearly still."""
+    """While many receivers wait, the broker uses hardly any CPU time."""
     bus = start_bus("--config", str(config_path))
     try:
         async with ServiceBusClient.from_connection_string(bus.connection_string) as client:
@@ -122,7 +121,7 @@ async def test_seventy_idle_receivers_cost_nothing(config_path: object) -> None:
             waits = [asyncio.create_task(receiver.receive_messages(max_wait_time=120)) for receiver in receivers]
             while bus.get("/health")["connections"] < 70:  # noqa: ASYNC110 - another process is waited for
                 await asyncio.sleep(0.2)
-            # Links attach for a while yet on a busy machine; then there must be quiet.
+            # On a busy machine links attach for a while; after that the broker must be idle.
             async with asyncio.timeout(60):
                 used = 1.0
                 while used > 0.05:

@@ -14,7 +14,7 @@ import pytest
 from tests.servicebus_emulator.process import Bus, start_bus
 
 FOLDER = Path(__file__).parent / "js"
-#: Installing takes the longest, once.
+#: Installing the packages takes the longest, once.
 LIMIT_S = 150
 
 
@@ -33,9 +33,9 @@ def js_bus(tmp_path: Path) -> Iterator[Bus]:
         "expiring": {"DefaultMessageTimeToLive": "PT0.2S", "DeadLetteringOnMessageExpiration": True},
         "deduplicating": {"RequiresDuplicateDetection": True},
         "first": {"ForwardTo": "js-last"},
-        "last": {"ForwardDeadLetteredMessagesTo": "js-graves"},
-        "graves": {},
-        "astray": {"ForwardTo": "js-sessions"},
+        "last": {"ForwardDeadLetteredMessagesTo": "js-dead-letters"},
+        "dead-letters": {},
+        "refused": {"ForwardTo": "js-sessions"},
     }
     entries = [{"Name": f"js-{name}", "Properties": properties} for name, properties in special.items()]
     namespace = {"Name": "sbemulatorns", "Topics": [], "Queues": entries}

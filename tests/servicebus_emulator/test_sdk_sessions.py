@@ -28,7 +28,7 @@ async def client(bus: Bus) -> AsyncIterator[ServiceBusClient]:
 
 
 async def test_a_session_is_one_receivers(client: ServiceBusClient, session_queue: str) -> None:
-    """Messages of a session come in order to its holder; others are refused it, and it comes back when closed."""
+    """A session's messages go in order to its holder; other receivers are refused until it closes."""
     async with client.get_queue_sender(session_queue) as sender:
         for number in range(3):
             await sender.send_messages(ServiceBusMessage(f"a{number}", session_id="a"))
@@ -65,7 +65,7 @@ async def test_a_session_is_one_receivers(client: ServiceBusClient, session_queu
 
 
 async def test_a_session_lock_is_renewed_and_lost(client: ServiceBusClient, short_session_queue: str) -> None:
-    """Renewal prolongs the lock; when it runs out the receiver learns it, and what it held counts as failed."""
+    """Renewal prolongs the lock; when it expires, the receiver gets an error and its messages count a delivery."""
     session_queue = short_session_queue
     async with client.get_queue_sender(session_queue) as sender:
         await sender.send_messages(ServiceBusMessage("x", session_id="s"))
@@ -84,7 +84,7 @@ async def test_a_session_lock_is_renewed_and_lost(client: ServiceBusClient, shor
 
 
 async def test_no_session_is_a_timeout(bus: Bus, session_queue: str) -> None:
-    """Whoever waits for any session hears when the time is over."""
+    """A receiver that waits for any session gets an error when its time is over."""
     async with ServiceBusClient.from_connection_string(bus.connection_string, retry_total=0) as client:
         with pytest.raises(OperationTimeoutError):
             async with client.get_queue_receiver(

@@ -32,9 +32,9 @@ from azure.servicebus.exceptions import (
 
 from tests.servicebus_emulator.process import Bus
 
-#: A wait that ends as soon as the message is there; only a failure takes so long.
+#: The longest wait for a message; only a failure takes so long.
 WAIT_S = 15
-#: A wait for what must not come.
+#: The wait for a message that must not come.
 NOTHING_S = 0.3
 
 
@@ -45,18 +45,18 @@ def client(bus: Bus) -> Iterator[ServiceBusClient]:
 
 
 def receive(receiver: Any, count: int) -> list[ServiceBusReceivedMessage]:
-    """Exactly `count` messages, however many calls it takes."""
-    found: list[ServiceBusReceivedMessage] = []
-    while len(found) < count:
-        batch = receiver.receive_messages(max_message_count=count - len(found), max_wait_time=WAIT_S)
-        assert batch, f"{len(found)} of {count} messages came"
-        found += batch
-    return found
+    """Receives exactly `count` messages, in as many calls as it takes."""
+    messages: list[ServiceBusReceivedMessage] = []
+    while len(messages) < count:
+        batch = receiver.receive_messages(max_message_count=count - len(messages), max_wait_time=WAIT_S)
+        assert batch, f"{len(messages)} of {count} messages came"
+        messages += batch
+    return messages
 
 
 @contextmanager
 def both(client: ServiceBusClient, queue: str, **options: Any) -> Iterator[tuple[ServiceBusSender, ServiceBusReceiver]]:
-    """A queue's sender and receiver, opened and closed side by side: each takes the SDK half a second."""
+    """The sender and receiver of a queue, opened and closed in parallel, because each takes the SDK half a second."""
     sender, receiver = client.get_queue_sender(queue), client.get_queue_receiver(queue, **options)
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda handler: handler.__enter__(), (sender, receiver)))
@@ -102,9 +102,9 @@ def test_every_property_arrives_as_it_was_sent(client: ServiceBusClient, queue: 
         locked_for = message.locked_until_utc - message.enqueued_time_utc
         receiver.complete_message(message)
     assert b"".join(message.body) == b"body \x00\xff"
-    # The SDK gives keys and strings as bytes.
-    got = {key.decode(): value for key, value in message.application_properties.items()}
-    assert {**application, "text": "ä".encode()} == got
+    # The SDK returns keys and strings as bytes.
+    received = {key.decode(): value for key, value in message.application_properties.items()}
+    assert {**application, "text": "ä".encode()} == received
     assert (
         message.message_id,
         message.correlation_id,
@@ -133,7 +133,7 @@ def test_every_property_arrives_as_it_was_sent(client: ServiceBusClient, queue: 
     ],
 )
 def test_all_body_kinds(client: ServiceBusClient, queue: str, body_type: AmqpMessageBodyType, body: Any) -> None:
-    """Data, sequence and value bodies arrive in their kind."""
+    """Data, sequence and value bodies arrive as the same kind."""
     kind = {
         AmqpMessageBodyType.DATA: "data_body",
         AmqpMessageBodyType.SEQUENCE: "sequence_body",
@@ -144,10 +144,10 @@ def test_all_body_kinds(client: ServiceBusClient, queue: str, body_type: AmqpMes
         [message] = receive(receiver, 1)
         receiver.complete_message(message)
     assert body_type == message.body_type
-    got = message.body if body_type is AmqpMessageBodyType.VALUE else list(message.body)
+    received = message.body if body_type is AmqpMessageBodyType.VALUE else list(message.body)
     if body_type is AmqpMessageBodyType.SEQUENCE:
-        got = [[item.decode() if isinstance(item, bytes) else item for item in part] for part in got]
-    assert body == got
+        received = [[item.decode() if isinstance(item, bytes) else item for item in part] for part in received]
+    assert body == received
 
 
 def test_batches_and_order(client: ServiceBusClient, queue: str) -> None:
@@ -181,7 +181,7 @@ def test_large_messages(client: ServiceBusClient, queue: str) -> None:
 
 
 def test_receive_and_delete(client: ServiceBusClient, queue: str, bus: Bus) -> None:
-    """What is received in receive-and-delete mode is gone, without a lock."""
+    """A message that is received in receive-and-delete mode is removed, without a lock."""
     with client.get_queue_sender(queue) as sender:
         sender.send_messages([ServiceBusMessage("a"), ServiceBusMessage("b")])
     mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
@@ -216,15 +216,15 @@ def test_dead_letter_with_reason(client: ServiceBusClient, queue: str) -> None:
         [message] = receive(receiver, 1)
         receiver.dead_letter_message(message, reason="bad", error_description="not json")
     with client.get_queue_receiver(queue, sub_queue="deadletter") as dead:
-        [buried] = receive(dead, 1)
-        dead.complete_message(buried)
-    assert (buried.dead_letter_reason, buried.dead_letter_error_description) == ("bad", "not json")
-    assert buried.application_properties[b"kept"] == 1
-    assert message.sequence_number == buried.sequence_number
+        [dead_letter] = receive(dead, 1)
+        dead.complete_message(dead_letter)
+    assert (dead_letter.dead_letter_reason, dead_letter.dead_letter_error_description) == ("bad", "not json")
+    assert dead_letter.application_properties[b"kept"] == 1
+    assert message.sequence_number == dead_letter.sequence_number
 
 
 def test_defer_and_receive_deferred(client: ServiceBusClient, queue: str) -> None:
-    """A deferred message is had by its sequence number only, and settled like any other."""
+    """A deferred message is received by its sequence number only, and settled like any other."""
     with both(client, queue) as (sender, receiver):
         sender.send_messages(ServiceBusMessage("later"))
         [message] = receive(receiver, 1)
@@ -240,7 +240,7 @@ def test_defer_and_receive_deferred(client: ServiceBusClient, queue: str) -> Non
 
 
 def test_lock_renewal_and_expiry(client: ServiceBusClient, short_lock_queue: str) -> None:
-    """A renewed lock lasts longer; one that ran out cannot settle, and the message comes back counted."""
+    """A renewed lock lasts longer; an expired one cannot settle, and the message returns with a delivery counted."""
     queue = short_lock_queue
     with both(client, queue) as (sender, receiver):
         sender.send_messages(ServiceBusMessage("x"))
@@ -248,7 +248,7 @@ def test_lock_renewal_and_expiry(client: ServiceBusClient, short_lock_queue: str
         first_end = message.locked_until_utc
         time.sleep(0.3)
         assert receiver.renew_message_lock(message) > first_end
-        [again] = receive(receiver, 1)  # nobody settled it, so it comes again when the lock ends
+        [again] = receive(receiver, 1)  # not settled: it is delivered again when the lock ends
         assert again.delivery_count == 1
         assert datetime.now(UTC) >= message.locked_until_utc
         with pytest.raises((MessageLockLostError, ServiceBusError)):
@@ -259,7 +259,7 @@ def test_lock_renewal_and_expiry(client: ServiceBusClient, short_lock_queue: str
 
 
 def test_expiry(client: ServiceBusClient, expiring_queue: str, queue: str, bus: Bus) -> None:
-    """A message outlives neither the entity's time nor its own: dead-lettered where asked for, else dropped."""
+    """A message expires by the time to live of the entity or its own: dead-lettered if configured, else dropped."""
     with client.get_queue_sender(expiring_queue) as sender, client.get_queue_sender(queue) as dropping:
         sender.send_messages(ServiceBusMessage("x"))
         dropping.send_messages(ServiceBusMessage("y", time_to_live=timedelta(milliseconds=300)))
@@ -324,7 +324,7 @@ def test_duplicate_detection(client: ServiceBusClient, deduplicating_queue: str,
 
 
 def test_topic_rules(client: ServiceBusClient, bus: Bus) -> None:
-    """Each subscription gets what its rules select, once; a `$Default` rule given replaces the one for all."""
+    """Each subscription gets what its rules select, once; a configured `$Default` rule replaces the built-in one."""
     with client.get_topic_sender("steps") as sender:
         sender.send_messages(ServiceBusMessage("1", application_properties={"step_type": "OCR"}, subject="urgent"))
         sender.send_messages(ServiceBusMessage("2", application_properties={"step_type": "SIS"}))
@@ -338,12 +338,12 @@ def test_topic_rules(client: ServiceBusClient, bus: Bus) -> None:
 
     names = ("ocr", "urgent", "everything")
     with ThreadPoolExecutor() as pool:
-        found = dict(zip(names, pool.map(take, names), strict=True))
-    assert found == {"ocr": ["1"], "urgent": ["1"], "everything": ["1", "2", "3"]}
+        texts = dict(zip(names, pool.map(take, names), strict=True))
+    assert texts == {"ocr": ["1"], "urgent": ["1"], "everything": ["1", "2", "3"]}
 
 
 def test_unknown_entities_are_refused_by_name(client: ServiceBusClient) -> None:
-    """Links to what is not there fail at once with the entity's name."""
+    """Links to unknown entities fail at once with the name of the entity."""
     with pytest.raises(MessagingEntityNotFoundError, match="nowhere"), client.get_queue_sender("nowhere") as sender:
         sender.send_messages(ServiceBusMessage("x"))
     with (
@@ -353,8 +353,8 @@ def test_unknown_entities_are_refused_by_name(client: ServiceBusClient) -> None:
         receiver.receive_messages(max_wait_time=1)
 
 
-def test_a_closed_receiver_gives_back_what_it_had_not_handed_out(client: ServiceBusClient, queue: str) -> None:
-    """Messages prefetched come back uncounted; one that the application holds stays locked."""
+def test_a_closed_receiver_returns_prefetched_messages(client: ServiceBusClient, queue: str) -> None:
+    """Prefetched messages return uncounted; one that the application holds stays locked."""
     with client.get_queue_sender(queue) as sender:
         sender.send_messages([ServiceBusMessage("held"), ServiceBusMessage("prefetched")])
     with client.get_queue_receiver(queue, prefetch_count=10) as receiver:

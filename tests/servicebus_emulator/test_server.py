@@ -1,4 +1,4 @@
-"""The server with peers that do not read, or only listen."""
+"""The server with peers that are slow or silent, and its timeouts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from servicebus_emulator.amqp.performatives import Attach, Begin, Flow, Open, Sa
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.clock import SystemClock
-from servicebus_emulator.liveness import Patience
-from servicebus_emulator.server import BusServer, Options
+from servicebus_emulator.server import BusServer, Liveness, Options, Timeouts
 
 COUNT, BODY_BYTES = 300, 200_000
-PATIENCE_S = 15
+WAIT_S = 15
 
 
 async def test_a_receiver_that_does_not_read_gets_no_more_until_it_does() -> None:
-    """With all the credit in the world it is handed a few megabytes; the rest stays free for others."""
+    """Whatever its credit, it gets a few megabytes; the other messages stay available to other receivers."""
     broker = Broker(SystemClock())
     queue = broker.add_queue(QueueDescription("q"))
     message = AmqpMessage.parse(encode_described(DATA, bytes(BODY_BYTES)))
@@ -40,10 +39,10 @@ async def test_a_receiver_that_does_not_read_gets_no_more_until_it_does() -> Non
             Flow(0, 1_000_000, 0, 100, 0, 0, 1_000_000),
         ):
             writer.write(encode_frame(body))
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_S):
             while queue.counts()["locked"] == 0:  # noqa: ASYNC110 - the broker has no event for tests
                 await asyncio.sleep(0.01)
-            # What the kernel and our own buffer take, and not more: twice in a row the same number.
+            # The buffers of kernel and server fill up; then the number stays the same.
             before = -1
             while (locked := queue.counts()["locked"]) != before:
                 before = locked
@@ -56,8 +55,8 @@ async def test_a_receiver_that_does_not_read_gets_no_more_until_it_does() -> Non
         await server.close()
 
 
-async def test_a_peer_hears_from_the_broker_as_often_as_it_wants() -> None:
-    """Empty frames come before half of the peer's idle time-out is over, from the moment it has said so."""
+async def test_heartbeats_come_as_often_as_the_peer_expects() -> None:
+    """The server sends an empty frame within half of the peer's idle time-out."""
     server = BusServer(Broker(SystemClock()))
     port = await server.listen("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -65,7 +64,7 @@ async def test_a_peer_hears_from_the_broker_as_often_as_it_wants() -> None:
         writer.write(SASL_HEADER + encode_frame(SaslInit("ANONYMOUS"), kind=SASL_FRAME) + AMQP_HEADER)
         writer.write(encode_frame(Open("peer", idle_time_out=200)))
         received = b""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_S):
             while received.count(EMPTY_FRAME) < 3:
                 received += await reader.read(1000)
     finally:
@@ -74,10 +73,10 @@ async def test_a_peer_hears_from_the_broker_as_often_as_it_wants() -> None:
 
 
 async def test_half_open_connections_are_given_up(caplog: pytest.LogCaptureFixture) -> None:
-    """Who never says open and who falls silent is cut off, and a silent receiver's credit swallows no more messages."""
+    """A peer that sends no open frame and one that falls silent are disconnected, and get no more messages."""
     broker = Broker(SystemClock())
     queue = broker.add_queue(QueueDescription("q"))
-    server = BusServer(broker, Options(patience=Patience(handshake_s=0.3, silence_s=0.6)))
+    server = BusServer(broker, Options(timeouts=Timeouts(handshake_timeout_s=0.3, idle_timeout_s=0.6)))
     port = await server.listen("127.0.0.1", 0)
     mute, mute_writer = await asyncio.open_connection("127.0.0.1", port)
     silent, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -86,7 +85,7 @@ async def test_half_open_connections_are_given_up(caplog: pytest.LogCaptureFixtu
         attach = Attach("r", 0, True, 0, 1, Source("q"), Target("x"))
         for body in (Open("peer"), Begin(None, 0, 1000, 1000), attach, Flow(0, 1000, 0, 100, 0, 0, 100)):
             writer.write(encode_frame(body))
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WAIT_S):
             await mute.read(-1)
             await silent.read(-1)
             while server.clients:  # noqa: ASYNC110 - the server has no event for tests
@@ -100,3 +99,35 @@ async def test_half_open_connections_are_given_up(caplog: pytest.LogCaptureFixtu
         mute_writer.close()
         writer.close()
         await server.close()
+
+
+def test_a_connection_that_never_opens_is_given_up_after_a_minute() -> None:
+    """Received bytes do not prolong the handshake."""
+    liveness = Liveness(Timeouts(), 1000.0)
+    for second in range(1000, 1060):
+        liveness.record_received(float(second))
+        assert liveness.timeout_reason(float(second)) is None
+    assert liveness.timeout_reason(1060.0) == "not open after 60 s"
+
+
+def test_an_open_connection_may_be_silent_for_four_minutes() -> None:
+    """The limit is twice the advertised time-out, counted from the last byte."""
+    liveness = Liveness(Timeouts(), 0.0)
+    liveness.is_open = True
+    liveness.record_received(100.0)
+    assert liveness.timeout_reason(339.9) is None
+    assert liveness.timeout_reason(340.0) == "silent for 240 s"
+    liveness.record_received(340.0)
+    assert liveness.timeout_reason(579.0) is None
+
+
+def test_the_next_check_is_in_time_for_what_is_due_first() -> None:
+    """It is due at the next heartbeat, the end of the handshake or of the idle time-out, at latest after 30 seconds."""
+    liveness = Liveness(Timeouts(), 0.0)
+    assert liveness.next_check_s(0.0, 0) == 30
+    assert liveness.next_check_s(45.0, 0) == 15
+    liveness.is_open = True
+    assert liveness.next_check_s(45.0, 0) == 30
+    assert liveness.next_check_s(45.0, 20_000) == 20
+    assert liveness.next_check_s(235.0, 20_000) == 5
+    assert liveness.next_check_s(241.0, 0) == 0

@@ -1,4 +1,4 @@
-"""Where the broker gets the time from: milliseconds since 1970-01-01 UTC, as AMQP counts them."""
+"""The time source of the broker: milliseconds since 1970-01-01 UTC, as AMQP timestamps (AMQP 1.0 part 1, 1.6.17)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's time, plus what a test has advanced it by."""
+    """The machine's time plus the time by which tests advanced it."""
 
     def __init__(self) -> None:
         self._ahead_ms = 0
@@ -21,7 +21,7 @@ class SystemClock:
         return time.time_ns() // 1_000_000 + self._ahead_ms
 
     def advance(self, ms: int) -> None:
-        """Moves the time forward; locks, lives and schedules follow."""
+        """Moves the time forward by `ms`; ValueError if it is negative."""
         if ms < 0:
             raise ValueError("time goes forward only")
         self._ahead_ms += ms

@@ -1,4 +1,4 @@
-"""The `bus` subcommand: options, and nothing heavy until it runs."""
+"""The `servicebus-emulator` command, also `python -m emulator bus`: its options; the program is imported later."""
 
 from __future__ import annotations
 
@@ -6,9 +6,29 @@ import argparse
 import sys
 from pathlib import Path
 
-from servicebus_emulator.options import port, positive
-
 HELP = "a Service Bus for the Microsoft SDKs: AMQP 1.0, configured by the official emulator's Config.json"
+
+
+def _port(text: str) -> int:
+    """A port number; ArgumentTypeError for any other text."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port (0 to 65535; 0 picks a free one)")
+    return number
+
+
+def _positive(text: str) -> int:
+    """A whole number of at least 1; ArgumentTypeError for any other text."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,9 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     serving = parser.add_argument_group("serving")
     serving.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    serving.add_argument("--port", type=port, default=5672, help="AMQP, 0 for a free port (default: %(default)s)")
-    serving.add_argument("--admin-port", type=port, default=5300, help="HTTP, 0 for a free one (default: %(default)s)")
-    serving.add_argument("--ws-port", type=port, metavar="PORT", help="AMQP over WebSockets on a port of its own")
+    serving.add_argument("--port", type=_port, default=5672, help="AMQP, 0 for a free port (default: %(default)s)")
+    serving.add_argument("--admin-port", type=_port, default=5300, help="HTTP, 0 for a free one (default: %(default)s)")
+    serving.add_argument("--ws-port", type=_port, metavar="PORT", help="AMQP over WebSockets on a port of its own")
     serving.add_argument("--tls", action="store_true", help="TLS too, with a certificate made for localhost")
     serving.add_argument("--tls-cert", type=Path, metavar="FILE", help="TLS too, with this certificate chain")
     serving.add_argument("--tls-key", type=Path, metavar="FILE", help="key of --tls-cert")
@@ -33,17 +53,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limits = parser.add_argument_group("limits and tests")
     limits.add_argument("--data", type=Path, metavar="DIR", help="keep entities and messages in DIR/bus.sqlite3")
     limits.add_argument(
-        "--max-message-bytes", type=positive, default=256 * 1024, metavar="N", help="default: %(default)s, as Standard"
+        "--max-message-bytes", type=_positive, default=256 * 1024, metavar="N", help="default: %(default)s, as Standard"
     )
     limits.add_argument(
-        "--max-entity-bytes", type=positive, metavar="N", help="memory an entity may fill (default: 1 GiB)"
+        "--max-entity-bytes", type=_positive, metavar="N", help="memory an entity may fill (default: 1 GiB)"
     )
     limits.add_argument("--virtual-clock", action="store_true", help="let POST /clock/advance move the time forward")
     limits.add_argument("--log-level", default="warning", choices=("debug", "info", "warning", "error"))
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C; 1 if it cannot start."""
+    """Serves until SIGTERM or Ctrl-C. Returns the exit code: 1 if the program cannot start or its store fails."""
     from servicebus_emulator.program import run as run_program
 
     return run_program(args)

@@ -1,6 +1,6 @@
-"""The official emulator's `Config.json`, read whole; what it does not know is an error that names it.
+"""Reads the official emulator's `Config.json`; an unknown property is an error that names it.
 
-Rules of a subscription replace its `$Default` rule, which selects everything and is there when none are given.
+A subscription without rules gets the rule `$Default`, which selects every message; configured rules replace it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from servicebus_emulator.broker.sql import SqlAction, SqlFilter
 from servicebus_emulator.broker.sql_tokens import InvalidExpression
 from servicebus_emulator.durations import parse_duration
 
-#: Property of Config.json, the description's field, and what kind of value it has.
+#: Property of Config.json: the field of the description, and the type of its value.
 _QUEUE = {
     "DeadLetteringOnMessageExpiration": ("dead_lettering_on_expiration", bool),
     "DefaultMessageTimeToLive": ("default_time_to_live_ms", "duration"),
@@ -66,7 +66,7 @@ _T = TypeVar("_T")
 
 
 class ConfigurationError(Exception):
-    """The configuration cannot be used; the message says where and why."""
+    """The configuration cannot be used; the message names the place and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ class Topology:
     topics: tuple[tuple[TopicDescription, tuple[SubscriptionDescription, ...]], ...] = ()
 
     def create_in(self, broker: Broker) -> None:
+        """Adds all entities to the broker."""
         for queue in self.queues:
             broker.add_queue(queue)
         for topic, subscriptions in self.topics:
@@ -85,10 +86,11 @@ class Topology:
                 broker.add_subscription(topic.name, subscription)
 
     def plus(self, other: Topology) -> Topology:
+        """The entities of both topologies."""
         return Topology(self.queues + other.queues, self.topics + other.topics)
 
     def limited(self, max_size_bytes: int) -> Topology:
-        """The same with every entity at most so large."""
+        """The same entities, each with this maximum size."""
 
         def cut(items: tuple[SubscriptionDescription, ...]) -> tuple[SubscriptionDescription, ...]:
             return tuple(replace(item, queue=replace(item.queue, max_size_bytes=max_size_bytes)) for item in items)
@@ -100,7 +102,7 @@ class Topology:
 
 
 def from_names(queues: list[str], topics: list[str]) -> Topology:
-    """Entities of a command line: `q`, `t/s`; several subscriptions of one topic are several `t/s`."""
+    """Entities named on a command line: queues `q`, and subscriptions `t/s` together with their topics."""
     subscriptions: dict[str, list[SubscriptionDescription]] = {}
     for text in topics:
         topic, _, name = text.partition("/")
@@ -114,13 +116,13 @@ def from_names(queues: list[str], topics: list[str]) -> Topology:
 
 
 def load(path: Path) -> Topology:
-    """Reads a Config.json; ConfigurationError when it cannot be."""
+    """The entities of a Config.json; ConfigurationError when the file cannot be read or is invalid."""
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigurationError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
-        raise ConfigurationError(f"{path} is no JSON: {error}") from error
+        raise ConfigurationError(f"{path} is not JSON: {error}") from error
     try:
         return parse(document)
     except ConfigurationError as error:
@@ -128,12 +130,12 @@ def load(path: Path) -> Topology:
 
 
 def parse(document: Any) -> Topology:
-    """A parsed Config.json as descriptions."""
+    """The entities of a Config.json that is parsed as JSON; ConfigurationError when it is invalid."""
     user = _section(_mapping(document, "the file"), "UserConfig", "the file", ("UserConfig",))
     _known(user, ("Namespaces", "Logging"), "UserConfig")
     namespaces = _list(user, "Namespaces", "UserConfig")
     if len(namespaces) != 1:
-        raise ConfigurationError("UserConfig.Namespaces holds exactly one namespace")
+        raise ConfigurationError("UserConfig.Namespaces must hold exactly one namespace")
     namespace = _mapping(namespaces[0], "Namespaces[0]")
     _known(namespace, ("Name", "Queues", "Topics"), "Namespaces[0]")
     queues = [_queue(item, f"Queues[{i}]") for i, item in enumerate(_list(namespace, "Queues", "Namespaces[0]"))]
@@ -237,10 +239,10 @@ def _described(
 
 def _properties(item: Mapping[str, Any], known: Mapping[str, tuple[str, Any]], where: str) -> dict[str, Any]:
     where = f"{where}.Properties"
-    given = _mapping(item.get("Properties", {}), where)
-    _known(given, tuple(known), where)
+    properties = _mapping(item.get("Properties", {}), where)
+    _known(properties, tuple(known), where)
     fields: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in properties.items():
         field, kind = known[name]
         fields[field] = _value(value, kind, f"{where}.{name}")
     for field in ("forward_to", "forward_dead_letters_to"):

@@ -7,23 +7,23 @@ import re
 _PATTERN = re.compile(
     r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
 )
-#: Azure's "never" is the largest duration .NET has; anything of a thousand years and more is meant as that.
+#: Azure's "never" is the largest duration of .NET; a thousand years and more are read as never.
 _NEVER_MS = 1000 * 365 * 86_400_000
 NEVER = "P10675199DT2H48M5.4775807S"
 
 
 def parse_duration(text: str) -> int | None:
-    """Milliseconds, or None for never. ValueError when it is no duration."""
+    """The duration in milliseconds, None for never; ValueError for any other text."""
     match = _PATTERN.fullmatch(text)
     if match is None or text in ("P", "PT") or text.endswith("T"):
-        raise ValueError(f"'{text}' is no ISO 8601 duration such as PT5M")
+        raise ValueError(f"'{text}' is not an ISO 8601 duration such as PT5M")
     days, hours, minutes = (int(match[name] or 0) for name in ("days", "hours", "minutes"))
     ms = ((days * 24 + hours) * 60 + minutes) * 60_000 + round(float(match["seconds"] or 0) * 1000)
     return None if ms >= _NEVER_MS else ms
 
 
 def format_duration(ms: int | None) -> str:
-    """The shortest way to write it; None is never."""
+    """The shortest text of a duration in milliseconds; None is never."""
     if ms is None:
         return NEVER
     days, rest = divmod(ms, 86_400_000)

@@ -1,6 +1,6 @@
-"""One client's connection joined to the broker: what its links mean, and what its messages and outcomes do.
+"""Connects the AMQP connection of one client to the broker: its links, messages, requests and outcomes.
 
-Nodes a link can go to: `$cbs`, `<entity>/$management`, a queue, topic, subscription or dead-letter queue.
+A link can go to `$cbs`, to `<entity>/$management`, or to a queue, topic, subscription or dead-letter queue.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from servicebus_emulator import claims
+from servicebus_emulator import cbs
 from servicebus_emulator.amqp.connection import Connection
 from servicebus_emulator.amqp.errors import AmqpError
 from servicebus_emulator.amqp.events import (
@@ -29,6 +29,7 @@ from servicebus_emulator.amqp.message import BATCH_FORMAT, AmqpMessage, Request,
 from servicebus_emulator.amqp.performatives import Accepted, Body, Coordinator, Error, Rejected, TransactionalState
 from servicebus_emulator.amqp.values import Symbol, Ulong
 from servicebus_emulator.broker.broker import Broker
+from servicebus_emulator.broker.destination import Destination
 from servicebus_emulator.broker.errors import (
     BusError,
     EntityNotFound,
@@ -39,25 +40,23 @@ from servicebus_emulator.broker.errors import (
 )
 from servicebus_emulator.broker.sessions import SessionQueue
 from servicebus_emulator.broker.timers import Timer
-from servicebus_emulator.broker.topic import Destination
-from servicebus_emulator.management import Management
-from servicebus_emulator.outgoing import LinkConsumer
-from servicebus_emulator.session_links import SessionConsumer, has_session_filter, session_filter
+from servicebus_emulator.management_node import ManagementNode
+from servicebus_emulator.receiver_links import LinkConsumer, SessionConsumer, has_session_filter, session_filter
 from servicebus_emulator.settlement import NO_TRANSACTIONS, settle
 
 log = logging.getLogger(__name__)
 
 MANAGEMENT_SUFFIX = "/$management"
-#: Service Bus Standard.
+#: The limit of Service Bus Standard.
 MAX_MESSAGE_BYTES = 256 * 1024
-#: Requests may wait for the credit of their reply link; more than this many are a client's mistake.
+#: Replies that wait for credit of their link; further ones are dropped.
 _MAX_WAITING_REPLIES = 1000
-#: More unsent bytes than this, and a peer gets no more messages for the moment.
+#: A client with more unsent bytes than this gets no messages for the moment.
 _MAX_UNSENT_BYTES = 1024 * 1024
 
 
 def entity_path(address: str) -> str:
-    """The entity's path in an address, which the Python SDK gives as a whole URL."""
+    """The entity's path in the address of a link; the Python SDK sends a whole URL."""
     if "://" in address:
         address = urlsplit(address).path
     return unquote(address).strip("/")
@@ -65,7 +64,7 @@ def entity_path(address: str) -> str:
 
 @dataclass(eq=False, slots=True)
 class ReplyLink:
-    """The half of a request-response pair on which the broker answers."""
+    """The link of a request-response pair on which the broker sends replies."""
 
     link: OutgoingLink
     node: str
@@ -83,23 +82,23 @@ class ReplyLink:
 
 @dataclass(eq=False, slots=True)
 class RequestLink:
-    """The half on which requests come."""
+    """The link of a request-response pair on which requests arrive."""
 
     node: str
-    answer: Callable[[Request], bytes]
+    handle: Callable[[Request], bytes]
 
 
 class Gateway:
     """Serves one connection."""
 
     def __init__(
-        self, broker: Broker, connection: Connection, rights: claims.Claims, max_message_bytes: int = MAX_MESSAGE_BYTES
+        self, broker: Broker, connection: Connection, tokens: cbs.CbsTokens, max_message_bytes: int = MAX_MESSAGE_BYTES
     ) -> None:
         self._broker = broker
         self.connection = connection
         self._max_message_bytes = max_message_bytes
         self._paused = self._was_behind = False
-        self._claims = rights
+        self._tokens = tokens
         self._expiry: Timer | None = None
         self._senders: dict[IncomingLink, Destination] = {}
         self._requests: dict[IncomingLink, RequestLink] = {}
@@ -107,7 +106,7 @@ class Gateway:
         self._replies: dict[OutgoingLink, ReplyLink] = {}
 
     def handle_events(self) -> None:
-        """Does what the bytes received so far ask for."""
+        """Handles all events of the bytes received so far."""
         while (event := self.connection.next_event()) is not None:
             match event:
                 case MessageReceived():
@@ -130,23 +129,23 @@ class Gateway:
                         log.warning("connection closed peer=%s reason=%s", peer, error)
         self.catch_up()
 
-    # Ends that the broker makes
+    # Links that the broker detaches
 
     def detach(self, path: str | None = None) -> int:
-        """Detaches the links to an entity (None: all), as Azure does when it moves one; how many."""
+        """Detaches the links to an entity (None: to all), as Azure does when it moves one. Returns their number."""
         links = [(link, entity) for link, entity in self._entity_links() if link.accepted]
-        wanted = [link for link, entity in links if path is None or entity.lower() == path.lower()]
-        for link in wanted:
+        matching = [link for link, entity in links if path is None or entity.lower() == path.lower()]
+        for link in matching:
             link.detach("amqp:link:detach-forced", "The link was detached by the broker.")
         self.handle_events()
-        return len(wanted)
+        return len(matching)
 
     def uses(self, path: str) -> bool:
-        """There is a link to the entity."""
+        """Whether the client has a link to the entity."""
         return any(entity.lower() == path.lower() for _, entity in self._entity_links())
 
     def drop_removed(self) -> None:
-        """Detaches links to entities that are deleted."""
+        """Detaches the links to deleted entities."""
         for receiver, consumer in list(self._consumers.items()):
             if consumer.queue.removed:
                 receiver.detach("amqp:not-found", f"The messaging entity '{consumer.queue.path}' was deleted.")
@@ -160,17 +159,17 @@ class Gateway:
         return [*receivers, *((link, destination.path) for link, destination in self._senders.items())]
 
     def _watch_expiry(self) -> None:
-        """Sees to it that links whose token has expired are detached."""
+        """Sets the timer that detaches links when their token expires."""
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
-        until_ms = self._claims.next_expiry_ms()
+        until_ms = self._tokens.next_expiry_ms()
         if until_ms is not None:
             self._expiry = self._broker.timers.at(until_ms, self._detach_expired)
 
     def _detach_expired(self) -> None:
         for link, path in self._entity_links():
-            if not self._claims.allows(path):
+            if not self._tokens.allows(path):
                 link.detach("amqp:unauthorized-access", "ExpiredToken: the token is expired.")
         self._watch_expiry()
         self.handle_events()
@@ -178,24 +177,24 @@ class Gateway:
     # Flow of bytes
 
     def pause(self) -> None:
-        """The transport has taken all it can."""
+        """Stops messages: the buffer of the transport is full."""
         self._paused = True
 
     def resume(self) -> None:
-        """The transport takes more."""
+        """Sends messages again: the buffer of the transport has room."""
         self._paused = False
         self.catch_up()
 
     def is_behind(self) -> bool:
-        """So much waits for this peer that it gets no more messages until it has read some."""
+        """Whether so much output waits for the client that it gets no messages until it has read some."""
         self._was_behind = self._paused or self.connection.unsent_bytes > _MAX_UNSENT_BYTES
         return self._was_behind
 
     def catch_up(self) -> None:
-        """Lets the receivers that were held back have more, if the peer is no longer behind."""
+        """Resumes the receivers that were held back, once the client is no longer behind."""
         if self._was_behind and not self.is_behind():
             for consumer in list(self._consumers.values()):
-                consumer.want()
+                consumer.request_messages()
 
     # Links
 
@@ -214,7 +213,7 @@ class Gateway:
             raise NotImplementedHere(NO_TRANSACTIONS)
         path = entity_path(address_of(link.attach.target))
         self._check_rights(path)
-        if path == claims.ADDRESS:
+        if path == cbs.ADDRESS:
             self._requests[link] = RequestLink(path, self._put_token)
         elif path.lower().endswith(MANAGEMENT_SUFFIX):
             self._requests[link] = RequestLink(path.lower(), self._management(path))
@@ -228,25 +227,25 @@ class Gateway:
         )
 
     def _put_token(self, request: Request) -> bytes:
-        reply = self._claims.answer(request)
+        reply = self._tokens.handle(request)
         self._watch_expiry()
         return reply
 
     def _check_rights(self, path: str) -> None:
-        if path != claims.ADDRESS and not self._claims.allows(path):
+        if path != cbs.ADDRESS and not self._tokens.allows(path):
             raise Unauthorized(f"Unauthorized access. 'Send' or 'Listen' claim required for '{path}'.")
 
     def _management(self, path: str) -> Callable[[Request], bytes]:
         address = path[: -len(MANAGEMENT_SUFFIX)]
         if not self._broker.knows(address):
             raise EntityNotFound(address)
-        management = Management(self._broker, address, self._max_message_bytes)
-        return lambda request: management.answer(request).encode(request)
+        management = ManagementNode(self._broker, address, self._max_message_bytes)
+        return lambda request: management.handle(request).encode(request)
 
     def _attach_receiver(self, link: OutgoingLink) -> None:
         path = entity_path(address_of(link.attach.source))
         self._check_rights(path)
-        if path == claims.ADDRESS or path.lower().endswith(MANAGEMENT_SUFFIX):
+        if path == cbs.ADDRESS or path.lower().endswith(MANAGEMENT_SUFFIX):
             self._replies[link] = ReplyLink(link, path.lower())
         elif isinstance(queue := self._broker.queue(path), SessionQueue):
             session_id = session_filter(link.attach.source)
@@ -273,13 +272,13 @@ class Gateway:
     def _credit(self, link: OutgoingLink) -> None:
         consumer = self._consumers.get(link)
         if consumer is not None:
-            consumer.want()
+            consumer.request_messages()
         elif (replies := self._replies.get(link)) is not None:
             replies.flush()
         if link.drain:
             link.drained()
 
-    # Messages in
+    # Incoming messages
 
     def _receive(self, event: MessageReceived) -> None:
         try:
@@ -303,7 +302,7 @@ class Gateway:
 
     def _enqueue(self, destination: Destination, event: MessageReceived) -> None:
         if event.message_format == BATCH_FORMAT:
-            # All are looked at before any is taken in: a batch is accepted or refused as a whole.
+            # All messages are checked before the first is enqueued: a batch is accepted or refused as a whole.
             contents = [AmqpMessage.parse(data) for data in split_batch(event.payload)]
             destination.entity.check(*contents)
         else:
@@ -316,15 +315,17 @@ class Gateway:
         reply_link = self._reply_link(link, request_link.node, request.reply_to)
         if reply_link is None:
             raise InvalidRequest(f"No receiver on '{request_link.node}' to reply to.")
-        reply_link.send(request_link.answer(request))
+        reply_link.send(request_link.handle(request))
 
     def _reply_link(self, link: IncomingLink, node: str, reply_to: str | None) -> ReplyLink | None:
-        """Of the session's receivers on the node: the one that reply-to names, else the last attached."""
-        found = [item for item in self._replies.values() if item.link.session is link.session and item.node == node]
-        for item in reversed(found):
+        """The reply link of the session on the node: the one that reply-to names, else the one attached last."""
+        candidates = [
+            item for item in self._replies.values() if item.link.session is link.session and item.node == node
+        ]
+        for item in reversed(candidates):
             if reply_to is not None and reply_to in (address_of(item.link.attach.target), item.link.name):
                 return item
-        return found[-1] if found else None
+        return candidates[-1] if candidates else None
 
     # Outcomes
 

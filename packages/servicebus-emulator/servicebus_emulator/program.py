@@ -1,4 +1,4 @@
-"""A running bus: configuration, store, broker and servers put together, and taken down in order."""
+"""The program: composes configuration, store, broker and servers, runs them, and closes them in order."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ from servicebus_emulator.broker.sqlite_store import SqliteStore
 from servicebus_emulator.broker.store import Memory, Store, StoreError
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.configuration import ConfigurationError, Topology, from_names, load
-from servicebus_emulator.overlay import overlay
+from servicebus_emulator.listener import ListenError
 from servicebus_emulator.sas import SasKey
-from servicebus_emulator.server import BusServer, ListenError, Options
+from servicebus_emulator.server import BusServer, Options
+from servicebus_emulator.stored_entities import apply_stored
 
 log = logging.getLogger(__name__)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs until told to stop; the exit code."""
+    """Runs until SIGTERM or SIGINT; returns the exit code."""
     logging.basicConfig(
         level=args.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
@@ -71,8 +72,8 @@ def _topology(args: argparse.Namespace, store: Store) -> Topology:
     elif default := getattr(args, "default_config", None):
         configured = load(default)
     else:
-        raise ConfigurationError("name what it serves: --config FILE, --queue NAME or --topic TOPIC/SUBSCRIPTION")
-    topology = overlay(configured, store.entities())
+        raise ConfigurationError("no entities to serve: pass --config FILE, --queue NAME or --topic TOPIC/SUBSCRIPTION")
+    topology = apply_stored(configured, store.entities())
     return topology if args.max_entity_bytes is None else topology.limited(args.max_entity_bytes)
 
 

@@ -11,7 +11,7 @@ from servicebus_emulator.broker.errors import InvalidRequest
 from servicebus_emulator.broker.filters import CorrelationFilter, FalseFilter, Filter, TrueFilter
 from servicebus_emulator.broker.sql import SqlAction, SqlFilter
 
-#: The order of the list that describes a correlation filter, and the keys of the map that asks for one.
+#: Properties of a correlation filter in the order of its described list, with their keys in a request's map.
 _CORRELATION = {
     "CorrelationId": "correlation-id",
     "MessageId": "message-id",
@@ -27,7 +27,7 @@ _SQL, _TRUE, _FALSE, _CORRELATES = (Ulong(0x1370000006 + offset) for offset in r
 
 
 def read_rule(name: str, description: Any) -> RuleDescription:
-    """The rule that an `add-rule` request describes; InvalidRequest when it is none."""
+    """The rule that an `add-rule` request describes; InvalidRequest if the description is invalid."""
     if not name or not isinstance(description, dict):
         raise InvalidRequest("A rule has a name and a description.")
     action = description.get("sql-rule-action")
@@ -60,7 +60,7 @@ def _expression(value: Any) -> str:
 
 
 def write_rule(rule: RuleDescription, created_at_ms: int) -> Described:
-    """The rule as `enumerate-rules` gives it."""
+    """The rule as a described list of an `enumerate-rules` reply."""
     action = (
         Described(_EMPTY_ACTION, []) if rule.action is None else Described(_SQL_ACTION, [rule.action.expression, None])
     )

@@ -15,14 +15,14 @@ _PREFIX = "SharedAccessSignature "
 
 @dataclass(frozen=True, slots=True)
 class SasKey:
-    """The key that tokens are signed with; `name` is the policy's."""
+    """The key that signs tokens; `name` is the name of its policy."""
 
     name: str
     secret: str
 
     @classmethod
     def parse(cls, text: str) -> SasKey:
-        """`KEY` or `NAME=KEY`; a key's own `=` stand at its end only."""
+        """Reads `KEY` or `NAME=KEY`; characters `=` of the key stand at its end only."""
         name, separator, secret = text.rstrip("=").partition("=")
         if not separator:
             return cls("RootManageSharedAccessKey", text)
@@ -31,7 +31,7 @@ class SasKey:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a token allows: everything under a path ("" is the namespace), until a time."""
+    """The rights of a token: all entities under `path` ("" is the namespace), until `until_ms` in Unix milliseconds."""
 
     path: str
     until_ms: int
@@ -41,7 +41,7 @@ class Grant:
 
 
 def check_token(token: str, key: SasKey, now_ms: int) -> Grant:
-    """The grant of a token; Unauthorized says what is wrong with it, never what would be right."""
+    """The grant of a token; Unauthorized names what is wrong with an invalid one, without the expected value."""
     if not token.startswith(_PREFIX):
         raise Unauthorized("InvalidToken: a SharedAccessSignature is required.")
     fields = dict(_fields(token.removeprefix(_PREFIX)))
@@ -51,13 +51,13 @@ def check_token(token: str, key: SasKey, now_ms: int) -> Grant:
     if unquote(fields["skn"]) != key.name:
         raise Unauthorized("InvalidSignature: the token's key name is not known.")
     signed = f"{fields['sr']}\n{fields['se']}".encode()
-    wanted = base64.b64encode(hmac.new(key.secret.encode(), signed, hashlib.sha256).digest()).decode()
-    if not hmac.compare_digest(wanted, unquote(fields["sig"])):
+    expected = base64.b64encode(hmac.new(key.secret.encode(), signed, hashlib.sha256).digest()).decode()
+    if not hmac.compare_digest(expected, unquote(fields["sig"])):
         raise Unauthorized("InvalidSignature: the token has an invalid signature.")
     try:
         until_ms = int(float(fields["se"])) * 1000
     except ValueError as error:
-        raise Unauthorized("MalformedToken: se is no number.") from error
+        raise Unauthorized("MalformedToken: se is not a number.") from error
     if until_ms <= now_ms:
         raise Unauthorized("ExpiredToken: the token is expired.")
     return Grant(resource_path(unquote(fields["sr"])), until_ms)
@@ -69,13 +69,13 @@ def _fields(text: str) -> list[tuple[str, str]]:
 
 
 def resource_path(resource: str) -> str:
-    """The path of a resource URI, lower case; "" is the whole namespace."""
+    """The path of a resource URI in lower case; "" is the whole namespace."""
     path = urlsplit(resource).path if "://" in resource else resource
     return path.strip("/").lower()
 
 
 def check_plain(response: bytes, key: SasKey) -> bool:
-    """A SASL PLAIN response: `authzid NUL name NUL key` (RFC 4616)."""
+    """Whether a SASL PLAIN response, `authzid NUL name NUL key` (RFC 4616), carries the name and the key."""
     parts = response.split(b"\0")
     if len(parts) != 3:
         return False

@@ -1,156 +1,119 @@
-"""The one file that owns sockets: TCP connections in asyncio, each a `Gateway` on a `Connection`.
+"""Serves AMQP clients with asyncio: each connection is a `Gateway` on a `Connection`.
 
-What is written waits for the store: everything read in one turn of the loop is worked on, committed together, and only
-then are the answers sent. So "accepted" always means stored, and a burst costs one commit.
+Output waits for the store: the server handles all bytes that arrive in one turn of the event loop, commits once, and
+then sends the output. Therefore `accepted` means stored, and a burst of messages costs one commit.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from servicebus_emulator.amqp.connection import Connection, State
+from servicebus_emulator.amqp.connection import IDLE_TIMEOUT_MS, Connection, State
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.store import StoreError
-from servicebus_emulator.claims import Claims
+from servicebus_emulator.cbs import CbsTokens
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.gateway import MAX_MESSAGE_BYTES, Gateway
-from servicebus_emulator.liveness import DEFAULT_PATIENCE, Liveness, Patience
+from servicebus_emulator.listener import Listener
 from servicebus_emulator.sas import SasKey
 
 log = logging.getLogger(__name__)
 
 CONTAINER_ID = "lucius-service-bus-emulator"
-#: Unsent bytes at which a slow receiver gets no more messages until it has read some.
+#: A receiver with more unsent bytes than this gets no messages until it has read some.
 WRITE_LIMIT_BYTES = 4 * 1024 * 1024
-_TLS_HANDSHAKE = b"\x16"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Limits for silent clients, in seconds."""
+
+    #: From the start of the connection until the AMQP open frame.
+    handshake_timeout_s: float = 60.0
+    #: Without a received byte. Twice the advertised time-out: the Python SDK sends its heartbeats late.
+    idle_timeout_s: float = 2 * IDLE_TIMEOUT_MS / 1000
+    #: The longest pause between two checks.
+    check_every_s: float = 30.0
+
+
+class Liveness:
+    """Decides when a silent connection is closed. Callers pass the time, in seconds of any steady clock."""
+
+    def __init__(self, timeouts: Timeouts, now_s: float) -> None:
+        self._timeouts = timeouts
+        self._connected_at_s = self._received_at_s = now_s
+        self.is_open = False
+
+    def record_received(self, now_s: float) -> None:
+        """Notes the time of received bytes."""
+        self._received_at_s = now_s
+
+    def timeout_reason(self, now_s: float) -> str | None:
+        """Why the connection must be closed now; None if it may stay open."""
+        timeouts = self._timeouts
+        if not self.is_open and now_s - self._connected_at_s >= timeouts.handshake_timeout_s:
+            return f"not open after {timeouts.handshake_timeout_s:g} s"
+        if now_s - self._received_at_s >= timeouts.idle_timeout_s:
+            return f"silent for {timeouts.idle_timeout_s:g} s"
+        return None
+
+    def next_check_s(self, now_s: float, heartbeat_every_ms: int) -> float:
+        """Seconds until the next check, in time for the next heartbeat and for the timeouts.
+
+        `heartbeat_every_ms` is 0 if the peer expects none.
+        """
+        timeouts = self._timeouts
+        until = [timeouts.check_every_s, self._received_at_s + timeouts.idle_timeout_s - now_s]
+        if not self.is_open:
+            until.append(self._connected_at_s + timeouts.handshake_timeout_s - now_s)
+        if heartbeat_every_ms:
+            until.append(heartbeat_every_ms / 1000)
+        return max(0.0, min(until))
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What all connections have in common."""
+    """Settings of all connections."""
 
     max_message_bytes: int = MAX_MESSAGE_BYTES
+    #: The key that tokens must be signed with; None accepts any token.
     sas_key: SasKey | None = None
-    """Tokens must be signed with it; None: any token will do."""
+    #: With it, a port speaks TLS to clients that start with TLS, and plain TCP to the others.
     tls: ssl.SSLContext | None = None
-    """With it, a port speaks TLS to those who begin so, and plain TCP to the others."""
-    patience: Patience = DEFAULT_PATIENCE
-
-
-class ListenError(Exception):
-    """The address cannot be listened on."""
-
-
-class Listener:
-    """A listening socket whose connections go to `factory`'s protocols."""
-
-    def __init__(self, factory: Callable[[], asyncio.BaseProtocol], options: Options) -> None:
-        self._factory = factory
-        self._tls = options.tls
-        self._handshake_s = options.patience.handshake_s
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._socket: socket.socket | None = None
-
-    async def open(self, host: str, port: int) -> int:
-        """Starts to listen; the port, which is a free one if `port` is 0. ListenError when it is taken."""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            listening = socket.create_server((host, port), family=family, backlog=1024)
-        except OSError as error:
-            raise ListenError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-        listening.setblocking(False)
-        self._socket = listening
-        self._start(self._accept(listening))
-        return int(listening.getsockname()[1])
-
-    async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._socket is not None:
-            self._socket.close()
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, _ = await loop.sock_accept(listening)
-            except OSError as error:  # out of descriptors: those connected go on, the next may succeed
-                log.error("cannot accept a connection reason=%s", error)
-                await asyncio.sleep(0.1)
-                continue
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            self._start(self._serve(accepted))
-
-    async def _serve(self, accepted: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        tls = None
-        try:
-            if self._tls is not None:
-                async with asyncio.timeout(self._handshake_s):
-                    tls = self._tls if await _peek(accepted) == _TLS_HANDSHAKE else None
-            await loop.connect_accepted_socket(self._factory, accepted, ssl=tls)
-        except (OSError, TimeoutError) as error:
-            log.warning("connection lost in its handshake reason=%s", error)
-            accepted.close()
-        except asyncio.CancelledError:
-            accepted.close()
-            raise
-
-
-async def _peek(connection: socket.socket) -> bytes:
-    """The first byte, left where it is; b"" when the peer has gone."""
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            return connection.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            readable = loop.create_future()
-            loop.add_reader(connection, readable.set_result, None)
-            try:
-                await readable
-            finally:
-                loop.remove_reader(connection)
+    timeouts: Timeouts = Timeouts()
 
 
 class BusServer:
-    """Listens, flushes in order (commit, then write) and wakes the broker's timers."""
+    """Listens, flushes in order (commit, then write) and runs the broker's timers."""
 
     def __init__(self, broker: Broker, options: Options | None = None) -> None:
         self.broker = broker
         self.options = options or Options()
         self.clients: set[Client] = set()
+        #: A fault that tests can set: delays all output.
         self.delay_s = 0.0
-        """A fault that tests can set: every answer is sent so much later."""
+        #: Whether the store failed.
         self.failed = False
-        """The store cannot be written any more."""
+        #: Set when the program is to end.
         self.stopping = asyncio.Event()
-        """It is time to end."""
         self._writable: set[Client] = set()
-        self._listener = Listener(lambda: Client(self), self.options)
+        self._listener = Listener(lambda: Client(self), self.options.tls, self.options.timeouts.handshake_timeout_s)
         self._flush_scheduled = False
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_due_ms: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms: int | None = None
 
     async def listen(self, host: str, port: int) -> int:
-        """Starts to serve; the port."""
+        """Starts to serve and returns the port."""
         self.wake()
         return await self._listener.open(host, port)
 
     async def close(self) -> None:
-        """Closes the listener, tells every client and lets the last bytes go out."""
+        """Closes the listener and all connections; waits up to a second until the last bytes are sent."""
         await self._listener.close()
         for client in list(self.clients):
             client.connection.close("amqp:connection:forced", "The broker is shutting down.")
@@ -161,16 +124,16 @@ class BusServer:
             await asyncio.sleep(0.01)
         for client in list(self.clients):
             client.abort()
-        if self._alarm is not None:
-            self._alarm.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def will_write(self, client: Client) -> None:
-        """The client has output: it goes with the next flush."""
+        """Notes that the client has output for the next flush."""
         self._writable.add(client)
         self.wake()
 
     def wake(self) -> None:
-        """Something may have changed: flush, and look at the timers, when this turn of the loop is over."""
+        """Schedules a flush and a look at the timers for the end of this turn of the event loop."""
         if not self._flush_scheduled:
             self._flush_scheduled = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -182,11 +145,13 @@ class BusServer:
         writable, self._writable = self._writable, set()
         for client in writable:
             client.write()
-        self._set_alarm()
+        self._set_timer()
 
     def commit(self) -> bool:
-        """Stores what has changed; False when that is impossible, and then the program ends with nothing answered:
-        memory and disk would tell different stories."""
+        """Stores all changes; False when the store cannot be written.
+
+        The program then ends and sends no pending output, because memory and disk differ.
+        """
         if self.failed:
             return False
         if self.broker.store.is_dirty:
@@ -199,40 +164,40 @@ class BusServer:
                 return False
         return True
 
-    def _set_alarm(self) -> None:
+    def _set_timer(self) -> None:
         due_ms = self.broker.timers.next_due_ms()
-        if due_ms == self._alarm_due_ms:
+        if due_ms == self._timer_due_ms:
             return
-        if due_ms is None or (self._alarm_due_ms is not None and due_ms > self._alarm_due_ms):
-            return  # an alarm that rings too early does no harm, and setting it anew for every lock costs time
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        self._alarm_due_ms = due_ms
+        if due_ms is None or (self._timer_due_ms is not None and due_ms > self._timer_due_ms):
+            return  # a timer that runs too early does no harm; setting it again for every lock costs time
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timer_due_ms = due_ms
         delay_s = max(0.0, (due_ms - self.broker.clock.now_ms()) / 1000)
-        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._ring)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._run_timers)
 
-    def _ring(self) -> None:
-        self._alarm = self._alarm_due_ms = None
+    def _run_timers(self) -> None:
+        self._timer = self._timer_due_ms = None
         try:
             self.broker.timers.run_due(self.broker.clock.now_ms())
         finally:
             self.wake()
 
     def advance(self, clock: SystemClock, ms: int) -> None:
-        """Moves the clock forward and does what falls due, each thing at its own time."""
+        """Moves the clock forward by `ms`; each timer on the way runs at its own time."""
         end_ms = clock.now_ms() + ms
         timers = self.broker.timers
         while (due_ms := timers.next_due_ms()) is not None and due_ms <= end_ms:
             clock.advance(max(0, due_ms - clock.now_ms()))
             timers.run_due(clock.now_ms())
         clock.advance(max(0, end_ms - clock.now_ms()))
-        self._alarm_due_ms = None
+        self._timer_due_ms = None
         self.wake()
 
 
-class Wire(Protocol):
-    """What a client's bytes go out by: a TCP or TLS transport, or a WebSocket."""
+class ByteTransport(Protocol):
+    """Sends the bytes of one client: a TCP or TLS transport, or a WebSocket."""
 
     def write(self, data: bytes) -> None: ...
 
@@ -244,40 +209,40 @@ class Wire(Protocol):
 
 
 class Client(asyncio.Protocol):
-    """One connection."""
+    """The connection of one client."""
 
     def __init__(self, server: BusServer) -> None:
         self._server = server
-        self._wire: Wire | None = None
-        self._watch: asyncio.TimerHandle | None = None
-        self._liveness = Liveness(server.options.patience, asyncio.get_running_loop().time())
-        claims = Claims(server.options.sas_key, server.broker.clock)
-        self.connection = Connection(CONTAINER_ID, claims.authenticate)
+        self._transport: ByteTransport | None = None
+        self._liveness_timer: asyncio.TimerHandle | None = None
+        self._liveness = Liveness(server.options.timeouts, asyncio.get_running_loop().time())
+        tokens = CbsTokens(server.options.sas_key, server.broker.clock)
+        self.connection = Connection(CONTAINER_ID, tokens.authenticate)
         self.connection.on_output = self._on_output
-        self.gateway = Gateway(server.broker, self.connection, claims, server.options.max_message_bytes)
+        self.gateway = Gateway(server.broker, self.connection, tokens, server.options.max_message_bytes)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=WRITE_LIMIT_BYTES)
         self.attach(transport)
 
-    def attach(self, wire: Wire) -> None:
-        """The connection begins."""
-        self._wire = wire
+    def attach(self, transport: ByteTransport) -> None:
+        """Starts the connection on its transport."""
+        self._transport = transport
         self._server.clients.add(self)
-        self._look()
+        self._check_liveness()
 
     def data_received(self, data: bytes) -> None:
-        self._liveness.heard(asyncio.get_running_loop().time())
+        self._liveness.record_received(asyncio.get_running_loop().time())
         self._guarded(lambda: self.connection.receive_data(data))
         if not self._liveness.is_open and self.connection.state is State.OPEN:
             self._liveness.is_open = True
-            self._look()  # now it is known how often the peer wants to hear from us
+            self._check_liveness()  # the open frame carries the peer's idle time-out
         self._server.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._liveness_timer is not None:
+            self._liveness_timer.cancel()
         self._server.clients.discard(self)
         self._guarded(self.connection.lost)
         self._server.wake()
@@ -293,17 +258,17 @@ class Client(asyncio.Protocol):
         self._server.will_write(self)
 
     def _guarded(self, step: Callable[[], None]) -> None:
-        """A fault of ours while serving this client ends this client's connection and nothing else."""
+        """Runs `step`; an unexpected exception closes this client's connection and no other."""
         try:
             step()
             self.gateway.handle_events()
         except Exception:
             log.exception("internal error, connection closed peer=%s", self.connection.remote_container_id or "?")
-            self.connection.close("amqp:internal-error", "The emulator failed; its log says how.")
+            self.connection.close("amqp:internal-error", "The emulator failed; see its log.")
             self.gateway.handle_events()
 
     def write(self) -> None:
-        """Sends what waits; closes the transport when the connection is over."""
+        """Sends the pending output; closes the transport when the connection is closed."""
         data = self.connection.take_output()
         ends = self.connection.state is State.CLOSED
         if self._server.delay_s > 0:
@@ -312,29 +277,29 @@ class Client(asyncio.Protocol):
             self._send(data, ends)
 
     def _send(self, data: bytes, ends: bool) -> None:
-        if self._wire is None or self._wire.is_closing():
+        if self._transport is None or self._transport.is_closing():
             return
         if data:
-            self._wire.write(data)
+            self._transport.write(data)
             self.gateway.catch_up()
         if ends:
-            self._wire.close()
+            self._transport.close()
 
     def abort(self) -> None:
-        """Cuts the connection without a word."""
-        if self._wire is not None:
-            self._wire.abort()
+        """Drops the connection without closing it in AMQP."""
+        if self._transport is not None:
+            self._transport.abort()
 
-    def _look(self) -> None:
-        """Sends a heartbeat if the peer wants one, gives it up if it has been silent too long, and comes back."""
-        if self._watch is not None:
-            self._watch.cancel()
+    def _check_liveness(self) -> None:
+        """Drops the connection if a timeout is over; else sends a heartbeat if due and schedules the next check."""
+        if self._liveness_timer is not None:
+            self._liveness_timer.cancel()
         loop = asyncio.get_running_loop()
-        complaint = self._liveness.complaint(loop.time())
-        if complaint is not None:
-            log.warning("connection given up peer=%s reason=%s", self.connection.remote_container_id or "?", complaint)
+        reason = self._liveness.timeout_reason(loop.time())
+        if reason is not None:
+            log.warning("connection given up peer=%s reason=%s", self.connection.remote_container_id or "?", reason)
             self.abort()
             return
         self.connection.heartbeat()
-        wait_s = self._liveness.next_look_s(loop.time(), self.connection.heartbeat_every_ms)
-        self._watch = loop.call_later(wait_s, self._look)
+        wait_s = self._liveness.next_check_s(loop.time(), self.connection.heartbeat_every_ms)
+        self._liveness_timer = loop.call_later(wait_s, self._check_liveness)

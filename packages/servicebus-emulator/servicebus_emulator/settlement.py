@@ -1,13 +1,13 @@
-"""What a receiver's outcome does to the message (how the SDKs encode the four operations: see the table below).
+"""Settles a message by the outcome that its receiver sends. The SDKs encode the four operations as follows.
 
-| operation   | Python                       | JavaScript                        |
-|-------------|------------------------------|-----------------------------------|
-| complete    | accepted                     | accepted                          |
+| operation   | Python                       | JavaScript                         |
+|-------------|------------------------------|------------------------------------|
+| complete    | accepted                     | accepted                           |
 | abandon     | modified, not undeliverable  | modified, delivery-failed left out |
-| defer       | modified, undeliverable-here | the same                          |
-| dead-letter | rejected with an error       | the same                          |
+| defer       | modified, undeliverable-here | modified, undeliverable-here       |
+| dead-letter | rejected with an error       | rejected with an error             |
 
-`released` gives the message back without counting a delivery: what the Python SDK does with prefetched messages.
+`released` returns the message without counting a delivery; the Python SDK sends it for prefetched messages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_TRANSACTIONS = "Transactions are not supported by the emulator: send and sett
 
 
 def settle(queue: MessageQueue, token: uuid.UUID, outcome: Any) -> Body:
-    """Does what the outcome says and gives the outcome to echo: the same when it came true, else `rejected`."""
+    """Applies an outcome to the locked message. Returns the outcome to echo: the same, or `rejected` if it failed."""
     try:
         match outcome:
             case Accepted():
@@ -65,5 +65,5 @@ def _dead_letter(queue: MessageQueue, token: uuid.UUID, error: Any) -> None:
 
 
 def _texts(entries: Mapping[Any, Any] | None) -> dict[str, Any]:
-    """Keys come as symbols from Python and strings from JavaScript."""
+    """The entries with text keys: Python sends symbols, JavaScript strings."""
     return {str(key): value for key, value in (entries or {}).items()}

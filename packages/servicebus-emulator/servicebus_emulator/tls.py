@@ -1,4 +1,4 @@
-"""TLS: certificates given, or one made for this machine."""
+"""TLS contexts, and a self-signed certificate for local use."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ class TlsError(Exception):
 
 
 def context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """For a server with this certificate chain; TlsError when the files are no good."""
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    """The context of a server with this certificate chain; TlsError when the files cannot be used."""
+    tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls_context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        made.load_cert_chain(certificate, key)
+        tls_context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
         raise TlsError(f"cannot use the certificate {certificate} with the key {key}: {error}") from error
-    return made
+    return tls_context
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A self-signed certificate for localhost, in `folder`; one that is there already and still good is kept."""
+    """Makes a self-signed certificate for localhost in `folder`, unless it holds a valid one.
+
+    Returns the paths of certificate and key.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -38,27 +41,27 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
         old = x509.load_pem_x509_certificate(certificate.read_bytes())
         if old.not_valid_after_utc > now + timedelta(days=1):
             return certificate, key
-    secret = ec.generate_private_key(ec.SECP256R1())
+    private_key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    made = (
+    signed = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
-        .public_key(secret.public_key())
+        .public_key(private_key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
         .not_valid_after(now + timedelta(days=_VALID_DAYS))
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(secret, hashes.SHA256())
+        .sign(private_key, hashes.SHA256())
     )
     folder.mkdir(parents=True, exist_ok=True)
     key.touch(mode=0o600)
     key.write_bytes(
-        secret.private_bytes(
+        private_key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
     )
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     return certificate, key

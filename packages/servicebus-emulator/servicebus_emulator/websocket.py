@@ -1,4 +1,4 @@
-"""AMQP over WebSockets (OASIS "AMQP WebSocket Binding"): each binary message carries bytes of the stream."""
+"""AMQP over WebSockets (OASIS "AMQP WebSocket Binding"): each binary message carries bytes of the AMQP stream."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PATH = "/$servicebus/websocket"
 _SUBPROTOCOLS = ("amqp", "AMQPWSB10")
 
 
-class _Pipe:
-    """See `server.Wire`: a queue that a task empties into the WebSocket."""
+class _WebSocketTransport:
+    """A `server.ByteTransport`: a queue of bytes that a task sends over the WebSocket."""
 
     def __init__(self, socket: web.WebSocketResponse, client: Client) -> None:
         self._socket = socket
@@ -41,7 +41,7 @@ class _Pipe:
         return self._closing
 
     async def run(self) -> None:
-        """Sends until closed."""
+        """Sends the queued bytes until the transport is closed."""
         with contextlib.suppress(ConnectionError):
             while (data := await self._queue.get()) is not None:
                 await self._socket.send_bytes(data)
@@ -53,19 +53,19 @@ class _Pipe:
 
 
 async def serve(bus: BusServer, request: web.Request) -> web.StreamResponse:
-    """One client's WebSocket, from the upgrade to its end."""
+    """Serves one client over a WebSocket, from the upgrade to the end of the connection."""
     socket = web.WebSocketResponse(protocols=_SUBPROTOCOLS)
     await socket.prepare(request)
     client = Client(bus)
-    pipe = _Pipe(socket, client)
-    client.attach(pipe)
-    sender = asyncio.create_task(pipe.run())
+    transport = _WebSocketTransport(socket, client)
+    client.attach(transport)
+    sender = asyncio.create_task(transport.run())
     try:
         async for message in socket:
             if message.type is WSMsgType.BINARY:
                 client.data_received(message.data)
     finally:
         client.connection_lost(None)
-        pipe.close()
+        transport.close()
         await sender
     return socket

@@ -12,13 +12,13 @@ const client = new ServiceBusClient(connection);
 after(() => client.close());
 
 const receiveAll = async (receiver, count) => {
-  const found = [];
-  while (found.length < count) {
-    const batch = await receiver.receiveMessages(count - found.length, { maxWaitTimeInMs: 10000 });
-    assert.ok(batch.length, `${found.length} of ${count} messages came`);
-    found.push(...batch);
+  const messages = [];
+  while (messages.length < count) {
+    const batch = await receiver.receiveMessages(count - messages.length, { maxWaitTimeInMs: 10000 });
+    assert.ok(batch.length, `${messages.length} of ${count} messages came`);
+    messages.push(...batch);
   }
-  return found;
+  return messages;
 };
 
 test("properties and bodies arrive as sent; complete, abandon, dead-letter", async () => {
@@ -104,17 +104,17 @@ test("time to live, duplicate detection, forwarding and its dead letters", async
   assert.equal(forwarded.body, "on its way");
   await last.deadLetterMessage(forwarded, { deadLetterReason: "why" });
   await last.close();
-  const [grave] = await take("js-graves");
-  assert.deepEqual([grave.body, grave.deadLetterReason, grave.deadLetterSource], ["on its way", "why", "js-last"]);
+  const [deadLetter] = await take("js-dead-letters");
+  assert.deepEqual([deadLetter.body, deadLetter.deadLetterReason, deadLetter.deadLetterSource], ["on its way", "why", "js-last"]);
   await assert.rejects(take("js-first"), /forwards its messages/);
-  await send("js-astray", { body: "no session id" });
-  const [astray] = await take("js-astray", { subQueueType: "transferDeadLetter" });
-  assert.match(astray.deadLetterErrorDescription, /SessionId was not set/);
+  await send("js-refused", { body: "no session id" });
+  const [refused] = await take("js-refused", { subQueueType: "transferDeadLetter" });
+  assert.match(refused.deadLetterErrorDescription, /SessionId was not set/);
 });
 
 test("a full entity refuses until it is read", async () => {
-  const impatient = new ServiceBusClient(connection, { retryOptions: { maxRetries: 0 } });
-  const sender = impatient.createSender("js-life");
+  const withoutRetries = new ServiceBusClient(connection, { retryOptions: { maxRetries: 0 } });
+  const sender = withoutRetries.createSender("js-life");
   const body = Buffer.alloc(240000);
   for (let i = 0; i < 4; i++) await sender.sendMessages({ body });
   await assert.rejects(sender.sendMessages({ body }), { code: "QuotaExceeded" });
@@ -122,17 +122,17 @@ test("a full entity refuses until it is read", async () => {
   await receiveAll(receiver, 4);
   await sender.sendMessages({ body });
   await receiveAll(receiver, 1);
-  await Promise.all([impatient.close(), receiver.close()]);
+  await Promise.all([withoutRetries.close(), receiver.close()]);
 });
 
 test("subscribe pumps messages", async () => {
   const sender = client.createSender("js-pump");
   const receiver = client.createReceiver("js-pump");
-  const got = [];
+  const bodies = [];
   const done = new Promise((resolve, reject) => {
     receiver.subscribe(
       {
-        processMessage: async (message) => { got.push(message.body); if (got.length === 20) resolve(); },
+        processMessage: async (message) => { bodies.push(message.body); if (bodies.length === 20) resolve(); },
         processError: async (args) => reject(args.error),
       },
       { maxConcurrentCalls: 5 },
@@ -140,7 +140,7 @@ test("subscribe pumps messages", async () => {
   });
   await sender.sendMessages([...Array(20).keys()].map((i) => ({ body: i })));
   await done;
-  assert.deepEqual(got.sort((a, b) => a - b), [...Array(20).keys()]);
+  assert.deepEqual(bodies.sort((a, b) => a - b), [...Array(20).keys()]);
   await Promise.all([sender.close(), receiver.close()]);
 });
 
@@ -166,19 +166,19 @@ test("sessions: by id, next available, state, locked by another, timeout", async
 
 test("rules over AMQP", async () => {
   const rules = client.createRuleManager("js-topic", "js-sub");
-  const names = async () => {
-    const found = [];
-    for await (const rule of rules.listRules()) found.push(rule);
-    return found;
+  const list = async () => {
+    const all = [];
+    for await (const rule of rules.listRules()) all.push(rule);
+    return all;
   };
-  assert.deepEqual((await names()).map((r) => r.name), ["$Default"]);
+  assert.deepEqual((await list()).map((r) => r.name), ["$Default"]);
   await rules.deleteRule("$Default");
   await rules.createRule("sql", { sqlExpression: "n > 5" }, { sqlExpression: "SET big = TRUE" });
   await rules.createRule("equal", { subject: "s", applicationProperties: { n: 1 } });
-  const found = Object.fromEntries((await names()).map((r) => [r.name, r]));
-  assert.equal(found.sql.filter.sqlExpression, "n > 5");
-  assert.equal(found.sql.action.sqlExpression, "SET big = TRUE");
-  assert.deepEqual([found.equal.filter.subject, found.equal.filter.applicationProperties], ["s", { n: 1 }]);
+  const byName = Object.fromEntries((await list()).map((r) => [r.name, r]));
+  assert.equal(byName.sql.filter.sqlExpression, "n > 5");
+  assert.equal(byName.sql.action.sqlExpression, "SET big = TRUE");
+  assert.deepEqual([byName.equal.filter.subject, byName.equal.filter.applicationProperties], ["s", { n: 1 }]);
   await assert.rejects(rules.createRule("bad", { sqlExpression: "n >" }), /value expected/);
   const sender = client.createSender("js-topic");
   await sender.sendMessages([2, 6, 1].map((n) => ({ body: n, subject: "s", applicationProperties: { n } })));
@@ -188,7 +188,7 @@ test("rules over AMQP", async () => {
   await Promise.all([sender.close(), receiver.close()]);
 });
 
-test("what is refused has the right code", async () => {
+test("an unknown entity has the right error code", async () => {
   const sender = client.createSender("nowhere");
   await assert.rejects(sender.sendMessages({ body: 1 }), { code: "MessagingEntityNotFound" });
   await sender.close();
@@ -217,7 +217,7 @@ test("administration", async () => {
   assert.equal((await admin.getNamespaceProperties()).messagingSku, "Standard");
 });
 
-test("a client that knows AMQP and nothing of Service Bus", async () => {
+test("an AMQP client without knowledge of Service Bus", async () => {
   const [, host, port] = /sb:\/\/([^:]+):(\d+)/.exec(connection);
   const connect = (password) => rhea.create_container().connect({
     host, port: Number(port), username: "RootManageSharedAccessKey", password, reconnect: false,
@@ -249,8 +249,8 @@ test("a client that knows AMQP and nothing of Service Bus", async () => {
   plain.close();
   await once(plain, "connection_close");
   const dead = client.createReceiver("js-life", { subQueueType: "deadLetter", receiveMode: "receiveAndDelete" });
-  const [buried] = await receiveAll(dead, 1);
-  assert.deepEqual([buried.body, buried.deadLetterErrorDescription], [{ number: 2 }, "unwanted"]);
+  const [deadLetter] = await receiveAll(dead, 1);
+  assert.deepEqual([deadLetter.body, deadLetter.deadLetterErrorDescription], [{ number: 2 }, "unwanted"]);
   await dead.close();
 });
 

@@ -1,1 +1,1 @@
-"""The HTTP side of the bus: the management API, and what only an emulator has."""
+"""The HTTP side of the emulator: the management API, counts, faults and the clock."""

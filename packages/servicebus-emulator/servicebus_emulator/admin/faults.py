@@ -1,11 +1,11 @@
-"""Faults on demand, so that an application's recovery can be tested.
+"""Faults on demand, for tests of an application's recovery.
 
 POST /faults with one of
-    {"fault": "drop-connections", "entity": NAME?}            cuts connections (those with a link to the entity)
+    {"fault": "drop-connections", "entity": NAME?}            drops all connections, or those with a link to the entity
     {"fault": "detach-links", "entity": NAME?}                detaches links with amqp:link:detach-forced
-    {"fault": "delay", "ms": N}                               every answer comes N ms later, until set to 0
-    {"fault": "refuse-sends", "entity": NAME, "ms": N}        sends are refused as by a busy server for N ms
-    {"fault": "duplicate", "entity": NAME, "count": N}        the next N completed messages come once more
+    {"fault": "delay", "ms": N}                               delays all output by N ms, until it is set to 0
+    {"fault": "refuse-sends", "entity": NAME, "ms": N}        refuses sends as a busy server does, for N ms
+    {"fault": "duplicate", "entity": NAME, "count": N}        delivers the next N completed messages once more
 DELETE /faults ends delays, refusals and duplicates.
 """
 
@@ -20,11 +20,16 @@ from servicebus_emulator.server import BusServer
 
 
 class Faults:
+    """Sets and clears the faults of one server."""
+
     def __init__(self, bus: BusServer) -> None:
         self._bus = bus
 
     def inject(self, request: Any) -> dict[str, int]:
-        """Does what the request says; how many connections, links, milliseconds or messages it is about."""
+        """Sets a fault. Returns how many connections, links, milliseconds or messages it affects.
+
+        InvalidRequest for an unknown fault or field.
+        """
         if not isinstance(request, dict):
             raise InvalidRequest("A fault is a JSON object.")
         inject = _FAULTS.get(str(request.get("fault")))
@@ -44,10 +49,10 @@ class Faults:
 
     def _drop_connections(self, request: dict[str, Any]) -> int:
         entity = _entity(request)
-        wanted = [client for client in self._bus.clients if entity is None or client.gateway.uses(entity)]
-        for client in wanted:
+        clients = [client for client in self._bus.clients if entity is None or client.gateway.uses(entity)]
+        for client in clients:
             client.abort()
-        return len(wanted)
+        return len(clients)
 
     def _detach_links(self, request: dict[str, Any]) -> int:
         entity = _entity(request)
@@ -67,8 +72,8 @@ class Faults:
     def _duplicate(self, request: dict[str, Any]) -> int:
         count = _number(request, "count")
         path = _entity(request) or ""
-        found = self._bus.broker.destinations.get(path.lower())
-        if found is not None and isinstance(found.entity, Topic):
+        destination = self._bus.broker.destinations.get(path.lower())
+        if destination is not None and isinstance(destination.entity, Topic):
             raise InvalidRequest("A topic delivers nothing: name one of its subscriptions.")
         self._bus.broker.queue(path).repeats = count
         return count

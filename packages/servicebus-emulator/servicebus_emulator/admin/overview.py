@@ -1,4 +1,4 @@
-"""What there is to see: counts as JSON, as a page and as Prometheus metrics."""
+"""Counts of all entities as JSON, as an HTML page and as Prometheus metrics."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ td.dead { color: #c33; color: light-dark(#b22, #f77); font-weight: 600; }
 
 
 def counts(broker: Broker) -> dict[str, dict[str, int]]:
-    """Counts of every queue and subscription, by path. `active` includes the locked ones; `enqueued` is the last
-    sequence number, so it counts all that ever came in."""
-    found = {}
+    """Counts of every queue and subscription by path.
+
+    `active` includes locked messages; `enqueued` is the last sequence number, the count of all messages so far.
+    """
+    counts_by_path = {}
     for destination in broker.destinations.values():
         entity = destination.entity
         if isinstance(entity, Topic):
-            found.update({item.queue.path: item.queue.counts() for item in entity.subscriptions.values()})
+            counts_by_path.update({item.queue.path: item.queue.counts() for item in entity.subscriptions.values()})
         else:
-            found[entity.path] = entity.counts()
-    return found
+            counts_by_path[entity.path] = entity.counts()
+    return counts_by_path
 
 
 def metrics(broker: Broker, connections: int) -> str:
-    """Prometheus text, of the kind `METRICS_TYPE`."""
+    """Metrics as Prometheus text, of the content type `METRICS_TYPE`."""
     lines = [
         "# HELP lucius_bus_connections Open client connections.",
         "# TYPE lucius_bus_connections gauge",
@@ -69,7 +71,7 @@ def _label(text: str) -> str:
 
 
 def page(broker: Broker, connections: int) -> str:
-    """A small page that reloads itself."""
+    """An HTML page that reloads itself every five seconds."""
     head = "".join(f"<th>{state.replace('_', ' ')}</th>" for state in _STATES)
     entries = sorted({**counts(broker), **_topics(broker)}.items(), key=lambda item: _numbers_in_order(item[0]))
     rows = "".join(_row(path, entry) for path, entry in entries)
@@ -84,12 +86,12 @@ def page(broker: Broker, connections: int) -> str:
 
 
 def _numbers_in_order(path: str) -> list[str | int]:
-    """A key by which lane 2 comes before lane 10: every other part is a number."""
+    """A sort key by which `lane-2` precedes `lane-10`: text and numbers alternate."""
     return [int(part) if index % 2 else part for index, part in enumerate(re.split(r"([0-9]+)", path))]
 
 
 def _topics(broker: Broker) -> dict[str, dict[str, int]]:
-    """A topic keeps nothing but what is scheduled."""
+    """Counts of the topics, which hold scheduled messages only."""
     topics = [item.entity for item in broker.destinations.values() if isinstance(item.entity, Topic)]
     return {
         topic.path: {"scheduled": len(topic.schedule.messages), "enqueued": topic.last_sequence_number}

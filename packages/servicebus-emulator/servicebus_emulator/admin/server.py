@@ -1,8 +1,8 @@
 """HTTP on the admin port.
 
 GET /            a page          GET /entities   counts as JSON        GET /metrics   Prometheus
-GET /health      is it up        POST, DELETE /faults    see `faults`  POST /clock/advance   {"seconds": N}
-?api-version=    whatever has it is the management API of Service Bus
+GET /health      liveness        POST, DELETE /faults    see `faults`  POST /clock/advance   {"seconds": N}
+?api-version=    a request with this parameter goes to the management API of Service Bus
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import Any
 from aiohttp import web
 
 from servicebus_emulator import websocket
-from servicebus_emulator.admin import atom, overview
+from servicebus_emulator.admin import overview
 from servicebus_emulator.admin.faults import Faults
-from servicebus_emulator.admin.management import Administration, Request
+from servicebus_emulator.admin.rest_api import Request, RestApi
+from servicebus_emulator.atom import feeds
 from servicebus_emulator.broker.errors import BusError, Unauthorized
 from servicebus_emulator.clock import SystemClock
+from servicebus_emulator.listener import Listener
 from servicebus_emulator.sas import check_token
-from servicebus_emulator.server import BusServer, Listener
+from servicebus_emulator.server import BusServer
 
 log = logging.getLogger(__name__)
 
@@ -28,25 +30,25 @@ _MAX_BODY_BYTES = 1024 * 1024
 
 
 class AdminServer:
-    """Serves the routes above, and WebSockets for AMQP; `clock` is given when it may be advanced."""
+    """Serves the routes of this module, and AMQP over WebSockets. Without `clock` the time cannot be advanced."""
 
     def __init__(self, bus: BusServer, clock: SystemClock | None = None) -> None:
         self._bus = bus
         self._clock = clock
         self._faults = Faults(bus)
-        self._administration = Administration(bus.broker, self._drop_removed)
+        self._rest_api = RestApi(bus.broker, self._drop_removed)
         app = web.Application(client_max_size=_MAX_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         self._listeners: list[Listener] = []
 
     async def listen(self, host: str, port: int) -> int:
-        """Starts to serve on one more port; which one."""
+        """Starts to serve on one more port and returns it."""
         if self._runner.server is None:
             await self._runner.setup()
         server = self._runner.server
         assert server is not None
-        listener = Listener(server, self._bus.options)
+        listener = Listener(server, self._bus.options.tls, self._bus.options.timeouts.handshake_timeout_s)
         bound = await listener.open(host, port)
         self._listeners.append(listener)
         return bound
@@ -92,7 +94,7 @@ class AdminServer:
                 return web.json_response({})
             case "POST", "clock/advance":
                 return self._advance(await _json(request))
-        return web.json_response({"error": "there is nothing here"}, status=404)
+        return web.json_response({"error": "no such resource"}, status=404)
 
     def _advance(self, body: Any) -> web.Response:
         seconds: Any = body.get("seconds") if isinstance(body, dict) else None
@@ -104,21 +106,23 @@ class AdminServer:
         return web.json_response({"now_ms": self._clock.now_ms()})
 
     async def _manage(self, request: web.Request, path: str) -> web.Response:
-        asked = Request(
+        rest_request = Request(
             *(request.method, path.strip("/"), request.query, "If-Match" in request.headers, await request.read()),
             f"{request.scheme}://{request.host}",
         )
         try:
             self._check_rights(request)
-            status, xml = self._administration.handle(asked)
+            status, xml = self._rest_api.handle(rest_request)
         except Unauthorized as error:
-            status, xml = 401, atom.error(401, error.description)
-        # What was made or changed is kept before it is answered, as with messages.
+            status, xml = 401, feeds.error(401, error.description)
+        # Changes are committed before the response, as with messages.
         if not self._bus.commit():
-            status, xml = 503, atom.error(503, "The emulator cannot store anything any more.")
+            status, xml = 503, feeds.error(503, "The emulator cannot store changes any more.")
         self._bus.wake()
         if status >= 400:
-            log.warning("management request refused method=%s path=%s status=%d", asked.method, asked.path, status)
+            log.warning(
+                "management request refused method=%s path=%s status=%d", rest_request.method, rest_request.path, status
+            )
         return web.Response(text=xml, status=status, content_type="application/atom+xml")
 
     def _check_rights(self, request: web.Request) -> None:

@@ -1,10 +1,9 @@
-"""A connection without its socket: feed it bytes, take events from it, send what `take_output` gives.
+"""The server's end of an AMQP connection, without its socket: received bytes in, events and bytes to send out.
 
     HEADER -> SASL -> AMQP_HEADER -> OPENING -> OPEN -> CLOSED
 
-The order is that of AMQP 1.0 part 5, 5.3.1 and part 2, 2.4.6. Anything out of order closes the connection with an error
-and harms nobody else. Events are handed out one frame at a time, so that the owner's answer to an event stands in the
-output before what later frames cause.
+The order of the states is that of AMQP 1.0 part 5, 5.3.1 and part 2, 2.4.6. A frame out of order closes the connection
+with an error. Frames are read one at a time, so that the owner's output for an event precedes that of later frames.
 """
 
 from __future__ import annotations
@@ -25,17 +24,33 @@ from servicebus_emulator.amqp.frames import (
     FrameBuffer,
     encode_frame,
 )
-from servicebus_emulator.amqp.performatives import Begin, Body, Close, End, Error, Open, SaslInit, decode_body
-from servicebus_emulator.amqp.sasl import OK, Authenticate, answer, offer
+from servicebus_emulator.amqp.performatives import (
+    Begin,
+    Body,
+    Close,
+    End,
+    Error,
+    Open,
+    SaslInit,
+    SaslMechanisms,
+    SaslOutcome,
+    decode_body,
+)
 from servicebus_emulator.amqp.session import Session
 
 log = logging.getLogger(__name__)
 
 MAX_FRAME_BYTES = 65_536
 MAX_SESSIONS = 5000
-#: Advertised; silence is punished after twice as long, since SDKs do not send heartbeats on time.
+#: Advertised. A silent connection is closed after twice as long, because SDKs send heartbeats late.
 IDLE_TIMEOUT_MS = 120_000
 _MIN_FRAME_BYTES = 512
+#: Part 5, 5.3. Both SDKs use ANONYMOUS and authorise afterwards, by tokens on `$cbs`.
+SASL_MECHANISMS = ("MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL")
+_SASL_OK, _SASL_AUTH_FAILED = 0, 1
+
+#: Takes the mechanism and the initial response; returns whether the peer may go on.
+Authenticate = Callable[[str, bytes], bool]
 
 
 class State(Enum):
@@ -61,20 +76,20 @@ class Connection:
         self.sessions: dict[int, Session] = {}
         self.remote_max_frame_bytes = _MIN_FRAME_BYTES
         self.remote_container_id = ""
+        #: How often the peer expects a frame; 0 if it expects none.
         self.heartbeat_every_ms = 0
-        """How often the peer wants to hear from us; 0: it does not care."""
+        #: Bytes of output that are not taken yet, and of transfers that wait for the peer's session window.
         self.unsent_bytes = 0
-        """Output not taken yet, and transfers that wait for the peer's session window."""
+        #: Called when there is output after there was none.
         self.on_output: Callable[[], None] = lambda: None
-        """Called when there is output again after there was none."""
 
     def receive_data(self, data: bytes) -> None:
-        """Takes bytes off the wire; `next_event` reads them."""
+        """Adds received bytes, which `next_event` reads."""
         if self.state is not State.CLOSED:
             self._buffer.feed(data)
 
     def next_event(self) -> Event | None:
-        """The next thing that happened, or None when more bytes are needed."""
+        """The next event; None until more bytes are received."""
         while not self._events:
             if self.state is State.CLOSED:
                 return None
@@ -98,12 +113,12 @@ class Connection:
         if self.state is not State.CLOSED:
             self._write(encode_frame(body, channel, payload))
 
-    def tell(self, event: Event) -> None:
-        """Adds an event of our own making, in order with those of the peer."""
+    def emit(self, event: Event) -> None:
+        """Adds an event that the broker caused, in order with those of received frames."""
         self._events.append(event)
 
     def heartbeat(self) -> None:
-        """Sends an empty frame, so that the peer sees us alive."""
+        """Sends an empty frame if the peer expects heartbeats (part 2, 2.4.5)."""
         if self.state is State.OPEN and self.heartbeat_every_ms:
             self._write(EMPTY_FRAME)
 
@@ -114,7 +129,7 @@ class Connection:
         self.unsent_bytes += len(data)
 
     def close(self, condition: str | None = None, description: str = "") -> None:
-        """Ends the connection from our side."""
+        """Closes the connection from the broker's side, with an error if `condition` is set."""
         if self.state is State.CLOSED:
             return
         if self.state in (State.OPENING, State.OPEN):
@@ -124,7 +139,7 @@ class Connection:
         self._finish(condition and f"{condition}: {description}")
 
     def lost(self) -> None:
-        """The transport is gone."""
+        """Ends the connection after its transport was lost."""
         if self.state is not State.CLOSED:
             self._finish(None)
 
@@ -143,7 +158,7 @@ class Connection:
         session.links.clear()
 
     def _advance(self) -> bool:
-        """Reads one header or frame; False when it has not come whole."""
+        """Reads one header or frame; False until it is complete."""
         if self.state in (State.HEADER, State.AMQP_HEADER):
             header = self._buffer.next_header()
             if header is None:
@@ -165,10 +180,10 @@ class Connection:
         expected = SASL_HEADER if self.state is State.HEADER else AMQP_HEADER
         self._write(expected)
         if header != expected:
-            # Part 2, 2.2: answer with the header we do support, then close.
+            # Part 2, 2.2: send the supported header, then close.
             self._finish(f"unsupported protocol header {header!r}")
         elif self.state is State.HEADER:
-            self._write(encode_frame(offer(), kind=SASL_FRAME))
+            self._write(encode_frame(SaslMechanisms(SASL_MECHANISMS), kind=SASL_FRAME))
             self.state = State.SASL
         else:
             self.state = State.OPENING
@@ -179,9 +194,10 @@ class Connection:
         init, _ = decode_body(frame.body)
         if not isinstance(init, SaslInit):
             raise NotAllowedError("sasl-init expected")
-        outcome = answer(init, self._authenticate)
-        self._write(encode_frame(outcome, kind=SASL_FRAME))
-        if outcome.code == OK:
+        known = init.mechanism in SASL_MECHANISMS
+        accepted = known and self._authenticate(init.mechanism, init.initial_response or b"")
+        self._write(encode_frame(SaslOutcome(_SASL_OK if accepted else _SASL_AUTH_FAILED), kind=SASL_FRAME))
+        if accepted:
             self.state = State.AMQP_HEADER
         else:
             self._finish(f"SASL {init.mechanism} refused")
@@ -238,7 +254,7 @@ class Connection:
                 self.send(End(), channel)
             return
         if session is None:
-            # After END the Python SDK still detaches its management links: let it.
+            # The Python SDK detaches its management links after END: ignore it.
             return
         try:
             self._events.extend(session.receive(body, payload))

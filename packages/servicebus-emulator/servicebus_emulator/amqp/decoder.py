@@ -27,18 +27,18 @@ from servicebus_emulator.amqp.values import (
     Ushort,
 )
 
-#: Elements without bytes of their own (null, true, 0) cost the peer nothing, so their number is bounded here.
+#: Limit of elements without bytes of their own (null, true, 0), which a peer sends at no cost.
 MAX_EMPTY_ELEMENTS = 65_536
 
 _Decoder = Callable[[bytes, int], tuple[Any, int]]
 
 
 def decode(data: bytes, pos: int = 0) -> tuple[Any, int]:
-    """The value that starts at `pos`, and where the next one starts."""
+    """The value at `pos`, and the position after it."""
     try:
         return _DECODERS[data[pos]](data, pos + 1)
     except (IndexError, struct.error) as error:
-        raise DecodeError("a value ends before its bytes do") from error
+        raise DecodeError("the data ends within a value") from error
     except KeyError as error:
         raise DecodeError(f"unknown format code {error}") from error
     except (UnicodeDecodeError, ValueError, OverflowError) as error:
@@ -46,11 +46,11 @@ def decode(data: bytes, pos: int = 0) -> tuple[Any, int]:
     except RecursionError as error:
         raise DecodeError("values nested too deeply") from error
     except TypeError as error:
-        raise DecodeError(f"a map key that cannot be one: {error}") from error
+        raise DecodeError(f"a value that cannot be a map key: {error}") from error
 
 
 def skip(data: bytes, pos: int) -> int:
-    """Where the value at `pos` ends, without decoding it: the code's high half tells its width (part 1, 1.6)."""
+    """The position after the value at `pos`; the high half of its format code gives its width (part 1, 1.6)."""
     try:
         code = data[pos]
         if code == 0:
@@ -65,11 +65,11 @@ def skip(data: bytes, pos: int) -> int:
         else:
             raise DecodeError(f"unknown format code {code:#x}")
     except (IndexError, struct.error) as error:
-        raise DecodeError("a value ends before its bytes do") from error
+        raise DecodeError("the data ends within a value") from error
     except RecursionError as error:
         raise DecodeError("values nested too deeply") from error
     if end > len(data):
-        raise DecodeError("a value ends before its bytes do")
+        raise DecodeError("the data ends within a value")
     return end
 
 

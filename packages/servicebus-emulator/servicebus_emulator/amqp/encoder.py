@@ -29,12 +29,12 @@ from servicebus_emulator.amqp.values import (
 
 
 def encode(value: Any) -> bytes:
-    """The encoding of `value`; TypeError for a type that AMQP has not, struct.error out of its range."""
+    """The encoding of `value`; KeyError for a type without an encoding, struct.error for a number out of range."""
     return _ENCODERS[type(value)](value)
 
 
 def encoder_of(kind: type) -> Callable[[Any], bytes]:
-    """What encodes values of a type, also those that only look like it: a plain int as uint, say."""
+    """The encoder of a type; it also takes plain values, such as an int as uint."""
     return _ENCODERS[kind]
 
 
@@ -136,7 +136,7 @@ def _described(value: Described) -> bytes:
     return b"\x00" + encode(value.descriptor) + encode(value.value)
 
 
-#: Array elements carry no constructor of their own: how each format code writes one.
+#: Encoders of array elements by format code; elements carry no constructor of their own.
 _ELEMENTS: dict[int, Callable[[Any], bytes]] = {
     **{code: (lambda value: b"") for code in (0x40, 0x41, 0x42, 0x43, 0x44, 0x45)},
     **{code: struct.Struct(">B").pack for code in (0x50, 0x52, 0x53)},

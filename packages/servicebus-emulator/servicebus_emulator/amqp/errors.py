@@ -1,4 +1,4 @@
-"""What a peer can do wrong, each with the AMQP error condition it is told (AMQP 1.0 part 2, 2.8.15 to 2.8.17)."""
+"""Errors of a peer, each with the AMQP error condition that it is sent (AMQP 1.0 part 2, 2.8.15 to 2.8.17)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ class AmqpError(Exception):
 
 
 class DecodeError(AmqpError):
-    """Bytes that are no AMQP value, or fields of the wrong type."""
+    """Bytes that are not an AMQP value, or fields of the wrong type."""
 
     condition = "amqp:decode-error"
 
 
 class FramingError(AmqpError):
-    """Bytes that are no frame, or a frame larger than agreed."""
+    """Bytes that are not a frame, or a frame larger than agreed."""
 
     condition = "amqp:connection:framing-error"
 

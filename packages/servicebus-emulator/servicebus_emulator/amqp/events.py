@@ -1,13 +1,12 @@
-"""What a connection tells its owner after reading bytes."""
+"""Events that a connection reports to its owner after reading bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from servicebus_emulator.amqp.link import Delivery, IncomingLink, OutgoingLink
-    from servicebus_emulator.amqp.performatives import Attach
+from servicebus_emulator.amqp.link import Delivery, IncomingLink, OutgoingLink
+from servicebus_emulator.amqp.performatives import Attach
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +18,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class LinkAttaching:
-    """The peer wants a link; answer with its `accept` or `refuse`."""
+    """The peer asks for a link; the owner calls its `accept` or `refuse`."""
 
     link: IncomingLink | OutgoingLink
     attach: Attach
@@ -27,7 +26,7 @@ class LinkAttaching:
 
 @dataclass(frozen=True, slots=True)
 class MessageReceived:
-    """A whole message came in. Answer with `link.settle(delivery_id, outcome)` unless the peer sent it settled."""
+    """A whole message was received; the owner calls `link.settle(delivery_id, outcome)` unless it is settled."""
 
     link: IncomingLink
     delivery_id: int
@@ -35,20 +34,20 @@ class MessageReceived:
     payload: bytes
     settled: bool
     state: Any
+    #: Whether it is larger than the link's max-message-size; `payload` is then empty.
     oversized: bool
-    """Larger than the link's max-message-size; `payload` is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreditGranted:
-    """The peer changed the credit of a link on which it receives; `link.drain` tells whether it waits for a drain."""
+    """The peer changed the credit of a link on which it receives; with `link.drain` it expects a drain."""
 
     link: OutgoingLink
 
 
 @dataclass(frozen=True, slots=True)
 class DeliverySettling:
-    """The peer told an outcome for what it received. If `settled`, it waits for no answer."""
+    """The peer sent an outcome for a delivery; if `settled`, it expects no reply."""
 
     delivery: Delivery
     state: Any
@@ -57,14 +56,17 @@ class DeliverySettling:
 
 @dataclass(frozen=True, slots=True)
 class LinkDetached:
-    """A link is gone, with its session or connection maybe."""
+    """A link ended, alone or with its session or connection."""
 
     link: IncomingLink | OutgoingLink
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionClosed:
-    """Nothing more will be read; write what is left and close the transport. `error` is our reason, if it was ours."""
+    """The connection is closed; the owner sends the remaining output and closes the transport.
+
+    `error` is the broker's reason for closing it; None without one.
+    """
 
     error: str | None
 

@@ -12,7 +12,7 @@ SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
 AMQP_FRAME, SASL_FRAME = 0, 1
 EMPTY_FRAME = b"\x00\x00\x00\x08\x02\x00\x00\x00"
-#: Length of a frame header, the least a frame can measure.
+#: Length of a frame header, the minimum length of a frame.
 _HEADER_BYTES = 8
 
 _header = struct.Struct(">IBBH")
@@ -21,12 +21,12 @@ _header = struct.Struct(">IBBH")
 class Frame(NamedTuple):
     kind: int
     channel: int
+    #: The performative and its payload; empty for a heartbeat.
     body: bytes
-    """The performative and its payload; empty for a heartbeat."""
 
 
 class FrameBuffer:
-    """Collects received bytes and cuts them into headers and frames."""
+    """Collects received bytes and splits them into headers and frames."""
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
@@ -40,7 +40,7 @@ class FrameBuffer:
         self._data += data
 
     def next_header(self) -> bytes | None:
-        """The next eight bytes, when they have come. FramingError as soon as they cannot be a protocol header."""
+        """The next eight bytes, None until they are complete; FramingError if they cannot be a protocol header."""
         head = bytes(self._data[self._start : self._start + 8])
         if not head.startswith(b"AMQP"[: len(head)]):
             raise FramingError("the connection does not begin with an AMQP header")
@@ -50,7 +50,7 @@ class FrameBuffer:
         return head
 
     def next_frame(self) -> Frame | None:
-        """The next whole frame, if it has come."""
+        """The next frame, None until it is complete; FramingError if its header is invalid or it is too large."""
         start, data = self._start, self._data
         if len(data) - start < _HEADER_BYTES:
             return None

@@ -1,24 +1,35 @@
-"""The two ends of a link as the broker holds them (AMQP 1.0 part 2, 2.6)."""
+"""Links as the broker sees them: incoming from senders, outgoing to receivers (AMQP 1.0 part 2, 2.6)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from servicebus_emulator.amqp.performatives import Attach, Body, Detach, Disposition, Error, Source, Target
 
-if TYPE_CHECKING:
-    from servicebus_emulator.amqp.session import Session
-
-#: Credit granted to a sending peer, topped up when half of it is used.
+#: Credit of a sending peer, renewed when half of it is used.
 INCOMING_CREDIT = 1000
 _SEQUENCE = 1 << 32
 
 
-class _Link:
-    """What both kinds share: the name, the handle (ours is the peer's, so both directions agree) and the end."""
+class LinkSession(Protocol):
+    """A session as its links use it. A protocol, because the module of sessions imports this one."""
 
-    def __init__(self, session: Session, attach: Attach) -> None:
+    def send(self, body: Body) -> None: ...
+
+    def send_flow(self, handle: int, delivery_count: int, credit: int, *, drain: bool | None = None) -> None: ...
+
+    def transfer(
+        self, link: OutgoingLink, tag: bytes, payload: bytes, *, settled: bool, message_format: int
+    ) -> Delivery | None: ...
+
+    def forget(self, link: IncomingLink | OutgoingLink) -> None: ...
+
+
+class _Link:
+    """Name, handle and end of a link. Both directions use the peer's handle."""
+
+    def __init__(self, session: LinkSession, attach: Attach) -> None:
         self.session = session
         self.attach = attach
         self.name = attach.name
@@ -28,11 +39,11 @@ class _Link:
 
     @property
     def properties(self) -> dict[Any, Any]:
-        """Link properties the peer sent."""
+        """The link properties that the peer sent."""
         return self.attach.properties or {}
 
     def refuse(self, condition: str, description: str) -> None:
-        """Turns the link down: attached with null termini, then detached with the error (part 2, 2.6.3)."""
+        """Refuses the link: attaches it with null termini, then detaches it with the error (part 2, 2.6.3)."""
         null_source, null_target = None, None
         self.session.send(
             Attach(
@@ -44,7 +55,7 @@ class _Link:
         self.detach(condition, description)
 
     def detach(self, condition: str | None = None, description: str = "") -> None:
-        """Closes the link from our side, with an error if `condition` is given."""
+        """Closes the link from the broker's side, with an error if `condition` is set."""
         if self.closed:
             return
         error = None if condition is None else Error(condition, description)
@@ -56,12 +67,12 @@ class _Link:
 class IncomingLink(_Link):
     """The peer sends, the broker receives."""
 
-    def __init__(self, session: Session, attach: Attach) -> None:
+    def __init__(self, session: LinkSession, attach: Attach) -> None:
         super().__init__(session, attach)
         self.max_message_bytes = 0
         self.delivery_count = attach.initial_delivery_count or 0
         self.credit = 0
-        self.partial: Partial | None = None
+        self.partial: PartialDelivery | None = None
 
     def accept(self, max_message_bytes: int, properties: dict[Any, Any] | None = None) -> None:
         """Opens the link and grants credit."""
@@ -84,13 +95,13 @@ class IncomingLink(_Link):
         self.session.send_flow(self.handle, self.delivery_count, self.credit)
 
     def settle(self, delivery_id: int, outcome: Body) -> None:
-        """Tells the peer, finally, what became of its message."""
+        """Settles a received message with its outcome."""
         self.session.send(Disposition(True, delivery_id, None, True, outcome))
 
 
 @dataclass(slots=True)
-class Partial:
-    """A message of which more frames are to come."""
+class PartialDelivery:
+    """A delivery whose last frame was not received yet."""
 
     delivery_id: int
     message_format: int
@@ -103,21 +114,21 @@ class Partial:
 
 @dataclass(eq=False, slots=True)
 class Delivery:
-    """A message sent to the peer and not settled yet."""
+    """A message that was sent and is not settled yet."""
 
     link: OutgoingLink
     delivery_id: int
     tag: bytes
 
     def settle(self, outcome: Body) -> None:
-        """Ends the delivery from our side too, with the outcome that came true."""
+        """Settles the delivery from the broker's side with its final outcome."""
         self.link.session.send(Disposition(False, self.delivery_id, None, True, outcome))
 
 
 class OutgoingLink(_Link):
     """The broker sends, the peer receives."""
 
-    def __init__(self, session: Session, attach: Attach) -> None:
+    def __init__(self, session: LinkSession, attach: Attach) -> None:
         super().__init__(session, attach)
         self.delivery_count = 0
         self.credit = 0
@@ -125,11 +136,11 @@ class OutgoingLink(_Link):
 
     @property
     def settles_on_send(self) -> bool:
-        """The peer asked for messages sent settled: receive-and-delete."""
+        """Whether the peer asked for settled messages: receive-and-delete."""
         return self.attach.snd_settle_mode == 1
 
     def accept(self, source: Source | None = None, properties: dict[Any, Any] | None = None) -> None:
-        """Opens the link. `source` replaces the peer's own where the broker chose something, such as a session."""
+        """Opens the link. `source` replaces the peer's where the broker chose a value, such as a session."""
         self.accepted = True
         attach = self.attach
         self.session.send(
@@ -142,21 +153,21 @@ class OutgoingLink(_Link):
         )
 
     def grant(self, delivery_count: int | None, link_credit: int, drain: bool) -> None:
-        """Takes over the peer's flow (part 2, 2.6.7): its credit counts from its own view of the delivery count."""
-        seen = self.delivery_count if delivery_count is None else delivery_count
-        in_flight = (self.delivery_count - seen) % _SEQUENCE
+        """Applies the peer's flow (part 2, 2.6.7): its credit includes the deliveries that it has not seen yet."""
+        peer_count = self.delivery_count if delivery_count is None else delivery_count
+        in_flight = (self.delivery_count - peer_count) % _SEQUENCE
         self.credit = max(0, link_credit - in_flight)
         self.drain = drain
 
     def drained(self) -> None:
-        """Answers a drain: the unused credit is given back (part 2, 2.6.7)."""
+        """Completes a drain: uses up the remaining credit and reports that (part 2, 2.6.7)."""
         self.delivery_count = (self.delivery_count + self.credit) % _SEQUENCE
         self.credit = 0
         self.drain = False
         self.session.send_flow(self.handle, self.delivery_count, 0, drain=True)
 
     def transfer(self, tag: bytes, payload: bytes, *, settled: bool, message_format: int = 0) -> Delivery | None:
-        """Sends a message, using one credit; gives the delivery to be settled later unless `settled`."""
+        """Sends a message with one credit. Returns its delivery, None if it is sent settled."""
         self.credit -= 1
         self.delivery_count = (self.delivery_count + 1) % _SEQUENCE
         return self.session.transfer(self, tag, payload, settled=settled, message_format=message_format)

@@ -1,6 +1,6 @@
-"""A message as its sender encoded it (AMQP 1.0 part 3, 3.2), cut into sections; the bare message stays untouched.
+"""A message as its sender encoded it (AMQP 1.0 part 3, 3.2), split into sections; the bare message stays unchanged.
 
-Properties and application properties are decoded only when something asks for them: most messages pass by their bytes.
+Properties and application properties are kept as bytes and decoded on demand: most messages are passed on as they are.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SYMBOLIC = {
 }
 SCHEDULED_TIME = Symbol("x-opt-scheduled-enqueue-time")
 _PARTITION_KEY = Symbol("x-opt-partition-key")
-#: What the broker writes itself; a sender's own of these are dropped.
+#: Annotations that the broker writes; a sender's values are dropped.
 _BROKER_ANNOTATIONS = frozenset(
     {
         "x-opt-sequence-number",
@@ -61,11 +61,11 @@ _BROKER_ANNOTATIONS = frozenset(
 
 
 def sections(data: bytes) -> list[tuple[int, int, int, int]]:
-    """The sections of an encoded message: (code, start, start of the value, end), in the order they stand.
+    """The sections of an encoded message in their order: (code, start, start of the value, end).
 
-    pyamqp writes delivery annotations after the body, so any order is taken.
+    Any order is accepted: pyamqp writes delivery annotations after the body. DecodeError for other bytes.
     """
-    found = []
+    result = []
     pos, end = 0, len(data)
     while pos < end:
         if data[pos] != 0:
@@ -77,11 +77,11 @@ def sections(data: bytes) -> list[tuple[int, int, int, int]]:
             descriptor, pos = decode(data, pos + 1)
             code = _SYMBOLIC.get(descriptor, -1) if isinstance(descriptor, str) else descriptor
         if not isinstance(code, int) or not HEADER <= code <= FOOTER:
-            raise DecodeError(f"{code!r} is no message section")
+            raise DecodeError(f"{code!r} is not a message section")
         value = pos
         pos = skip(data, pos)
-        found.append((code, start, value, pos))
-    return found
+        result.append((code, start, value, pos))
+    return result
 
 
 def split_batch(data: bytes) -> list[bytes]:
@@ -98,21 +98,22 @@ def split_batch(data: bytes) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class AmqpMessage:
-    """See `broker.message.Content`. The sections are kept as they came, the header and annotations decoded."""
+    """A `broker.message.Content`: header and annotations are decoded, the other sections kept as received."""
 
     header: list[Any]
     annotations: dict[Any, Any]
+    #: Encoded value of the properties section; b"" without one.
     properties_raw: bytes
-    """The value of the section, b"" when absent; the next field likewise."""
+    #: Encoded value of the application-properties section; b"" without one.
     application_raw: bytes
+    #: Body sections and footer, descriptors included.
     body: bytes
-    """Body sections and footer, descriptors included."""
     message_id: Any
     session_id: str | None
 
     @classmethod
     def parse(cls, data: bytes) -> AmqpMessage:
-        """Reads an encoded message; DecodeError when it is none."""
+        """Reads an encoded message; DecodeError if the bytes are not a message."""
         header: list[Any] = []
         annotations: dict[Any, Any] = {}
         properties_raw = application_raw = b""
@@ -125,7 +126,7 @@ class AmqpMessage:
             elif code == PROPERTIES:
                 properties_raw = data[value:end]
             elif code == APPLICATION_PROPERTIES:
-                # Looked at now, so that nobody stumbles over it when a filter or the dead-letter queue needs it.
+                # Checked now, so that a filter or the dead-letter queue can read it later.
                 _typed(decode(data, value)[0], dict, "application-properties")
                 application_raw = data[value:end]
             elif code >= DATA:
@@ -134,7 +135,7 @@ class AmqpMessage:
             del annotations[name]
         properties = _properties(properties_raw)
         if _at(properties, _MESSAGE_ID) is None:
-            # The JavaScript SDK sends none and then fails on receive without one.
+            # The JavaScript SDK sends no message id, and fails when it receives a message without one.
             properties[:1] = [uuid.uuid4().hex]
             properties_raw = encode(properties)
         return cls(
@@ -195,7 +196,7 @@ class AmqpMessage:
         return header + self._annotated(self.annotations)
 
     def render(self, delivery_count: int, annotations: Mapping[Symbol, Any]) -> bytes:
-        """The bytes for a receiver: with the broker's annotations and the failed deliveries (part 3, 3.2.1)."""
+        """The bytes for a receiver, with the broker's annotations and the delivery count (part 3, 3.2.1)."""
         header = self.header
         fields = [encode(_at(header, index)) for index in (0, 1, 2)]
         head = encode_fields(HEADER, [*fields, b"\x40", encode(Uint(delivery_count))])
@@ -218,8 +219,8 @@ def _at(fields: list[Any], index: int) -> Any:
 
 
 def _session_id(properties: list[Any]) -> str | None:
-    found = _at(properties, _GROUP_ID)
-    return found if isinstance(found, str) else None
+    group_id = _at(properties, _GROUP_ID)
+    return group_id if isinstance(group_id, str) else None
 
 
 def _properties(raw: bytes) -> list[Any]:
@@ -247,7 +248,7 @@ def simple_message(
     application_properties: Mapping[str, Any],
     correlation_id: Any = None,
 ) -> bytes:
-    """A message with an amqp-value body, such as the replies of `$cbs` and `$management` are."""
+    """An encoded message with an amqp-value body, such as a reply of `$cbs` or `$management`."""
     properties = [b"\x40"] * 5 + [encode(correlation_id)]
     return (
         encode_fields(PROPERTIES, properties)
@@ -258,7 +259,7 @@ def simple_message(
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message to `$cbs` or `$management`, decoded."""
+    """A decoded request to `$cbs` or `$management`."""
 
     message_id: Any
     reply_to: str | None

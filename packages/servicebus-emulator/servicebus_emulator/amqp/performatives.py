@@ -1,7 +1,7 @@
-"""The frame bodies of AMQP and SASL, and delivery states: described lists with typed fields (AMQP 1.0, 2.7, 3.4, 5.3).
+"""Frame bodies of AMQP and SASL, and delivery states: described lists with typed fields (AMQP 1.0, 2.7, 3.4, 5.3).
 
-`decode_body(data)` gives an object and checks every field's type, so that the state machine can trust what it reads;
-`encode_body(body)` gives bytes. Field names are the specification's, with underscores.
+`decode_body` checks the type of every field, so that the state machine need not; `encode_body` returns bytes. Field
+names are those of the specification, with underscores.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from servicebus_emulator.amqp.values import Array, Described, Symbol, Ubyte, Uin
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """How one field looks on the wire: the types it is accepted in, how it is encoded, and whether it must be there."""
+    """One field on the wire: the types that are accepted, its encoder, and whether it is mandatory."""
 
     accepts: tuple[type, ...]
     encode: Callable[[Any], bytes]
     mandatory: bool = False
+    #: Largest number; 0 for a field that is not a number.
     maximum: int = 0
-    """Of a number; 0 for what is none."""
 
 
 def _number(kind: type, bits: int) -> Field:
@@ -47,7 +47,7 @@ _ANY = Field((object,), encode)
 _BODY = Field((Described,), lambda value: encode_body(value) if isinstance(value, Body) else encode(value))
 
 
-def _must(spec: Field) -> Field:
+def _mandatory(spec: Field) -> Field:
     return replace(spec, mandatory=True)
 
 
@@ -62,7 +62,7 @@ class Body:
 @dataclass(slots=True)
 class Open(Body):
     CODE = 0x10
-    WIRE = (_must(_STRING), _STRING, _UINT, _USHORT, _UINT, _SYMBOLS, _SYMBOLS, _SYMBOLS, _SYMBOLS, _MAP)
+    WIRE = (_mandatory(_STRING), _STRING, _UINT, _USHORT, _UINT, _SYMBOLS, _SYMBOLS, _SYMBOLS, _SYMBOLS, _MAP)
     container_id: str
     hostname: str | None = None
     max_frame_size: int | None = None
@@ -78,7 +78,7 @@ class Open(Body):
 @dataclass(slots=True)
 class Begin(Body):
     CODE = 0x11
-    WIRE = (_USHORT, _must(_UINT), _must(_UINT), _must(_UINT), _UINT, _SYMBOLS, _SYMBOLS, _MAP)
+    WIRE = (_USHORT, _mandatory(_UINT), _mandatory(_UINT), _mandatory(_UINT), _UINT, _SYMBOLS, _SYMBOLS, _MAP)
     remote_channel: int | None
     next_outgoing_id: int
     incoming_window: int
@@ -93,13 +93,13 @@ class Begin(Body):
 class Attach(Body):
     CODE = 0x12
     WIRE = (
-        *(_must(_STRING), _must(_UINT), _must(_BOOL), _UBYTE, _UBYTE, _BODY, _BODY),
+        *(_mandatory(_STRING), _mandatory(_UINT), _mandatory(_BOOL), _UBYTE, _UBYTE, _BODY, _BODY),
         *(_MAP, _BOOL, _UINT, _ULONG, _SYMBOLS, _SYMBOLS, _MAP),
     )
     name: str
     handle: int
+    #: True if the sender of this frame receives messages.
     role: bool
-    """True: the sender of this frame receives messages."""
     snd_settle_mode: int | None = None
     rcv_settle_mode: int | None = None
     source: Any = None
@@ -116,7 +116,10 @@ class Attach(Body):
 @dataclass(slots=True)
 class Flow(Body):
     CODE = 0x13
-    WIRE = (*(_UINT, _must(_UINT), _must(_UINT), _must(_UINT), _UINT, _UINT, _UINT, _UINT, _BOOL, _BOOL, _MAP),)
+    WIRE = (
+        *(_UINT, _mandatory(_UINT), _mandatory(_UINT), _mandatory(_UINT), _UINT, _UINT, _UINT),
+        *(_UINT, _BOOL, _BOOL, _MAP),
+    )
     next_incoming_id: int | None
     incoming_window: int
     next_outgoing_id: int
@@ -133,7 +136,7 @@ class Flow(Body):
 @dataclass(slots=True)
 class Transfer(Body):
     CODE = 0x14
-    WIRE = (_must(_UINT), _UINT, _BINARY, _UINT, _BOOL, _BOOL, _UBYTE, _BODY, _BOOL, _BOOL, _BOOL)
+    WIRE = (_mandatory(_UINT), _UINT, _BINARY, _UINT, _BOOL, _BOOL, _UBYTE, _BODY, _BOOL, _BOOL, _BOOL)
     handle: int
     delivery_id: int | None = None
     delivery_tag: bytes | None = None
@@ -150,7 +153,7 @@ class Transfer(Body):
 @dataclass(slots=True)
 class Disposition(Body):
     CODE = 0x15
-    WIRE = (_must(_BOOL), _must(_UINT), _UINT, _BOOL, _BODY, _BOOL)
+    WIRE = (_mandatory(_BOOL), _mandatory(_UINT), _UINT, _BOOL, _BODY, _BOOL)
     role: bool
     first: int
     last: int | None = None
@@ -162,7 +165,7 @@ class Disposition(Body):
 @dataclass(slots=True)
 class Detach(Body):
     CODE = 0x16
-    WIRE = (_must(_UINT), _BOOL, _BODY)
+    WIRE = (_mandatory(_UINT), _BOOL, _BODY)
     handle: int
     closed: bool | None = None
     error: Any = None
@@ -185,17 +188,17 @@ class Close(Body):
 @dataclass(slots=True)
 class Error(Body):
     CODE = 0x1D
-    WIRE = (_must(_SYMBOL), _STRING, _MAP)
+    WIRE = (_mandatory(_SYMBOL), _STRING, _MAP)
     condition: str
     description: str | None = None
+    #: Always sent: the Python SDK reads three fields and fails on two.
     info: dict[Any, Any] | None = field(default_factory=dict)
-    """Never left out: the Python SDK reads three fields and fails on two."""
 
 
 @dataclass(slots=True)
 class Received(Body):
     CODE = 0x23
-    WIRE = (_must(_UINT), _must(_ULONG))
+    WIRE = (_mandatory(_UINT), _mandatory(_ULONG))
     section_number: int
     section_offset: int
 
@@ -272,7 +275,7 @@ class TransactionalState(Body):
     """Delivery state of a message that belongs to a transaction (part 4)."""
 
     CODE = 0x34
-    WIRE = (_must(_BINARY), _BODY)
+    WIRE = (_mandatory(_BINARY), _BODY)
     txn_id: bytes
     outcome: Any = None
 
@@ -280,14 +283,14 @@ class TransactionalState(Body):
 @dataclass(slots=True)
 class SaslMechanisms(Body):
     CODE = 0x40
-    WIRE = (_must(_SYMBOLS),)
+    WIRE = (_mandatory(_SYMBOLS),)
     mechanisms: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class SaslInit(Body):
     CODE = 0x41
-    WIRE = (_must(_SYMBOL), _BINARY, _STRING)
+    WIRE = (_mandatory(_SYMBOL), _BINARY, _STRING)
     mechanism: str
     initial_response: bytes | None = None
     hostname: str | None = None
@@ -296,13 +299,13 @@ class SaslInit(Body):
 @dataclass(slots=True)
 class SaslOutcome(Body):
     CODE = 0x44
-    WIRE = (_must(_UBYTE), _BINARY)
+    WIRE = (_mandatory(_UBYTE), _BINARY)
     code: int
     additional_data: bytes | None = None
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """Reads the attributes of these names."""
+    """A function that reads the attributes of these names."""
     if len(names) == 1:
         return lambda body: (getattr(body, names[0]),)
     return attrgetter(*names)
@@ -322,12 +325,12 @@ _NAMES = {
     "rejected": 0x25, "released": 0x26, "modified": 0x27, "source": 0x28, "target": 0x29, "coordinator": 0x30,
     "transactional-state": 0x34, "sasl-mechanisms": 0x40, "sasl-init": 0x41, "sasl-outcome": 0x44,
 }  # fmt: skip
-#: How the fields of each body are read and encoded, looked up once: this is the hottest spot of sending.
+#: Reader and encoders of each body's fields, made once: most of the time of a send is spent here.
 _READERS = {body: _reader(tuple(body.__slots__)) for body in _BODIES.values() if body.WIRE}
 _WRITERS: dict[type[Body], tuple[Callable[[Any], bytes], ...]] = {
     body: tuple(spec.encode for spec in body.WIRE) for body in _BODIES.values()
 }
-#: The same for what is checked in each field when reading, and how many fields there must be at least.
+#: Checks of each body's fields, and the least number of fields.
 _CHECKS = {body: tuple((spec.accepts, spec.mandatory, spec.maximum) for spec in body.WIRE) for body in _BODIES.values()}
 _FEWEST = {
     body: max((index + 1 for index, spec in enumerate(body.WIRE) if spec.mandatory), default=0)
@@ -340,7 +343,7 @@ _BODIES.update({f"amqp:{name}:list": _BODIES[code] for name, code in _NAMES.item
 
 
 def decode_body(data: bytes, pos: int = 0) -> tuple[Body, int]:
-    """The performative at `pos` and where its payload starts."""
+    """The performative at `pos`, and the position of its payload."""
     value, pos = decode(data, pos)
     body = interpret(value)
     if not isinstance(body, Body):
@@ -349,7 +352,7 @@ def decode_body(data: bytes, pos: int = 0) -> tuple[Body, int]:
 
 
 def interpret(value: Any) -> Any:
-    """A described value as the body it stands for, or as it is when its descriptor is unknown."""
+    """The body of a described value; the value itself if its descriptor is unknown."""
     if not isinstance(value, Described) or not isinstance(value.descriptor, int | str):
         return value
     kind = _BODIES.get(value.descriptor)

@@ -1,10 +1,10 @@
-"""A session: links by handle, transfer windows and the deliveries in doubt (AMQP 1.0 part 2, 2.5)."""
+"""A session: links by handle, transfer windows and unsettled deliveries (AMQP 1.0 part 2, 2.5)."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from servicebus_emulator.amqp.errors import NotAllowedError, SessionError, WindowViolation
 from servicebus_emulator.amqp.events import (
@@ -15,24 +15,32 @@ from servicebus_emulator.amqp.events import (
     LinkDetached,
     MessageReceived,
 )
-from servicebus_emulator.amqp.link import INCOMING_CREDIT, Delivery, IncomingLink, OutgoingLink, Partial
+from servicebus_emulator.amqp.link import INCOMING_CREDIT, Delivery, IncomingLink, OutgoingLink, PartialDelivery
 from servicebus_emulator.amqp.performatives import Attach, Begin, Body, Detach, Disposition, Flow, Transfer
 
-if TYPE_CHECKING:
-    from servicebus_emulator.amqp.connection import Connection
-
-#: Transfers the peer may send before it must wait for our next flow; renewed when half are used.
+#: Transfers that the peer may send until the next flow, which is sent when half of them are used.
 INCOMING_WINDOW = 5000
 MAX_LINKS = 1024
 _SEQUENCE = 1 << 32
-#: A frame's header with the largest transfer performative, left free when a payload is cut.
+#: Bytes of a frame header and the largest transfer performative, reserved when a payload is split.
 _TRANSFER_OVERHEAD = 64
 
 
-class Session:
-    """One session. Our channel number is the peer's."""
+class SessionConnection(Protocol):
+    """A connection as its sessions use it. A protocol, because the module of connections imports this one."""
 
-    def __init__(self, connection: Connection, channel: int, begin: Begin) -> None:
+    unsent_bytes: int
+    remote_max_frame_bytes: int
+
+    def send(self, body: Body, channel: int, payload: bytes) -> None: ...
+
+    def emit(self, event: Event) -> None: ...
+
+
+class Session:
+    """One session. Both directions use the peer's channel number."""
+
+    def __init__(self, connection: SessionConnection, channel: int, begin: Begin) -> None:
         self._connection = connection
         self.channel = channel
         self.links: dict[int, IncomingLink | OutgoingLink] = {}
@@ -59,7 +67,7 @@ class Session:
         *,
         drain: bool | None = None,
     ) -> None:
-        """States our windows, and the credit of a link."""
+        """Sends the windows of the session and, with a handle, the credit of a link."""
         self.send(
             Flow(
                 *(self._next_incoming_id, self._incoming_window, self._next_outgoing_id, INCOMING_WINDOW),
@@ -68,24 +76,24 @@ class Session:
         )
 
     def forget(self, link: IncomingLink | OutgoingLink) -> None:
-        """Drops a link that we detached; its deliveries can no longer be settled through it."""
+        """Removes a link that the broker detached; its deliveries can no longer be settled through it."""
         if self.links.get(link.handle) is link:
             self._detaching.add(link.handle)
             self._drop(link)
-            self._connection.tell(LinkDetached(link))
+            self._connection.emit(LinkDetached(link))
 
     def _drop(self, link: IncomingLink | OutgoingLink) -> None:
         link.closed = True
         self.links.pop(link.handle, None)
         for delivery_id in [key for key, item in self._unsettled.items() if item.link is link]:
             del self._unsettled[delivery_id]
-        kept = [entry for entry in self._waiting if entry[0] is not link]
-        if len(kept) != len(self._waiting):
+        remaining = [entry for entry in self._waiting if entry[0] is not link]
+        if len(remaining) != len(self._waiting):
             self._connection.unsent_bytes -= sum(len(entry[2]) for entry in self._waiting if entry[0] is link)
-            self._waiting = deque(kept)
+            self._waiting = deque(remaining)
 
     def receive(self, body: Body, payload: bytes) -> Iterator[Event]:
-        """What a frame on this channel means."""
+        """Handles a frame on this channel and yields its events; AmqpError if it breaks the protocol."""
         match body:
             case Transfer():
                 yield from self._receive_transfer(body, payload)
@@ -113,7 +121,7 @@ class Session:
     def _receive_detach(self, detach: Detach) -> Iterator[Event]:
         link = self.links.get(detach.handle)
         if link is None:
-            # The answer to our own detach, or the SDK detaching management links late: nothing to do.
+            # The reply to the broker's detach, or a late detach of a management link: nothing to do.
             self._detaching.discard(detach.handle)
             return
         self._drop(link)
@@ -121,8 +129,8 @@ class Session:
         yield LinkDetached(link)
 
     def _receive_flow(self, flow: Flow) -> Iterator[Event]:
-        seen = 0 if flow.next_incoming_id is None else flow.next_incoming_id
-        in_flight = (self._next_outgoing_id - seen) % _SEQUENCE
+        peer_next_id = 0 if flow.next_incoming_id is None else flow.next_incoming_id
+        in_flight = (self._next_outgoing_id - peer_next_id) % _SEQUENCE
         self._remote_window = max(0, flow.incoming_window - in_flight)
         self._flush_waiting()
         if flow.handle is not None and flow.handle not in self._detaching:
@@ -145,7 +153,7 @@ class Session:
             self.send_flow()
         link = self.links.get(transfer.handle)
         if link is None and transfer.handle in self._detaching:
-            return  # sent before our detach arrived
+            return  # sent before the broker's detach arrived
         if not isinstance(link, IncomingLink):
             raise SessionError(f"transfer on handle {transfer.handle}, which cannot take it")
         if not link.accepted:
@@ -157,7 +165,7 @@ class Session:
         if partial is None:
             if transfer.delivery_id is None:
                 raise SessionError("the first frame of a delivery lacks its delivery-id")
-            partial = Partial(transfer.delivery_id, transfer.message_format or 0, False, transfer.state)
+            partial = PartialDelivery(transfer.delivery_id, transfer.message_format or 0, False, transfer.state)
             link.partial = partial
         partial.settled = partial.settled or bool(transfer.settled) or link.attach.snd_settle_mode == 1
         if transfer.aborted:
@@ -188,12 +196,12 @@ class Session:
 
     def _receive_disposition(self, disposition: Disposition) -> Iterator[Event]:
         if not disposition.role:
-            return  # the peer settles what it sent: nothing of ours hangs on it
+            return  # the peer settles its own deliveries: nothing to do
         first = disposition.first
         last = first if disposition.last is None else disposition.last
         if last - first < len(self._unsettled):
             ids = list(range(first, last + 1))
-        else:  # a range wider than what is in doubt: look at that instead
+        else:  # a range wider than the unsettled deliveries: filter those instead
             ids = [key for key in self._unsettled if first <= key <= last]
         for delivery_id in ids:
             delivery = self._unsettled.get(delivery_id)
@@ -207,7 +215,7 @@ class Session:
     def transfer(
         self, link: OutgoingLink, tag: bytes, payload: bytes, *, settled: bool, message_format: int
     ) -> Delivery | None:
-        """Cuts a message into frames and sends those that the peer's window allows."""
+        """Splits a message into frames; sends those that the peer's window allows and queues the rest."""
         delivery_id = self._next_delivery_id
         self._next_delivery_id = (delivery_id + 1) % _SEQUENCE
         room = self._connection.remote_max_frame_bytes - _TRANSFER_OVERHEAD

@@ -1,7 +1,7 @@
-"""Python values that keep their AMQP type (AMQP 1.0 part 1, section 1.6), so that what is decoded encodes to the same.
+"""Python values that keep their AMQP type (AMQP 1.0 part 1, 1.6), so that a decoded value is encoded with its type.
 
 A plain `int` is an AMQP long, `float` a double, `str` a string, `bytes` binary; `bool`, `None`, `uuid.UUID`, `list` and
-`dict` stand for themselves. Everything else has a class here. Each compares equal to the plain value it carries.
+`dict` stand for themselves. Every other type has a class here, whose values equal the plain values that they carry.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Decimal128(bytes):
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A value with a descriptor (a symbol or ulong) that says what it means."""
+    """A value with a descriptor, a symbol or ulong that defines its meaning."""
 
     descriptor: Any
     value: Any

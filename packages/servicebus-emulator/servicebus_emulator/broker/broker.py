@@ -1,4 +1,4 @@
-"""All entities of a namespace, found by address."""
+"""All entities of a namespace by address."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from servicebus_emulator.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
-from servicebus_emulator.broker.duplicates import DuplicateHistory
+from servicebus_emulator.broker.destination import Destination, DuplicateHistory
+from servicebus_emulator.broker.entity import Counter, Environment
 from servicebus_emulator.broker.errors import EntityDisabled, EntityExists, EntityNotFound, InvalidRequest
 from servicebus_emulator.broker.message import Content, Message, MessageState, Origin
 from servicebus_emulator.broker.queue import MessageQueue
-from servicebus_emulator.broker.schedule import Counter, Environment
 from servicebus_emulator.broker.sessions import SessionQueue
 from servicebus_emulator.broker.store import Memory, Store, StoredMessage
 from servicebus_emulator.broker.timers import Timers
-from servicebus_emulator.broker.topic import Destination, Subscription, Topic
+from servicebus_emulator.broker.topic import Subscription, Topic
 from servicebus_emulator.clock import Clock
 
 DEAD_LETTER_SUFFIX = "/$deadletterqueue"
@@ -22,7 +22,7 @@ SUBSCRIPTIONS = "/subscriptions/"
 
 
 class Broker:
-    """A namespace. Addresses are matched whatever their case, as in Azure."""
+    """A namespace. Addresses ignore case, as in Azure."""
 
     def __init__(self, clock: Clock, store: Store | None = None) -> None:
         self.clock = clock
@@ -95,13 +95,13 @@ class Broker:
     def _counter(self, path: str) -> Counter:
         return Counter(path, self.store, self._last_numbers.get(path.lower(), 0))
 
-    def _history(self, wanted: bool, window_ms: int) -> DuplicateHistory | None:
-        return DuplicateHistory(window_ms) if wanted else None
+    def _history(self, required: bool, window_ms: int) -> DuplicateHistory | None:
+        return DuplicateHistory(window_ms) if required else None
 
     # Addresses
 
     def queue(self, address: str) -> MessageQueue:
-        """What a receiver may read: a queue, a subscription or a dead-letter queue."""
+        """The queue, subscription or dead-letter queue that a receiver reads; a BusError if it cannot be read."""
         queue = self._queues.get(address.lower())
         if queue is None:
             if address.lower() in self.destinations:
@@ -116,7 +116,7 @@ class Broker:
         return queue
 
     def destination(self, address: str) -> Destination:
-        """What a sender may write to: a queue or topic."""
+        """The queue or topic that a sender writes to; a BusError for any other address."""
         destination = self.destinations.get(address.lower())
         if destination is None:
             if address.lower() in self._queues:
@@ -129,13 +129,14 @@ class Broker:
         return list(self._queues.values())
 
     def knows(self, address: str) -> bool:
+        """Whether a sender or receiver can use the address."""
         key = address.lower()
         return key in self._queues or key in self.destinations
 
     # Changes by the administrator
 
     def change_queue(self, description: QueueDescription) -> None:
-        """New properties for a queue; what cannot change is the caller's to check."""
+        """Changes the properties of a queue; the caller checks those that cannot be changed."""
         destination = self.destination(description.name)
         assert isinstance(destination.entity, MessageQueue)
         self._change(destination.entity, description)
@@ -197,7 +198,7 @@ class Broker:
     # Restart
 
     def restore(self, decode: Callable[[bytes], Content]) -> int:
-        """Takes over what the store holds for the entities known; gives the number of messages."""
+        """Loads what the store holds for the existing entities. Returns the number of messages."""
         count = 0
         for row in self.store.messages():
             message = _message(row, decode)
@@ -207,16 +208,16 @@ class Broker:
             elif (destination := self.destinations.get(row.entity.lower())) is not None:
                 destination.entity.schedule.restore(message)
             else:
-                continue  # of an entity that the configuration no longer has; kept in the store
+                continue  # the entity is not configured any more: the message stays in the store
             count += 1
         for entity, session_id, state in self.store.session_states():
             queue = self._queues.get(entity.lower())
             if isinstance(queue, SessionQueue):
                 queue.restore_state(session_id, state)
         for entity, message_id, until_ms in self.store.history(self.clock.now_ms()):
-            found = self.destinations.get(entity.lower())
-            if found is not None and found.history is not None:
-                found.history.restore(message_id, until_ms)
+            owner = self.destinations.get(entity.lower())
+            if owner is not None and owner.history is not None:
+                owner.history.restore(message_id, until_ms)
         return count
 
 

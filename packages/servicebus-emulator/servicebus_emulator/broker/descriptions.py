@@ -1,7 +1,7 @@
-"""What an entity is like: immutable values, as configuration or the administration API gives them.
+"""Descriptions of entities: immutable values from the configuration or the management API.
 
-Durations are whole milliseconds; None is "never" or "without end". Defaults are Azure's own for new entities, except
-that nothing is deleted for idleness.
+Durations are whole milliseconds; None is "never" or "without end". Defaults are those of Azure for new entities, except
+that idle entities are not deleted.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from servicebus_emulator.broker.sql import SqlAction
 
 MINUTE_MS = 60_000
 DEFAULT_RULE = "$Default"
-Kept = tuple[tuple[str, str], ...]
+ExtraProperties = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RuleDescription:
-    """Selects messages for a subscription."""
+    """A rule of a subscription: selects messages, and may change the copies."""
 
     name: str
     filter: Filter = field(default_factory=TrueFilter)
+    #: Changes the copy of the message; None leaves it unchanged.
     action: SqlAction | None = None
-    """Changes a copy of the message; None: the message comes as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDescription:
-    """A queue, or the queue that a subscription is."""
+    """A queue, or the queue of a subscription."""
 
+    #: The name of a queue, or of a subscription without its topic.
     name: str
-    """A queue's name, or a subscription's without its topic."""
     lock_duration_ms: int = MINUTE_MS
     max_delivery_count: int = 10
     default_time_to_live_ms: int | None = None
@@ -44,28 +44,30 @@ class QueueDescription:
     forward_to: str | None = None
     forward_dead_letters_to: str | None = None
     max_size_bytes: int = 1024 * 1024 * 1024
+    #: `Active`, `Disabled`, `SendDisabled` or `ReceiveDisabled`.
     status: str = "Active"
-    """Active, Disabled, SendDisabled or ReceiveDisabled."""
-    kept: Kept = ()
-    """Properties of the management API that are kept and given back, and mean nothing here."""
+    #: Properties of the management API that are stored and returned without effect.
+    extra_properties: ExtraProperties = ()
 
     def __post_init__(self) -> None:
         _check_durations(
             LockDuration=self.lock_duration_ms, DuplicateDetectionHistoryTimeWindow=self.duplicate_window_ms
         )
         if self.max_delivery_count < 1:
-            raise InvalidRequest("MaxDeliveryCount is at least 1.")
+            raise InvalidRequest("MaxDeliveryCount must be at least 1.")
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
+    """A topic."""
+
     name: str
     default_time_to_live_ms: int | None = None
     requires_duplicate_detection: bool = False
     duplicate_window_ms: int = 10 * MINUTE_MS
     max_size_bytes: int = 1024 * 1024 * 1024
     status: str = "Active"
-    kept: Kept = ()
+    extra_properties: ExtraProperties = ()
 
     def __post_init__(self) -> None:
         _check_durations(DuplicateDetectionHistoryTimeWindow=self.duplicate_window_ms)
@@ -74,12 +76,12 @@ class TopicDescription:
 def _check_durations(**durations: int | None) -> None:
     for name, ms in durations.items():
         if ms is None or ms <= 0:
-            raise InvalidRequest(f"{name} is longer than nothing and shorter than for ever.")
+            raise InvalidRequest(f"{name} must be longer than zero and shorter than for ever.")
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionDescription:
-    """A subscription: the queue of what its rules select. Without rules it gets nothing."""
+    """A subscription: the queue of the messages that its rules select. Without rules it receives none."""
 
     queue: QueueDescription
     rules: tuple[RuleDescription, ...] = (RuleDescription(DEFAULT_RULE),)

@@ -1,4 +1,4 @@
-"""What the broker refuses, each with the AMQP condition and the status code that Azure gives for it."""
+"""Errors of the broker, each with the AMQP condition and the status code of Azure."""
 
 from __future__ import annotations
 

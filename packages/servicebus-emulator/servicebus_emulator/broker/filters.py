@@ -1,4 +1,4 @@
-"""Which messages a rule selects. SQL filters have modules of their own: `sql_*`."""
+"""Filters of rules; SQL filters stand in `sql`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from servicebus_emulator.broker.message import Content
 
 
 class Filter(Protocol):
+    """Selects messages for a subscription."""
+
     def matches(self, content: Content) -> bool: ...
 
 
@@ -23,7 +25,7 @@ class TrueFilter:
 
 @dataclass(frozen=True, slots=True)
 class FalseFilter:
-    """Selects none."""
+    """Selects no message."""
 
     def matches(self, content: Content) -> bool:
         return False
@@ -31,7 +33,7 @@ class FalseFilter:
 
 @dataclass(frozen=True, slots=True)
 class CorrelationFilter:
-    """Selects a message whose every named property equals the value given.
+    """Selects messages whose named properties all have the given values.
 
     Keys of `system` are `MessageId, CorrelationId, To, ReplyTo, Label, ContentType, SessionId, ReplyToSessionId`.
     """
@@ -43,8 +45,8 @@ class CorrelationFilter:
         if self.system:
             properties = content.system_properties()
             for name, value in self.system.items():
-                found = properties.get(name)
-                if found is None or str(found) != value:
+                actual = properties.get(name)
+                if actual is None or str(actual) != value:
                     return False
         if self.application:
             properties = content.application_properties()
@@ -52,8 +54,8 @@ class CorrelationFilter:
         return True
 
 
-def _equal(found: Any, wanted: Any) -> bool:
-    """Equal in value and kind: 1 is not True, and the text "1" is not the number."""
-    if isinstance(found, bool) or isinstance(wanted, bool):
-        return found is wanted
-    return found is not None and bool(found == wanted)
+def _equal(actual: Any, expected: Any) -> bool:
+    """Whether values are equal in value and type: 1 is not True, and the text "1" is not the number."""
+    if isinstance(actual, bool) or isinstance(expected, bool):
+        return actual is expected
+    return actual is not None and bool(actual == expected)

@@ -1,13 +1,14 @@
-"""What changes too often for a transaction each, in an append-only file beside the database.
+"""An append-only file next to the database, for changes that are too frequent for a transaction each (decision 0008).
 
-A delivery counts once its lock ends, however it ends, so its count must be known before the receiver has the message;
-completing a message removes it; sending one uses up a number. A line at the end of a file costs a microsecond where a
-transaction costs twenty, and outlives the process as well. The lines, as JSON, of which the last about a thing is true:
+A delivery counts once its lock ends, in whatever way, so its count must be stored before the receiver has the message;
+completing a message removes it; sending a message uses a number. A line at the end of a file costs a microsecond where
+a transaction costs twenty, and survives the process too. Lines are JSON; of those about one message or entity, the last
+is valid:
 
-    [count, sequence number, entity]    the delivery count if the broker dies now, whatever the row says
-    ["gone", sequence number, entity]   the message is no more
-    ["last", sequence number, entity]   the last number that the entity has given
-    ["dropped", 0, entity]              the entity is no more, and what was said about it
+    [count, sequence number, entity]    the delivery count if the broker dies now, instead of that of the row
+    ["gone", sequence number, entity]   the message was removed
+    ["last", sequence number, entity]   the last number that the entity assigned
+    ["dropped", 0, entity]              the entity was deleted: earlier lines about it are void
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ import os
 from pathlib import Path
 
 Key = tuple[str, int]
-#: A larger file is folded into the database: reading it must not make a start slow.
+#: A larger file is folded into the database, so that reading it does not slow down a start.
 FOLD_AT_BYTES = 1024 * 1024
 _GONE, _LAST, _DROPPED = "gone", "last", "dropped"
 
 
 class Journal:
-    """Lines gather until they are written. OSError when they cannot be, ValueError when the file is another's."""
+    """Collects lines and writes them. OSError if that fails, ValueError if the file is not a journal."""
 
     def __init__(self, path: Path) -> None:
+        #: Delivery counts by message.
         self.counts: dict[Key, int] = {}
-        """Delivery counts of the messages that may be there, as the file has them."""
+        #: Removed messages that may still have a row.
         self.gone: set[Key] = set()
-        """Messages that may still have a row."""
+        #: The last assigned number of each entity.
         self.last: dict[str, int] = {}
         self._lines: list[str] = []
         self._numbers: dict[str, int] = {}
@@ -39,7 +41,7 @@ class Journal:
         self._read(path.read_bytes())
 
     def _read(self, data: bytes) -> None:
-        for line in data.split(b"\n")[:-1]:  # a last line cut short was never answered for
+        for line in data.split(b"\n")[:-1]:  # an incomplete last line: its output was never sent
             what, number, entity = json.loads(line)
             if what == _LAST:
                 self.last[entity] = number
@@ -59,23 +61,24 @@ class Journal:
     def is_long(self) -> bool:
         return self._size_bytes > FOLD_AT_BYTES
 
-    def note(self, entity: str, sequence_number: int, count: int) -> None:
+    def put_count(self, entity: str, sequence_number: int, count: int) -> None:
+        """Adds the delivery count of a message."""
         self.counts[(entity, sequence_number)] = count
         self._lines.append(f"[{count},{sequence_number},{self._name(entity)}]\n")
 
     def remove(self, entity: str, sequence_number: int) -> None:
-        """Numbers are never used again, so older lines about the message may stay."""
+        """Adds that a message was removed; numbers are never used again, so older lines about it may stay."""
         key = (entity, sequence_number)
         self.counts.pop(key, None)
         self.gone.add(key)
         self._lines.append(f'["{_GONE}",{sequence_number},{self._name(entity)}]\n')
 
-    def give(self, entity: str, sequence_number: int) -> None:
-        """The number is given."""
+    def put_number(self, entity: str, sequence_number: int) -> None:
+        """Adds the last assigned number of an entity."""
         self._numbers[entity] = self.last[entity] = sequence_number
 
     def drop(self, entity: str) -> None:
-        """The entity is gone; one of the same name would begin to count anew."""
+        """Adds that an entity was deleted; a new one of the same name counts from 1."""
         self._forget_all(entity)
         self._lines.append(f'["{_DROPPED}",0,{self._name(entity)}]\n')
 
@@ -92,13 +95,13 @@ class Journal:
         return name
 
     def write_numbers(self) -> None:
-        """To be done before the messages of these numbers are stored: a number lost is better than one given twice."""
+        """Writes the numbers, before their messages are stored: a lost number is better than one used twice."""
         if self._numbers:
             self._append([f'["{_LAST}",{number},{self._name(entity)}]\n' for entity, number in self._numbers.items()])
             self._numbers.clear()
 
     def write(self) -> None:
-        """The rest, to be done after messages are stored: a delivery of one that was not is none."""
+        """Writes the other lines, after messages are stored: a delivery of a message that was not stored is void."""
         self._append(self._lines)
         self._lines.clear()
 
@@ -111,7 +114,7 @@ class Journal:
             data = data[os.write(self._file, data) :]
 
     def clear(self) -> None:
-        """The database has it all."""
+        """Empties the journal after its content was stored in the database."""
         for facts in (self.counts, self.gone, self.last, self._lines, self._numbers):
             facts.clear()
         os.ftruncate(self._file, 0)

@@ -1,4 +1,4 @@
-"""A message in an entity: what its sender wrote, and what the broker knows about it."""
+"""A message in an entity: the content of its sender, and the state that the broker gives it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from servicebus_emulator.broker.timers import Timer
+from servicebus_emulator.broker.timers import Timer
 
 
 class Content(Protocol):
-    """What the sender wrote; never changed, shared by all copies. The broker looks at the following only."""
+    """The content that a sender wrote: immutable, shared by all copies. The broker reads these properties only."""
 
     @property
     def message_id(self) -> Any: ...
@@ -41,21 +40,21 @@ class Content(Protocol):
         """A copy with these properties set; a value of None removes one."""
 
     def encode(self) -> bytes:
-        """The whole message, to be stored."""
+        """The whole message as bytes, for the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a message comes from, if not from a sender."""
+    """The origin of a message that comes from an entity; `SENDER` for one from a client."""
 
+    #: Its sequence number in the topic.
     sequence_number: int | None = None
-    """Its number in the topic."""
+    #: The default time to live of the topic; None without one.
     time_to_live_ms: int | None = None
-    """The topic's default; None: it has none."""
+    #: How many times it was forwarded.
     hops: int = 0
-    """How many times it was forwarded; Azure gives up after the fourth."""
+    #: The entity in which it was dead-lettered, if it was forwarded from there.
     dead_letter_source: str | None = None
-    """The entity it was dead-lettered in, once forwarded from its dead-letter queue."""
 
 
 SENDER = Origin()
@@ -76,21 +75,21 @@ class Message:
     content: Content
     sequence_number: int
     enqueued_at_ms: int
+    #: Its number in the entity that accepted it: for a subscription's message, that of the topic.
     enqueued_sequence_number: int
-    """Its number where it first came in: the topic's, for a subscription's message."""
+    #: When it expires; None: never. A locked message expires when its lock ends.
     expires_at_ms: int | None = None
-    """When its life ends; None: never. A locked message outlives it."""
     state: MessageState = MessageState.ACTIVE
+    #: Failed deliveries: abandoned, or the lock expired.
     delivery_count: int = 0
-    """Deliveries that failed: abandoned, or the lock ran out."""
     scheduled_at_ms: int | None = None
+    #: The entity in which it was dead-lettered, if it was forwarded from there.
     dead_letter_source: str | None = None
-    """The entity it was dead-lettered in, once forwarded from its dead-letter queue."""
+    #: How many times it was forwarded.
     forwarded: int = 0
-    """How many times it was forwarded on its way here; Azure dead-letters it after the fourth."""
     lock_token: uuid.UUID | None = None
     locked_until_ms: int = 0
+    #: Ends the lock; enqueues a scheduled message.
     lock_timer: Timer | None = None
-    """Ends the lock; of a scheduled message: brings it in."""
     expiry_timer: Timer | None = None
     removed: bool = False

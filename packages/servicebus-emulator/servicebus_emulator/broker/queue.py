@@ -1,7 +1,7 @@
-"""A queue: what a queue entity, a subscription and each one's dead-letter queue have in common.
+"""A queue: the implementation of queue entities, subscriptions and dead-letter queues.
 
-A message is active, locked (active with a lock token), deferred or scheduled. Active messages leave in order of
-sequence number; one that comes back (abandoned, or its lock ran out) takes its old place.
+A message is active, locked (active with a lock token), deferred or scheduled. Active messages are delivered in order of
+sequence number; a message that is abandoned or whose lock expires takes its old place.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from servicebus_emulator.broker.consumer import Consumer
 from servicebus_emulator.broker.descriptions import QueueDescription
+from servicebus_emulator.broker.entity import Consumer, Counter, EntityMessages, Environment, first_of
 from servicebus_emulator.broker.errors import BusError, MessageLockLost, MessageNotFound, QuotaExceeded
 from servicebus_emulator.broker.message import SENDER, Content, Message, MessageState, Origin
-from servicebus_emulator.broker.schedule import Counter, Environment, Schedule
-from servicebus_emulator.broker.shelf import Shelf, first_of
+from servicebus_emulator.broker.schedule import Schedule
 
 TTL_EXPIRED = ("TTLExpiredException", "The message expired and was dead lettered.")
 MAX_DELIVERY = "MaxDeliveryCountExceeded"
@@ -28,7 +27,7 @@ MAX_HOPS = 4
 REASON, DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
 
 
-class MessageQueue(Shelf):
+class MessageQueue(EntityMessages):
     """One entity's messages and receivers. `dead_letters` is None for a dead-letter queue itself."""
 
     def __init__(
@@ -42,8 +41,8 @@ class MessageQueue(Shelf):
         super().__init__(path, environment)
         self.description = description
         self.dead_letters = dead_letters
+        #: Messages that could not be forwarded; None if the queue does not forward.
         self.transfer_dead_letters: MessageQueue | None = None
-        """Messages that could not be forwarded."""
         self.counter = counter
         self._ready: list[int] = []
         self._locked: dict[uuid.UUID, Message] = {}
@@ -51,15 +50,15 @@ class MessageQueue(Shelf):
         self._pumping = False
         self.schedule = Schedule(path, environment, counter, self.enqueue)
         self.created_at_ms = self.updated_at_ms = self.accessed_at_ms = environment.clock.now_ms()
+        #: A fault that tests can set: how many completed messages are delivered once more.
         self.repeats = 0
-        """A fault that tests can set: so many messages come once more though they were completed."""
+        #: Whether the entity is deleted.
         self.removed = False
-        """The entity is deleted: links to it are of no use any more."""
 
-    # In
+    # Incoming messages
 
     def check(self, *contents: Content) -> None:
-        """QuotaExceeded when the entity has no room for these together. Scheduled messages and dead letters count."""
+        """Raises QuotaExceeded if these messages do not fit in; scheduled messages and dead letters count too."""
         parts = (self, self.schedule, self.dead_letters, self.transfer_dead_letters)
         used = sum(part.size_bytes for part in parts if part is not None)
         if used + sum(content.size for content in contents) > self.description.max_size_bytes:
@@ -69,12 +68,12 @@ class MessageQueue(Shelf):
             )
 
     def accept(self, content: Content, origin: Origin = SENDER) -> None:
-        """`check` and `enqueue`."""
+        """Checks and enqueues a message."""
         self.check(content)
         self.enqueue(content, origin)
 
     def enqueue(self, content: Content, origin: Origin = SENDER) -> None:
-        """Adds a message that `check` allows; one that is to be forwarded goes on at once."""
+        """Adds a checked message, or forwards it if the queue forwards."""
         if self.description.forward_to is not None and self.dead_letters is not None:
             self._forward(content, origin)
         else:
@@ -94,12 +93,14 @@ class MessageQueue(Shelf):
         self.pump()
 
     def _forward(self, content: Content, origin: Origin) -> None:
-        """Sends the message on. Where it cannot go it becomes a dead letter: of this entity after too many hops, else
-        of its transfer queue (Azure, "Chaining Service Bus entities with autoforwarding")."""
+        """Forwards a message (Azure, "Chaining Service Bus entities with autoforwarding").
+
+        After too many hops it is dead-lettered here, after an error in the transfer dead-letter queue.
+        """
         target = self.description.forward_to or ""
         if origin.hops >= MAX_HOPS:
             text = f"The maximum number of allowed hops ({MAX_HOPS}) is exceeded on the way to '{target}'."
-            self.enqueue_dead(content, origin, "MaxTransferHopCountExceeded", text)
+            self.enqueue_dead_letter(content, origin, "MaxTransferHopCountExceeded", text)
             return
         try:
             self._env.forward(
@@ -109,13 +110,13 @@ class MessageQueue(Shelf):
             assert self.transfer_dead_letters is not None
             text = f"Forwarding to '{target}' failed: {error}"
             message = self._message(content, origin)
-            self.transfer_dead_letters.take_dead(message, {REASON: "TransferFailed", DESCRIPTION: text})
+            self.transfer_dead_letters.accept_dead_letter(message, {REASON: "TransferFailed", DESCRIPTION: text})
 
-    def enqueue_dead(self, content: Content, origin: Origin, reason: str, description: str) -> None:
-        """Puts a message that never was in the queue into its dead-letter queue."""
+    def enqueue_dead_letter(self, content: Content, origin: Origin, reason: str, description: str) -> None:
+        """Adds a new message to the dead-letter queue."""
         if self.dead_letters is not None:
             message = self._message(content, origin)
-            self.dead_letters.take_dead(message, {REASON: reason, DESCRIPTION: description})
+            self.dead_letters.accept_dead_letter(message, {REASON: reason, DESCRIPTION: description})
 
     def _message(self, content: Content, origin: Origin) -> Message:
         number = self.counter.next()
@@ -124,12 +125,12 @@ class MessageQueue(Shelf):
         return message
 
     def restore(self, message: Message) -> None:
-        """Takes over a stored message after a restart, unlocked; what was handed out before counts as delivered."""
+        """Adds a stored message after a restart, unlocked. Its delivery count includes the delivery of a lost lock."""
         if message.state is MessageState.SCHEDULED:
             self.schedule.restore(message)
-        elif self._is_used_up(message):
+        elif self._is_exhausted(message):
             self._keep(message)
-            self._bury_used_up(message)
+            self._dead_letter_exhausted(message)
         else:
             self._admit(message)
 
@@ -141,17 +142,17 @@ class MessageQueue(Shelf):
             self._offer(message)
 
     def _offer(self, message: Message) -> None:
-        """The message can be handed out (again)."""
+        """Makes a message available to consumers."""
         heapq.heappush(self._ready, message.sequence_number)
 
     def change(self, description: QueueDescription) -> None:
-        """Takes over changed properties; messages there keep the times they have."""
+        """Changes the properties; messages in the queue keep their times."""
         self.description = description
         self.updated_at_ms = self._env.clock.now_ms()
         self.pump()
 
     def remove_all(self) -> None:
-        """The entity is deleted, and its messages with it."""
+        """Deletes all messages, because the entity is deleted."""
         self.removed = True
         for message in list(self._messages.values()):
             if message.lock_token is not None:
@@ -161,23 +162,25 @@ class MessageQueue(Shelf):
         self._consumers.clear()
         self._env.store.drop(self.path)
 
-    # Out
+    # Deliveries
 
-    def want(self, consumer: Consumer) -> None:
-        """A consumer has new credit. The one that asked last is served first: an SDK's old credit may be of a call
-        that has given up, and the message would wait there until the client notices."""
-        self.forget(consumer)
+    def request_messages(self, consumer: Consumer) -> None:
+        """Delivers messages to a consumer with new credit, before those that asked earlier.
+
+        Older credit may belong to a call that timed out in the client: a message would wait there until it is returned.
+        """
+        self.remove_consumer(consumer)
         if consumer.credit > 0:
             self._consumers.appendleft(consumer)
             self.pump()
 
-    def forget(self, consumer: Consumer) -> None:
-        """A consumer is gone. What it holds stays locked until settled or run out, as in Azure."""
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Removes a consumer. Its messages stay locked until they are settled or the lock expires, as in Azure."""
         if consumer in self._consumers:
             self._consumers.remove(consumer)
 
     def pump(self) -> None:
-        """Hands out messages while there are both messages and credit, to the consumers in turn."""
+        """Delivers messages to the consumers in turn, while there are messages and credit."""
         if self._pumping:
             return
         self._pumping = True
@@ -189,20 +192,20 @@ class MessageQueue(Shelf):
                     continue
                 message = self._pop_ready(self._ready)
                 if message is not None:
-                    self._hand_out(message, consumer)
+                    self._deliver(message, consumer)
                     self._consumers.rotate(-1)
         finally:
             self._pumping = False
 
     def _pop_ready(self, numbers: list[int]) -> Message | None:
-        """The first message of a heap of offers that still holds; numbers of messages gone since are dropped."""
+        """The first available message of a heap of sequence numbers; drops the numbers of others."""
         while numbers:
             message = self._messages.get(heapq.heappop(numbers))
             if message is not None and message.lock_token is None and message.state is MessageState.ACTIVE:
                 return message
         return None
 
-    def _hand_out(self, message: Message, consumer: Consumer) -> None:
+    def _deliver(self, message: Message, consumer: Consumer) -> None:
         self.accessed_at_ms = self._env.clock.now_ms()
         if consumer.settles_on_send:
             self._remove(message)
@@ -214,15 +217,15 @@ class MessageQueue(Shelf):
         message.lock_token = uuid.uuid4()
         self._locked[message.lock_token] = message
         self._start_lock(message)
-        self._env.store.note_deliveries(self.path, message, message.delivery_count + 1)
+        self._env.store.put_delivery_count(self.path, message, message.delivery_count + 1)
 
     def _start_lock(self, message: Message) -> None:
         if message.lock_timer is not None:
             message.lock_timer.cancel()
         message.locked_until_ms = self._env.clock.now_ms() + self.description.lock_duration_ms
-        message.lock_timer = self._env.timers.at(message.locked_until_ms, partial(self._lock_ran_out, message))
+        message.lock_timer = self._env.timers.at(message.locked_until_ms, partial(self._lock_expired, message))
 
-    def _lock_ran_out(self, message: Message) -> None:
+    def _lock_expired(self, message: Message) -> None:
         self._unlock(message)
         self._fail_delivery(message, None)
 
@@ -232,7 +235,7 @@ class MessageQueue(Shelf):
         return token in self._locked
 
     def complete(self, token: uuid.UUID) -> None:
-        """The message is done. MessageLockLost, here and below, when the token is not (or no longer) good."""
+        """Removes a locked message. This and the next methods raise MessageLockLost for an unknown token."""
         message = self._take_lock(token)
         if self.repeats > 0:
             self.repeats -= 1
@@ -241,35 +244,35 @@ class MessageQueue(Shelf):
             self._remove(message)
 
     def abandon(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
-        """The message comes back at once, one delivery counted."""
+        """Returns a locked message at once and counts a failed delivery."""
         message = self._take_lock(token)
         self._fail_delivery(message, changes)
 
     def release(self, token: uuid.UUID) -> None:
-        """The message comes back as if it had never been handed out."""
+        """Returns a locked message without counting a delivery."""
         message = self._take_lock(token)
-        self._back(message)
+        self._return_to_queue(message)
 
     def defer(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
-        """The message stays, to be had by its sequence number only."""
+        """Keeps a locked message for receivers that ask for its sequence number."""
         message = self._take_lock(token)
         self._change(message, changes)
         if message.state is not MessageState.DEFERRED:
             message.state = MessageState.DEFERRED
             self._env.store.update(self.path, message)
-        self._env.store.note_deliveries(self.path, message, message.delivery_count)
+        self._env.store.put_delivery_count(self.path, message, message.delivery_count)
         if self._is_expired(message):
             self._expire(message)
 
     def dead_letter(
         self, token: uuid.UUID, reason: str | None, description: str | None, changes: Mapping[str, Any] | None = None
     ) -> None:
-        """The message moves to the dead-letter queue."""
+        """Moves a locked message to the dead-letter queue."""
         message = self._take_lock(token)
-        self._bury(message, {**(changes or {}), REASON: reason, DESCRIPTION: description})
+        self._move_to_dead_letters(message, {**(changes or {}), REASON: reason, DESCRIPTION: description})
 
     def renew(self, token: uuid.UUID) -> int:
-        """Prolongs the lock by its whole duration from now; when it then ends."""
+        """Renews a lock for its whole duration from now. Returns when it ends."""
         message = self._locked.get(token)
         if message is None:
             raise MessageLockLost
@@ -294,21 +297,21 @@ class MessageQueue(Shelf):
     def _fail_delivery(self, message: Message, changes: Mapping[str, Any] | None) -> None:
         message.delivery_count += 1
         self._change(message, changes)
-        if self._is_used_up(message):
-            self._bury_used_up(message)
+        if self._is_exhausted(message):
+            self._dead_letter_exhausted(message)
             return
         self._env.store.update(self.path, message)
-        self._back(message)
+        self._return_to_queue(message)
 
-    def _is_used_up(self, message: Message) -> bool:
+    def _is_exhausted(self, message: Message) -> bool:
         return self.dead_letters is not None and message.delivery_count >= self.description.max_delivery_count
 
-    def _bury_used_up(self, message: Message) -> None:
+    def _dead_letter_exhausted(self, message: Message) -> None:
         text = f"Message could not be consumed after {self.description.max_delivery_count} delivery attempts."
-        self._bury(message, {REASON: MAX_DELIVERY, DESCRIPTION: text})
+        self._move_to_dead_letters(message, {REASON: MAX_DELIVERY, DESCRIPTION: text})
 
-    def _back(self, message: Message) -> None:
-        self._env.store.note_deliveries(self.path, message, message.delivery_count)
+    def _return_to_queue(self, message: Message) -> None:
+        self._env.store.put_delivery_count(self.path, message, message.delivery_count)
         if self._is_expired(message):
             self._expire(message)
         elif message.state is MessageState.ACTIVE:
@@ -322,25 +325,24 @@ class MessageQueue(Shelf):
 
     def _expire(self, message: Message) -> None:
         if message.lock_token is not None or message.removed:
-            return  # looked at again when the lock ends
+            return  # checked again when the lock ends
         if self.description.dead_lettering_on_expiration:
-            self._bury(message, {REASON: TTL_EXPIRED[0], DESCRIPTION: TTL_EXPIRED[1]})
+            self._move_to_dead_letters(message, {REASON: TTL_EXPIRED[0], DESCRIPTION: TTL_EXPIRED[1]})
         else:
             self._remove(message)
 
-    def _bury(self, message: Message, properties: Mapping[str, Any]) -> None:
-        """Moves to the dead-letter queue, where it lives for ever; there, dead-lettering again only changes it."""
+    def _move_to_dead_letters(self, message: Message, properties: Mapping[str, Any]) -> None:
+        """Moves a message to the dead-letter queue; in that queue itself, changes its properties only."""
         known = {name: value for name, value in properties.items() if value is not None}
         if self.dead_letters is None:
             self._change(message, known)
-            self._back(message)
+            self._return_to_queue(message)
             return
         self._remove(message)
-        self.dead_letters.take_dead(message, known)
+        self.dead_letters.accept_dead_letter(message, known)
 
-    def take_dead(self, message: Message, properties: Mapping[str, Any]) -> None:
-        """Admits a message dead-lettered in the entity this is the dead-letter queue of; it keeps its number. Where
-        dead letters are forwarded it goes on instead, if it can."""
+    def accept_dead_letter(self, message: Message, properties: Mapping[str, Any]) -> None:
+        """Adds a dead letter under its old number to this dead-letter queue, or forwards it."""
         content = message.content.with_changes(properties) if properties else message.content
         target = self.description.forward_dead_letters_to
         if target is not None and message.forwarded < MAX_HOPS:
@@ -361,15 +363,15 @@ class MessageQueue(Shelf):
         self._admit(dead)
         self.pump()
 
-    # Looking and fetching
+    # Peek and deferred messages
 
     def peek(self, from_sequence_number: int, count: int, session_id: str | None = None) -> list[Message]:
-        """Messages in any state, in order of sequence number, untouched; those of one session if given."""
+        """Messages in any state by sequence number, without locking them; of one session if given."""
         everything = {**self._messages, **self.schedule.messages} if self.schedule.messages else self._messages
         return first_of(everything, from_sequence_number, count, session_id)
 
     def receive_deferred(self, sequence_numbers: list[int], *, delete: bool) -> list[Message]:
-        """Deferred messages by number, all or none; locked, or gone if `delete`."""
+        """Receives deferred messages, all or none: locks them, or removes them if `delete`."""
         messages = []
         for number in sequence_numbers:
             message = self._messages.get(number)
@@ -384,8 +386,7 @@ class MessageQueue(Shelf):
         return messages
 
     def counts(self) -> dict[str, int]:
-        """How many messages are active (locked ones included), locked, deferred, scheduled and dead-lettered, and how
-        many the entity has ever taken in."""
+        """Counts by state; `active` includes locked messages, `enqueued` counts all messages so far."""
         deferred = sum(message.state is MessageState.DEFERRED for message in self._messages.values())
         return {
             "active": len(self._messages) - deferred,

@@ -1,44 +1,16 @@
-"""Messages that are to come later: held until their time, then enqueued as if they came in at that moment."""
+"""Scheduled messages: held until their time, then enqueued like new ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from servicebus_emulator.broker.entity import Counter, Environment
 from servicebus_emulator.broker.errors import MessageNotFound
-from servicebus_emulator.broker.message import Content, Message, MessageState, Origin
-from servicebus_emulator.broker.store import Store
-from servicebus_emulator.broker.timers import Timers
-from servicebus_emulator.clock import Clock
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """What every entity works with."""
-
-    clock: Clock
-    timers: Timers
-    store: Store
-    forward: Callable[[str, Content, Origin], None]
-    """Sends a message to the entity of a name, on behalf of another entity; BusError when it cannot."""
-
-
-@dataclass(slots=True)
-class Counter:
-    """The last sequence number given in an entity; its dead-letter queue counts along."""
-
-    entity: str
-    store: Store
-    last: int = field(default=0)
-
-    def next(self) -> int:
-        self.last += 1
-        self.store.put_counter(self.entity, self.last)
-        return self.last
+from servicebus_emulator.broker.message import Content, Message, MessageState
 
 
 class Schedule:
-    """The scheduled messages of one queue or topic. `deliver` takes a message's content when its time has come."""
+    """The scheduled messages of a queue or topic; `deliver` is called with the content of a message at its time."""
 
     def __init__(
         self, path: str, environment: Environment, counter: Counter, deliver: Callable[[Content], object]
@@ -51,7 +23,7 @@ class Schedule:
         self.size_bytes = 0
 
     def add(self, content: Content, due_ms: int) -> int:
-        """Holds a message; its sequence number is good for cancelling until it is due."""
+        """Adds a message. Returns its sequence number, which cancels it until it is due."""
         number = self._counter.next()
         now = self._env.clock.now_ms()
         message = Message(content, number, now, number, state=MessageState.SCHEDULED, scheduled_at_ms=due_ms)
@@ -60,14 +32,14 @@ class Schedule:
         return number
 
     def restore(self, message: Message) -> None:
-        """Takes over a message that was scheduled before a restart."""
+        """Adds a stored message after a restart."""
         number = message.sequence_number
         self.messages[number] = message
         self.size_bytes += message.content.size
         message.lock_timer = self._env.timers.at(message.scheduled_at_ms or 0, lambda: self._activate(number))
 
     def cancel(self, *sequence_numbers: int) -> None:
-        """Takes messages out before their time, all or none."""
+        """Removes messages before their time, all or none; MessageNotFound for an unknown number."""
         for number in sequence_numbers:
             if number not in self.messages:
                 raise MessageNotFound(f"No scheduled message has the sequence number {number}.")

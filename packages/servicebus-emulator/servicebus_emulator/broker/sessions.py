@@ -1,7 +1,7 @@
-"""A queue that requires sessions: messages of one session id go, in order, to the one receiver that holds its lock.
+"""A queue that requires sessions: the messages of a session go, in order, to the receiver that holds its lock.
 
-The lock is the session's: a message in it is locked as long as the session is. When the lock runs out, what was handed
-out counts as a failed delivery; when the receiver closes, it does not (Azure, "Message sessions", delivery count).
+Messages are locked as long as their session is. When that lock expires, each of them counts a failed delivery; when the
+receiver closes, none does (Azure, "Message sessions").
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from servicebus_emulator.broker.consumer import Consumer
 from servicebus_emulator.broker.descriptions import QueueDescription
+from servicebus_emulator.broker.entity import Consumer, Counter, Environment
 from servicebus_emulator.broker.errors import InvalidRequest, SessionCannotBeLocked, SessionLockLost
 from servicebus_emulator.broker.message import Content, Message
 from servicebus_emulator.broker.queue import MessageQueue
-from servicebus_emulator.broker.schedule import Counter, Environment
 from servicebus_emulator.broker.timers import Timer
 
 
 class Holder(Protocol):
-    """Who holds a session's lock."""
+    """The holder of a session's lock."""
 
     def session_lock_lost(self) -> None:
-        """The lock ran out."""
+        """The lock expired."""
 
 
 @dataclass(eq=False, slots=True)
 class Session:
+    """A session: its messages, lock, consumer and state."""
+
     id: str
     ready: list[int] = field(default_factory=list)
     holder: Holder | None = None
@@ -39,20 +40,20 @@ class Session:
     timer: Timer | None = None
     consumer: Consumer | None = None
     state: bytes | None = None
+    #: When the state was last set, in Unix milliseconds; 0: never.
     changed_at_ms: int = 0
-    """When the state was set last; 0: never."""
 
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """Somebody who takes any session; `granted` is called with the one he got."""
+    """A receiver that waits for any session; `granted` is called with the locked session."""
 
     holder: Holder
     granted: Callable[[Session], None]
 
 
 class SessionQueue(MessageQueue):
-    """See the module. Consumers are attached to a session, by `attach`, instead of `want`."""
+    """A queue with sessions. A consumer calls `attach` with its session, not `request_messages`."""
 
     def __init__(
         self,
@@ -64,14 +65,14 @@ class SessionQueue(MessageQueue):
     ) -> None:
         super().__init__(path, description, environment, counter, dead_letters)
         self._sessions: dict[str, Session] = {}
+        #: Ids of sessions with messages and without holder, in the order in which they became available.
         self._available: dict[str, None] = {}
-        """Ids of sessions that have messages and no holder, the first to become so first."""
         self._waiters: deque[Waiter] = deque()
 
     # Locks of sessions
 
     def lock(self, session_id: str, holder: Holder) -> Session:
-        """Locks a session, with messages or without. SessionCannotBeLocked when somebody has it."""
+        """Locks a session, with or without messages; SessionCannotBeLocked if it has a holder."""
         session = self._session(session_id)
         if session.holder is not None:
             raise SessionCannotBeLocked(f"The requested session '{session_id}' cannot be accepted: it is locked.")
@@ -81,28 +82,28 @@ class SessionQueue(MessageQueue):
         return session
 
     def lock_next(self, waiter: Waiter) -> None:
-        """Locks the next session that has messages, now or when there is one."""
+        """Locks the next session with messages, now or when there is one."""
         self._waiters.append(waiter)
         self._grant()
 
     def stop_waiting(self, waiter: Waiter) -> bool:
-        """False if the waiter was not waiting (any more)."""
+        """Removes a waiter; False if it was not waiting."""
         if waiter not in self._waiters:
             return False
         self._waiters.remove(waiter)
         return True
 
     def close_session(self, session: Session) -> None:
-        """The holder gives the lock back; what it did not settle is as if it had never been handed out."""
+        """Ends the lock; unsettled messages return without counting a delivery."""
         if session.holder is None:
             return
-        self._free(session)
+        self._unlock_session(session)
         for message in self._locked_in(session):
             self.release(self._token(message))
-        self._settle_down(session)
+        self._offer_session(session)
 
     def renew_session(self, session_id: str) -> int:
-        """Prolongs the lock; when it then ends."""
+        """Renews the lock. Returns when it ends."""
         session = self._held(session_id)
         self._start_session_lock(session)
         for message in self._locked_in(session):
@@ -113,26 +114,26 @@ class SessionQueue(MessageQueue):
         if session.timer is not None:
             session.timer.cancel()
         session.locked_until_ms = self._env.clock.now_ms() + self.description.lock_duration_ms
-        session.timer = self._env.timers.at(session.locked_until_ms, partial(self._session_ran_out, session))
+        session.timer = self._env.timers.at(session.locked_until_ms, partial(self._session_lock_expired, session))
 
-    def _session_ran_out(self, session: Session) -> None:
+    def _session_lock_expired(self, session: Session) -> None:
         holder = session.holder
-        self._free(session)
+        self._unlock_session(session)
         for message in self._locked_in(session):
             self._unlock(message)
             self._fail_delivery(message, None)
         if holder is not None:
             holder.session_lock_lost()
-        self._settle_down(session)
+        self._offer_session(session)
 
-    def _free(self, session: Session) -> None:
+    def _unlock_session(self, session: Session) -> None:
         session.holder = session.consumer = None
         if session.timer is not None:
             session.timer.cancel()
             session.timer = None
 
-    def _settle_down(self, session: Session) -> None:
-        """A session without a holder is offered to who waits, or forgotten if nothing is left of it."""
+    def _offer_session(self, session: Session) -> None:
+        """Offers a session without holder to the waiters; forgets it if it has neither messages nor state."""
         if session.holder is not None:
             return
         while session.ready and not self._is_ready(session.ready[0]):
@@ -151,7 +152,7 @@ class SessionQueue(MessageQueue):
             while session.ready and not self._is_ready(session.ready[0]):
                 heapq.heappop(session.ready)
             if not session.ready:  # its messages expired meanwhile
-                self._settle_down(session)
+                self._offer_session(session)
                 continue
             waiter = self._waiters.popleft()
             waiter.granted(self.lock(session.id, waiter.holder))
@@ -194,13 +195,13 @@ class SessionQueue(MessageQueue):
         session.state, session.changed_at_ms = state, self._env.clock.now_ms()
 
     def list_sessions(self, changed_since_ms: int | None) -> list[str]:
-        """Sessions with messages or state; or only those whose state was set since a time."""
+        """Ids of sessions with messages or state; with a time, of those whose state was set after it."""
         if changed_since_ms is not None:
             return sorted(item.id for item in self._sessions.values() if item.changed_at_ms > changed_since_ms)
         ids = {message.content.session_id or "" for message in self._messages.values()}
         return sorted(ids | {item.id for item in self._sessions.values() if item.state is not None})
 
-    # Messages: what differs from a plain queue
+    # Messages: differences from a plain queue
 
     def check(self, *contents: Content) -> None:
         if any(content.session_id is None for content in contents):
@@ -211,7 +212,7 @@ class SessionQueue(MessageQueue):
         super().check(*contents)
 
     def attach(self, session: Session, consumer: Consumer) -> None:
-        """The consumer of a session has (new) credit."""
+        """Delivers messages of the session to its consumer, which has new credit."""
         session.consumer = consumer
         self._pump_session(session)
 
@@ -231,19 +232,19 @@ class SessionQueue(MessageQueue):
         session = self._session(message.content.session_id or "")
         heapq.heappush(session.ready, message.sequence_number)
         if session.holder is None:
-            self._settle_down(session)
+            self._offer_session(session)
         else:
             self._pump_session(session)
 
     def pump(self) -> None:
-        """Nothing to do: a session is pumped when something is offered in it or its consumer attached."""
+        """Does nothing: `_offer` and `attach` deliver the messages of a session."""
 
     def _pump_session(self, session: Session) -> None:
         while session.consumer is not None and session.consumer.credit > 0:
             message = self._pop_ready(session.ready)
             if message is None:
                 return
-            self._hand_out(message, session.consumer)
+            self._deliver(message, session.consumer)
 
     def _start_lock(self, message: Message) -> None:
         session = self._sessions.get(message.content.session_id or "")

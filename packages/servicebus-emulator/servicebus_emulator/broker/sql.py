@@ -12,7 +12,7 @@ from servicebus_emulator.broker.sql_parser import Expression, Parser, Properties
 from servicebus_emulator.broker.sql_tokens import InvalidExpression
 from servicebus_emulator.broker.sql_values import FilterError
 
-#: System properties an action may set.
+#: System properties that an action may set.
 _SETTABLE = frozenset(
     {"MessageId", "CorrelationId", "To", "ReplyTo", "Label", "ContentType", "SessionId", "ReplyToSessionId"}
 )
@@ -20,7 +20,7 @@ _SETTABLE = frozenset(
 
 @dataclass(frozen=True)
 class SqlFilter:
-    """Selects messages for which the condition is true; unknown is not true."""
+    """Selects messages for which the condition is true; unknown counts as false."""
 
     expression: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class SqlFilter:
 
 @dataclass(frozen=True)
 class SqlAction:
-    """`SET property = value` and `REMOVE property`, separated by semicolons, done in order."""
+    """Executes `SET property = value` and `REMOVE property`, separated by semicolons, in order."""
 
     expression: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class SqlAction:
         object.__setattr__(self, "_statements", tuple(statements))
 
     def apply(self, content: Content) -> Content:
-        """The changed copy."""
+        """A changed copy of the message; FilterError if a value cannot be computed or encoded."""
         properties = Properties(content.system_properties, content.application_properties)
         names = {name.lower(): name for name in content.application_properties()}
         application: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""SQL text to functions of a message's properties.
+"""Parses SQL conditions into functions of a message's properties, by this grammar.
 
 condition  = and ("OR" and)*            and   = not ("AND" not)*
 not        = "NOT" not | test
@@ -19,7 +19,7 @@ from typing import Any
 from servicebus_emulator.broker.sql_tokens import InvalidExpression, Token, tokenize
 from servicebus_emulator.broker.sql_values import as_truth, both, compare, compute, either, like, minus, negate
 
-#: Depth of brackets and signs at which an expression is refused.
+#: Expressions with more nested brackets are refused.
 _MAX_DEPTH = 50
 _COMPARISONS = frozenset({"=", "<>", "!=", "<", "<=", ">", ">="})
 SYSTEM_PROPERTIES = {
@@ -32,7 +32,7 @@ SYSTEM_PROPERTIES = {
 
 
 class Properties:
-    """A message's properties as expressions see them: names in any case, decoded when first asked for."""
+    """A message's properties for expressions: names ignore case, and sections are decoded at first use."""
 
     def __init__(self, system: Callable[[], Mapping[str, Any]], user: Callable[[], Mapping[str, Any]]) -> None:
         self._read_system, self._read_user = system, user
@@ -50,7 +50,7 @@ class Properties:
         return self._user.get(name)
 
     def set_user(self, name: str, value: Any) -> None:
-        """For the statements of an action that follow."""
+        """Sets a property for the following statements of an action."""
         self.user(name)
         assert self._user is not None
         self._user[name.lower()] = value
@@ -60,7 +60,7 @@ Expression = Callable[[Properties], Any]
 
 
 class Parser:
-    """Reads one expression; see the grammar above."""
+    """Parses one expression by the grammar of this module."""
 
     def __init__(self, text: str, parameters: Mapping[str, Any] | None = None) -> None:
         self._text = text
@@ -81,7 +81,7 @@ class Parser:
         return token
 
     def take(self, kind: str, *values: str) -> Token | None:
-        """The next token if it is of this kind and one of these, else None."""
+        """Consumes and returns the next token if it has this kind and one of these values; else None."""
         token = self.token
         if token.kind == kind and (not values or token.value in values):
             return self.advance()
@@ -93,14 +93,16 @@ class Parser:
             raise self.error(" or ".join(values) or f"a {kind}")
         return token
 
-    def error(self, wanted: str) -> InvalidExpression:
+    def error(self, expected: str) -> InvalidExpression:
         token = self.token
-        return InvalidExpression(f"{wanted} expected at character {token.at} of \"{self._text}\", not '{token.value}'.")
+        return InvalidExpression(
+            f"{expected} expected at character {token.position} of \"{self._text}\", not '{token.value}'."
+        )
 
     # Conditions
 
     def whole_condition(self) -> Expression:
-        """The condition that the text is."""
+        """Parses the whole text as a condition."""
         condition = self.condition()
         self.expect("end")
         return condition
@@ -131,17 +133,17 @@ class Parser:
     def _test(self) -> Expression:
         if self.take("keyword", "EXISTS"):
             self.expect("symbol", "(")
-            found = self._property(self.expect("name"))
+            read_property = self._property(self.expect("name"))
             self.expect("symbol", ")")
-            return lambda row: found(row) is not None
+            return lambda row: read_property(row) is not None
         left = self.sum()
         if self.token.kind == "symbol" and self.token.value in _COMPARISONS:
             operator, right = self.advance().value, self.sum()
             return lambda row: compare(operator, left(row), right(row))
         if self.take("keyword", "IS"):
-            wanted = self.take("keyword", "NOT") is None
+            expects_null = self.take("keyword", "NOT") is None
             self.expect("keyword", "NULL")
-            return lambda row: (left(row) is None) is wanted
+            return lambda row: (left(row) is None) is expects_null
         negated = self.take("keyword", "NOT") is not None
         if self.take("keyword", "IN"):
             return _negated(self._in(left), negated)
@@ -159,10 +161,10 @@ class Parser:
         self.expect("symbol", ")")
 
         def test(row: Properties) -> bool | None:
-            found: bool | None = False
+            result: bool | None = False
             for choice in choices:
-                found = either(found, compare("=", left(row), choice(row)))
-            return found
+                result = either(result, compare("=", left(row), choice(row)))
+            return result
 
         return test
 
@@ -237,7 +239,7 @@ class Parser:
         return lambda row: row.user(key)
 
     def property_name(self, token: Token) -> tuple[str, str]:
-        """Scope (`sys` or `user`) and name; a system property that Azure has not is an error."""
+        """Scope (`sys` or `user`) and name of a property; InvalidExpression for an unknown system property."""
         if token.value.lower() not in ("sys", "user") or not self.take("symbol", "."):
             return "user", token.value
         name = self.expect("name").value

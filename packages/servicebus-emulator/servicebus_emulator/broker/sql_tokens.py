@@ -1,4 +1,4 @@
-"""The words of a SQL filter or action (Azure, "Subscription Rule SQL Filter Syntax")."""
+"""Tokens of SQL filters and actions (Azure, "Subscription Rule SQL Filter Syntax")."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ class InvalidExpression(InvalidRequest):
 
 @dataclass(frozen=True, slots=True)
 class Token:
+    #: `keyword`, `name`, `value`, `parameter`, `symbol` or `end`.
+    """A token and its position in the text."""
+
     kind: str
-    """`keyword`, `name`, `value`, `parameter`, `symbol` or `end`."""
     value: Any
-    at: int
+    position: int
 
 
 def tokenize(text: str) -> list[Token]:
-    """All tokens and an `end`; InvalidExpression where none begins."""
+    """All tokens and an `end`; InvalidExpression for characters that start no token."""
     if len(text) > MAX_EXPRESSION_CHARS:
         raise InvalidExpression(f"The expression is longer than {MAX_EXPRESSION_CHARS} characters.")
     tokens = []

@@ -1,7 +1,7 @@
-"""What SQL operators do to values: three-valued logic, and comparisons as C# would convert.
+"""SQL operators on values: three-valued logic, and comparisons with the conversions of C#.
 
-`None` is "unknown": a property that is not there, or null. What cannot be compared is unknown too; what cannot be
-computed is a `FilterError`, which Azure answers by dead-lettering the message.
+`None` is "unknown": a missing property, or null. Values that cannot be compared are unknown too. A value that cannot be
+computed raises FilterError, and the message is dead-lettered, as in Azure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def either(left: bool | None, right: bool | None) -> bool | None:
 
 
 def as_truth(value: Any) -> bool | None:
-    """A value where a condition is needed; only booleans are one."""
+    """A boolean or unknown as it is; FilterError for any other value."""
     if value is None or isinstance(value, bool):
         return value
     raise FilterError(f"A condition expected, not {value!r}.")
@@ -53,11 +53,11 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def compare(operator: str, left: Any, right: Any) -> bool | None:
-    """Numbers with numbers, texts with texts, booleans and ids by equality; anything with another kind is unknown."""
+    """Compares values of one kind; values of different kinds are unknown."""
     if left is None or right is None:
         return None
     if _kind(left) != _kind(right):
-        # A UUID is compared with its text, as the SDKs show it.
+        # A UUID equals its text, which is what the SDKs show.
         left, right = str(left), str(right)
         if {_kind(left), _kind(right)} != {"text"} or not _is_id(left, right):
             return None
@@ -122,7 +122,7 @@ def minus(value: Any) -> Any:
 
 
 def like(value: Any, pattern: Any, escape: str | None) -> bool | None:
-    """`%` stands for any text, `_` for one character; upper and lower case differ."""
+    """Matches a text: `%` stands for any text, `_` for one character; case matters."""
     if value is None or pattern is None:
         return None
     if not isinstance(value, str) or not isinstance(pattern, str):
@@ -144,7 +144,7 @@ def _tokens(pattern: str, escape: str | None) -> tuple[str, ...]:
 
 
 def _fits(text: str, tokens: tuple[str, ...]) -> bool:
-    """Matches without recursion or a regular expression's backtracking: only the last `%` is ever stretched."""
+    """Matches without recursion or backtracking of a regular expression: only the last `%` is extended."""
     at = token = stretched_at = 0
     last_percent = -1
     while at < len(text):

@@ -1,9 +1,9 @@
 """The store on disk: one SQLite file in write-ahead mode.
 
 Changes wait in memory until `commit` writes them in one transaction, so that a burst of messages costs one commit, and
-a message that came and went in between costs nothing. `synchronous=NORMAL` keeps what is committed when the process
-dies; a power cut may lose the last moments. What changes too often for that is in a file beside it, see `journal`.
-Entities are kept by lower-case path, since their names have no case.
+a message that is sent and completed in between costs nothing. `synchronous=NORMAL` keeps commits when the process dies;
+a power cut may lose the last ones. More frequent changes are written to a second file, see `journal`. Entities are
+stored by lower-case path, because their names ignore case.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CREATE TABLE session_states (
 ) WITHOUT ROWID;
 CREATE TABLE entities (path TEXT PRIMARY KEY, description TEXT) WITHOUT ROWID;
 """
-#: Message ids forgotten are deleted once in so many new ones.
+#: Expired message ids are deleted once per this many new ones.
 _PRUNE_EVERY = 1000
 _PUT = "INSERT OR REPLACE INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _UPDATE = (
@@ -49,7 +49,7 @@ _DELETE = "DELETE FROM messages WHERE entity = ? AND sequence_number = ?"
 
 
 class SqliteStore:
-    """See `store.Store`."""
+    """A `store.Store` in an SQLite file and its journal."""
 
     def __init__(self, path: Path, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -62,7 +62,7 @@ class SqliteStore:
             self._db = sqlite3.connect(path, isolation_level=None, timeout=0.5)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
-            # One broker a file: a second one would hand out the same messages.
+            # One broker per file: a second one would deliver the same messages.
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("BEGIN IMMEDIATE")
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -73,7 +73,7 @@ class SqliteStore:
             elif version != SCHEMA_VERSION:
                 raise StoreError(
                     f"{path} has the format {version}, this version of the emulator writes {SCHEMA_VERSION}: take "
-                    f"another --data, or delete {path.stem}* there to begin anew"
+                    f"another --data, or delete {path.stem}* there to start empty"
                 )
             self._journal = Journal(path.with_suffix(".journal"))
             self._fold()
@@ -106,11 +106,11 @@ class SqliteStore:
         # Also if it was put in this batch: it may have been a change to a row stored before.
         self._journal.remove(*key)
 
-    def note_deliveries(self, entity: str, message: Message, count: int) -> None:
-        self._journal.note(entity.lower(), message.sequence_number, count)
+    def put_delivery_count(self, entity: str, message: Message, count: int) -> None:
+        self._journal.put_count(entity.lower(), message.sequence_number, count)
 
     def put_counter(self, entity: str, last_sequence_number: int) -> None:
-        self._journal.give(entity.lower(), last_sequence_number)
+        self._journal.put_number(entity.lower(), last_sequence_number)
 
     def put_history(self, entity: str, message_id: str, until_ms: int) -> None:
         self._remembered += 1
@@ -162,7 +162,7 @@ class SqliteStore:
         if folding:
             self._fold()
         elif self._journal.gone:
-            # With what is put, or a message that moved could be in two places.
+            # In the same transaction as the inserts: a message that went to another entity must not be in both.
             db.executemany(_DELETE, self._journal.gone)
         db.execute("COMMIT")
         self._journal.gone.clear()
@@ -172,7 +172,7 @@ class SqliteStore:
             changes.clear()
 
     def _fold(self) -> None:
-        """Takes over what the journal says."""
+        """Applies the journal to the database."""
         journal = self._journal
         self._db.executemany(_DELETE, journal.gone)
         self._db.executemany(_RECOUNT, [(count, *key) for key, count in journal.counts.items()])

@@ -1,4 +1,4 @@
-"""Where the broker keeps what must outlive it. `Memory` keeps nothing; `sqlite_store` keeps all."""
+"""Storage of the broker's state: `Memory` keeps nothing beyond the process, `sqlite_store` keeps all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A row as it is read back; fields are those of `Message`."""
+    """A stored message as it is read back; its fields are those of `Message`."""
 
     entity: str
     encoded: bytes
@@ -31,42 +31,42 @@ class StoredMessage:
 
 
 class Store(Protocol):
-    """Changes are gathered and made lasting together by `commit`; nothing is answered to a peer before."""
+    """Collects changes, which `commit` makes durable together; the server sends no output before."""
 
     @property
     def is_dirty(self) -> bool:
-        """There is something to commit."""
+        """Whether there are changes to commit."""
 
     def put(self, entity: str, message: Message) -> None:
-        """Keeps a message, new or with changed content."""
+        """Stores a message that is new or has changed content."""
 
     def update(self, entity: str, message: Message) -> None:
-        """Keeps a message's state, delivery count and times; its content is as it was put."""
+        """Stores state, delivery count and times of a message whose content is unchanged."""
 
     def delete(self, entity: str, sequence_number: int) -> None: ...
 
-    def note_deliveries(self, entity: str, message: Message, count: int) -> None:
-        """Keeps the delivery count that a message has if the broker ends now: one more for what is handed out."""
+    def put_delivery_count(self, entity: str, message: Message, count: int) -> None:
+        """Stores the count that a message has if the broker dies now: with the current delivery."""
 
     def put_counter(self, entity: str, last_sequence_number: int) -> None:
-        """Keeps the last number given, so that numbers never repeat."""
+        """Stores the last assigned number, so that numbers never repeat."""
 
     def put_history(self, entity: str, message_id: str, until_ms: int) -> None:
-        """Keeps a message id seen, for duplicate detection."""
+        """Stores a message id for duplicate detection."""
 
     def put_session_state(self, entity: str, session_id: str, state: bytes | None) -> None: ...
 
     def put_entity(self, path: str, description: str | None) -> None:
-        """Keeps (None: drops) an entity that the administration API made, as JSON."""
+        """Stores the description of an entity of the management API; None for a deleted one."""
 
     def forget_entities(self, prefix: str) -> None:
-        """Forgets what `put_entity` kept for paths that begin so."""
+        """Removes what `put_entity` stored for paths with this prefix."""
 
     def drop(self, entity: str) -> None:
-        """Forgets everything of an entity."""
+        """Removes all that is stored of an entity."""
 
     def commit(self) -> None:
-        """StoreError when the changes cannot be made lasting."""
+        """Makes the changes durable; StoreError when that fails."""
 
     def messages(self) -> Iterator[StoredMessage]:
         """All messages, each entity's in order of sequence number."""
@@ -74,7 +74,7 @@ class Store(Protocol):
     def counters(self) -> dict[str, int]: ...
 
     def history(self, now_ms: int) -> Iterator[tuple[str, str, int]]:
-        """Entity, message id and end of memory of each id not forgotten yet."""
+        """Entity, message id and expiry of the message ids that have not expired."""
 
     def session_states(self) -> Iterator[tuple[str, str, bytes]]: ...
 
@@ -84,7 +84,7 @@ class Store(Protocol):
 
 
 class Memory:
-    """Keeps nothing beyond the process: the broker's own structures are all there is."""
+    """A store that keeps nothing: all state is in the broker's own structures."""
 
     is_dirty = False
 
@@ -97,7 +97,7 @@ class Memory:
     def delete(self, entity: str, sequence_number: int) -> None:
         pass
 
-    def note_deliveries(self, entity: str, message: Message, count: int) -> None:
+    def put_delivery_count(self, entity: str, message: Message, count: int) -> None:
         pass
 
     def put_counter(self, entity: str, last_sequence_number: int) -> None:

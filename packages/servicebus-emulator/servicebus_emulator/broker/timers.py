@@ -1,16 +1,16 @@
-"""Things to do at a time: a heap that is asked, never one that sleeps."""
+"""Timers in a heap. Nothing sleeps here: the server asks when the next one is due, and runs it."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
 
-#: Below this many entries, cancelled ones are not worth sweeping out.
+#: With fewer cancelled timers than this, the heap is not cleaned up.
 _SWEEP_AT = 1024
 
 
 class Timer:
-    """A call due at a time; `cancel` takes it back."""
+    """A call at a time, unless it is cancelled."""
 
     __slots__ = ("_timers", "call", "due_ms")
 
@@ -26,7 +26,7 @@ class Timer:
 
 
 class Timers:
-    """Calls in order of their time, those of the same time in the order they were made."""
+    """Calls in order of time; those of the same time in order of creation."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Timer]] = []
@@ -34,13 +34,17 @@ class Timers:
         self._cancelled = 0
 
     def at(self, due_ms: int, call: Callable[[], None]) -> Timer:
+        """Adds a call; `due_ms` is in Unix milliseconds."""
         timer = Timer(self, due_ms, call)
         self._serial += 1
         heapq.heappush(self._heap, (due_ms, self._serial, timer))
         return timer
 
     def count_cancelled(self) -> None:
-        """Most locks are settled long before they run out: sweep when more than half of the heap is dead."""
+        """Counts a cancelled timer; cleans up the heap when more than half of it is cancelled.
+
+        Most locks are settled long before they expire.
+        """
         self._cancelled += 1
         if self._cancelled > _SWEEP_AT and self._cancelled * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].call is not None]
@@ -59,7 +63,7 @@ class Timers:
         return heap[0][0] if heap else None
 
     def run_due(self, now_ms: int) -> None:
-        """Makes every call that is due, in order, those that become due meanwhile included."""
+        """Runs all due calls in order, including those that become due meanwhile."""
         while (due := self.next_due_ms()) is not None and due <= now_ms:
             timer = heapq.heappop(self._heap)[2]
             call, timer.call = timer.call, None

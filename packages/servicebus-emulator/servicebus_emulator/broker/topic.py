@@ -1,15 +1,15 @@
-"""A topic: copies each message to the subscriptions whose rules select it, and keeps none itself."""
+"""A topic: copies each message to the subscriptions whose rules select it, and holds scheduled messages only."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from servicebus_emulator.broker.descriptions import SubscriptionDescription, TopicDescription
-from servicebus_emulator.broker.duplicates import DuplicateHistory
-from servicebus_emulator.broker.errors import EntityDisabled, QuotaExceeded, ServerBusy
+from servicebus_emulator.broker.entity import Counter, Environment
+from servicebus_emulator.broker.errors import QuotaExceeded
 from servicebus_emulator.broker.message import SENDER, Content, Origin
 from servicebus_emulator.broker.queue import MessageQueue
-from servicebus_emulator.broker.schedule import Counter, Environment, Schedule
+from servicebus_emulator.broker.schedule import Schedule
 from servicebus_emulator.broker.sql_values import FilterError
 
 FILTER_FAILED = "FilterEvaluationException"
@@ -17,16 +17,16 @@ FILTER_FAILED = "FilterEvaluationException"
 
 @dataclass(slots=True)
 class Selection:
-    """What a subscription makes of a message."""
+    """The copies of a message that the rules of a subscription select."""
 
     copies: list[Content] = field(default_factory=list)
+    #: Why a rule could not be evaluated.
     failure: str | None = None
-    """Why a rule could not be evaluated."""
 
 
 @dataclass(slots=True)
 class Subscription:
-    """The queue of a subscription and the rules that fill it."""
+    """A subscription's queue, and the rules that fill it."""
 
     description: SubscriptionDescription
     queue: MessageQueue
@@ -48,10 +48,11 @@ class Subscription:
         return selection
 
     def take(self, content: Content, selection: Selection, origin: Origin) -> None:
+        """Enqueues the selected copies; dead-letters the message if a rule failed."""
         for copy in selection.copies:
             self.queue.enqueue(copy, origin)
         if selection.failure is not None and self.queue.description.dead_lettering_on_filter_error:
-            self.queue.enqueue_dead(content, origin, FILTER_FAILED, selection.failure)
+            self.queue.enqueue_dead_letter(content, origin, FILTER_FAILED, selection.failure)
 
 
 class Topic:
@@ -70,18 +71,18 @@ class Topic:
         return self._counter.last
 
     def enqueue(self, content: Content, origin: Origin = SENDER) -> None:
-        """Gives each subscription what its rules select."""
+        """Enqueues a message in the subscriptions whose rules select it."""
         self._distribute(content, self._select(content), origin)
 
     def accept(self, content: Content, origin: Origin = SENDER) -> None:
-        """`check` and `enqueue`, the rules looked at once."""
+        """Checks and enqueues a message; its rules are evaluated once."""
         selections = self._select(content)
         for subscription, selection in selections:
             subscription.queue.check(*selection.copies)
         self._distribute(content, selections, origin)
 
     def check(self, *contents: Content) -> None:
-        """Refuses what a subscription that selects it would, and what does not fit beside the scheduled messages."""
+        """Raises the error of a subscription that would refuse a message; QuotaExceeded if they do not fit in."""
         used = self.schedule.size_bytes + sum(content.size for content in contents)
         if used > self.description.max_size_bytes:
             raise QuotaExceeded(f"The topic '{self.path}' has reached its maximum size.")
@@ -96,62 +97,3 @@ class Topic:
         copied = Origin(self._counter.next(), ttl_ms, origin.hops, origin.dead_letter_source)
         for subscription, selection in selections:
             subscription.take(content, selection, copied)
-
-
-@dataclass(slots=True)
-class Destination:
-    """What a sender sends to: a queue or topic, guarded against duplicates if it wants that."""
-
-    entity: MessageQueue | Topic
-    environment: Environment
-    history: DuplicateHistory | None
-    removed: bool = False
-    """The entity is deleted."""
-    refuse_until_ms: int = 0
-    """A fault that tests can set: until then every send is refused as by a busy server."""
-
-    @property
-    def path(self) -> str:
-        return self.entity.path
-
-    def check_open(self) -> None:
-        """EntityDisabled when nothing may be sent now."""
-        if self.entity.description.status in ("Disabled", "SendDisabled"):
-            raise EntityDisabled(f"'{self.path}' is disabled for sending.")
-        if self.refuse_until_ms > self.environment.clock.now_ms():
-            raise ServerBusy
-
-    def send(self, content: Content, origin: Origin = SENDER) -> None:
-        """Takes a message in: at once, or at its scheduled time. A duplicate is accepted and dropped."""
-        self.check_open()
-        if self._is_duplicate(content):
-            return
-        due_ms = content.scheduled_at_ms
-        if due_ms is not None and due_ms > self.environment.clock.now_ms():
-            self.entity.check(content)
-            self.entity.schedule.add(content, due_ms)
-        else:
-            self.entity.accept(content, origin)
-        self._remember(content)
-
-    def schedule(self, content: Content, due_ms: int) -> int:
-        """Takes a message in for later; its sequence number. One that is due already goes at once."""
-        self.check_open()
-        self.entity.check(content)
-        number = self.entity.schedule.add(content, due_ms)
-        self._remember(content)
-        return number
-
-    def _is_duplicate(self, content: Content) -> bool:
-        if self.history is None:
-            return False
-        return self.history.knows(str(content.message_id), self.environment.clock.now_ms())
-
-    def _remember(self, content: Content) -> None:
-        """Only what was taken in: a message refused may come again."""
-        if self.history is None:
-            return
-        message_id, now = str(content.message_id), self.environment.clock.now_ms()
-        if not self.history.knows(message_id, now):
-            until_ms = self.history.remember(message_id, now)
-            self.environment.store.put_history(self.path, message_id, until_ms)

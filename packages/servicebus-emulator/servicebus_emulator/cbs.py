@@ -1,4 +1,4 @@
-"""The `$cbs` node: tokens a client puts before it uses an entity (AMQP claims-based security, draft 1)."""
+"""The `$cbs` node, on which a client puts tokens before it uses an entity (AMQP claims-based security, draft 1)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from servicebus_emulator.sas import Grant, SasKey, check_plain, check_token, res
 ADDRESS = "$cbs"
 
 
-class Claims:
-    """The rights of one connection. Without a key to check against, everything is allowed."""
+class CbsTokens:
+    """The tokens of one connection and the entities that they allow. Without a key, every entity is allowed."""
 
     def __init__(self, key: SasKey | None, clock: Clock) -> None:
         self._key = key
@@ -21,14 +21,17 @@ class Claims:
         self._trusted = key is None
 
     def authenticate(self, mechanism: str, response: bytes) -> bool:
-        """SASL: PLAIN brings the key itself; the others come in and show their rights by tokens."""
+        """Whether the SASL mechanism lets the client in.
+
+        PLAIN carries the key itself; after any other mechanism the client needs tokens.
+        """
         if mechanism == "PLAIN" and self._key is not None:
             self._trusted = check_plain(response, self._key)
             return self._trusted
         return True
 
-    def answer(self, request: Request) -> bytes:
-        """Takes a token in; the reply's keys are hyphenated, unlike those of `$management`."""
+    def handle(self, request: Request) -> bytes:
+        """Checks a token and keeps it. The keys of the reply are hyphenated, unlike those of `$management`."""
         if request.application.get("operation") != "put-token":
             return self._reply(request, 400, "The operation is put-token.")
         if self._key is not None:
@@ -39,11 +42,11 @@ class Claims:
         return self._reply(request, 202, "Accepted")
 
     def _put(self, request: Request, key: SasKey) -> None:
-        # Python says `jwt` even of a SAS token: the token's own prefix tells what it is.
+        # The Python SDK sends the type `jwt` with a SAS token too: the prefix of the token decides.
         grant = check_token(str(request.body), key, self._clock.now_ms())
         name = resource_path(str(request.application.get("name", "")))
         if not grant.covers(name):
-            raise Unauthorized("InvalidToken: the token's resource does not cover what it is put for.")
+            raise Unauthorized("InvalidToken: the token's resource does not cover the name in the request.")
         self._grants.append(grant)
 
     def allows(self, path: str) -> bool:
@@ -55,7 +58,7 @@ class Claims:
         return any(grant.covers(key) for grant in self._grants)
 
     def next_expiry_ms(self) -> int | None:
-        """When a right ends next."""
+        """When the next token expires, in Unix milliseconds; None without tokens."""
         return min((grant.until_ms for grant in self._grants), default=None)
 
     def _reply(self, request: Request, status: int, description: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Values to bytes and back, against themselves and against the SDK's own encoder and decoder."""
+"""The codec: values to bytes and back, compared with itself and with the codec of the SDK."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ VALUES = st.recursive(
 
 
 def typed(value: Any) -> Any:
-    """A value with its types spelt out, since 1 == True == Uint(1)."""
+    """A value together with its types, because 1 == True == Uint(1)."""
     if isinstance(value, list):
         return [typed(item) for item in value]
     if isinstance(value, dict):
@@ -113,7 +113,7 @@ def test_what_is_encoded_decodes_to_the_same_value_and_type(value: Any) -> None:
 
 @given(VALUES)
 def test_skip_agrees_with_decode(value: Any) -> None:
-    """A value skipped ends where it ends decoded."""
+    """`skip` and `decode` find the same end of a value."""
     data = encode(value)
     assert len(data) == skip(data + b"\x40", 0)
 
@@ -144,13 +144,13 @@ def test_any_bytes_decode_or_are_refused(data: bytes) -> None:
     ],
 )
 def test_wild_sizes_and_broken_values_are_refused(data: bytes) -> None:
-    """Sizes, counts and depths that the bytes do not back are errors, and cost nothing."""
+    """Sizes, counts and depths that the bytes do not cover raise DecodeError, and cost nothing."""
     with pytest.raises(DecodeError):
         decode(data)
 
 
 def test_empty_elements_are_bounded() -> None:
-    """As many nulls in an array as anybody needs, and no more."""
+    """An array of the largest allowed number of nulls is decoded."""
     body = b"\xf0\x00\x00\x00\x05%b\x40"
     decoded, _ = decode(body % MAX_EMPTY_ELEMENTS.to_bytes(4, "big"))
     assert len(decoded.items) == MAX_EMPTY_ELEMENTS
@@ -171,7 +171,7 @@ SDK_VALUES = st.recursive(
 
 
 def folded(value: Any) -> Any:
-    """As the SDK's decoder gives values: text as bytes."""
+    """A value as the SDK's decoder returns it: text as bytes."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, list):
@@ -182,15 +182,15 @@ def folded(value: Any) -> Any:
 
 
 @given(SDK_VALUES, st.dictionaries(TEXT, st.one_of(st.booleans(), TEXT, st.uuids()), max_size=5))
-def test_the_sdk_reads_what_we_write_and_we_read_what_it_writes(body: Any, application: dict[str, Any]) -> None:
-    """A message made by the SDK's encoder, taken in and rendered by us, is the same to the SDK's decoder."""
-    made = Message(
+def test_the_codec_and_the_sdk_read_each_other(body: Any, application: dict[str, Any]) -> None:
+    """A message of the SDK's encoder, parsed and rendered by the bus, is the same to the SDK's decoder."""
+    original = Message(
         header=Header(durable=True, ttl=1000),
         properties=Properties(message_id=uuid.UUID(int=7), correlation_id="c", group_id="g"),
         application_properties=application,
         value=body,
     )
-    raw = bytes(encode_payload(bytearray(), made))
+    raw = bytes(encode_payload(bytearray(), original))
     message = AmqpMessage.parse(raw)
     assert (uuid.UUID(int=7), "g", 1000) == (message.message_id, message.session_id, message.time_to_live_ms)
     assert application == message.application_properties()

@@ -1,14 +1,13 @@
-"""Queues, topics and subscriptions in the XML of the management API, and as they are kept between runs."""
+"""Queues, topics and subscriptions in the XML of the management API."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
-from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from servicebus_emulator.admin import atom, fields
-from servicebus_emulator.admin.rules_xml import SERVICE_BUS, read_rule, write_rule
+from servicebus_emulator.atom import feeds, fields
+from servicebus_emulator.atom.rules_xml import SERVICE_BUS, read_rule
 from servicebus_emulator.broker.descriptions import (
     DEFAULT_RULE,
     QueueDescription,
@@ -32,20 +31,20 @@ _COUNTS = {
 
 
 def read_queue(name: str, element: Element) -> QueueDescription:
-    return _checked(QueueDescription(name, **fields.read(fields.QUEUE, atom.texts_of(element))))
+    return _checked(QueueDescription(name, **fields.read(fields.QUEUE, feeds.texts_of(element))))
 
 
 def read_topic(name: str, element: Element) -> TopicDescription:
-    return TopicDescription(name, **fields.read(fields.TOPIC, atom.texts_of(element)))
+    return TopicDescription(name, **fields.read(fields.TOPIC, feeds.texts_of(element)))
 
 
 def read_subscription(name: str, element: Element) -> SubscriptionDescription:
-    queue = _checked(QueueDescription(name, **fields.read(fields.SUBSCRIPTION, atom.texts_of(element))))
+    queue = _checked(QueueDescription(name, **fields.read(fields.SUBSCRIPTION, feeds.texts_of(element))))
     default = element.find("s:DefaultRuleDescription", _NS)
     if default is None:
         return SubscriptionDescription(queue)
-    given = default.find("s:Name", _NS)
-    rule_name = DEFAULT_RULE if given is None else given.text or DEFAULT_RULE
+    rule_name_element = default.find("s:Name", _NS)
+    rule_name = DEFAULT_RULE if rule_name_element is None else rule_name_element.text or DEFAULT_RULE
     return SubscriptionDescription(queue, (read_rule(rule_name, default),))
 
 
@@ -63,13 +62,13 @@ def change_subscription(old: QueueDescription, element: Element) -> QueueDescrip
 
 
 def _changed(properties: tuple[fields.Property, ...], old: Any, element: Element) -> Any:
-    given = fields.read(properties, atom.texts_of(element))
+    changes = fields.read(properties, feeds.texts_of(element))
     for item in properties:
-        if item.fixed and given.get(item.field, getattr(old, item.field)) != getattr(old, item.field):
+        if item.fixed and changes.get(item.field, getattr(old, item.field)) != getattr(old, item.field):
             raise InvalidRequest(f"The property {item.name} cannot be changed after creation.")
         if item.kind == "entity":
-            given.setdefault(item.field, None)  # left out means: no longer
-    return replace(old, **given)
+            changes.setdefault(item.field, None)  # a property that is left out is reset
+    return replace(old, **changes)
 
 
 def _checked(queue: QueueDescription) -> QueueDescription:
@@ -79,32 +78,32 @@ def _checked(queue: QueueDescription) -> QueueDescription:
 
 
 def write(entity: MessageQueue | Topic) -> str:
-    """The description with counts and times."""
+    """The description of a queue or topic with counts and times."""
     if isinstance(entity, Topic):
         texts = fields.write(fields.TOPIC, entity.description)
-        texts["CreatedAt"] = atom.instant(entity.created_at_ms)
-        texts["UpdatedAt"] = texts["AccessedAt"] = atom.instant(entity.updated_at_ms)
+        texts["CreatedAt"] = feeds.instant(entity.created_at_ms)
+        texts["UpdatedAt"] = texts["AccessedAt"] = feeds.instant(entity.updated_at_ms)
         queues = [item.queue for item in entity.subscriptions.values()]
         texts["SizeInBytes"] = str(sum(queue.size_bytes for queue in queues))
         texts["SubscriptionCount"] = str(len(queues))
         counts = {"scheduled": len(entity.schedule.messages)}
-        return atom.write_description("TopicDescription", texts, _write_counts(counts))
+        return feeds.write_description("TopicDescription", texts, _write_counts(counts))
     texts = {**fields.write(fields.QUEUE, entity.description), **_runtime(entity)}
-    return atom.write_description("QueueDescription", texts, _write_counts(entity.counts()))
+    return feeds.write_description("QueueDescription", texts, _write_counts(entity.counts()))
 
 
 def write_subscription(subscription: Subscription) -> str:
     queue = subscription.queue
     texts = {**fields.write(fields.SUBSCRIPTION, queue.description), **_runtime(queue)}
-    return atom.write_description("SubscriptionDescription", texts, _write_counts(queue.counts()))
+    return feeds.write_description("SubscriptionDescription", texts, _write_counts(queue.counts()))
 
 
 def _runtime(queue: MessageQueue) -> dict[str, str]:
     counts = queue.counts()
     return {
-        "CreatedAt": atom.instant(queue.created_at_ms),
-        "UpdatedAt": atom.instant(queue.updated_at_ms),
-        "AccessedAt": atom.instant(queue.accessed_at_ms),
+        "CreatedAt": feeds.instant(queue.created_at_ms),
+        "UpdatedAt": feeds.instant(queue.updated_at_ms),
+        "AccessedAt": feeds.instant(queue.accessed_at_ms),
         "MessageCount": str(counts["active"] + counts["deferred"] + counts["scheduled"] + counts["dead_letter"]),
         "SizeInBytes": str(queue.size_bytes),
         "EntityAvailabilityStatus": "Available",
@@ -112,35 +111,6 @@ def _runtime(queue: MessageQueue) -> dict[str, str]:
 
 
 def _write_counts(counts: dict[str, int]) -> str:
-    # The SDKs read the counts by these names whatever the prefix, but the namespace must be this one.
+    # The SDKs read the counts by these names with any prefix, but the namespace must be this one.
     items = "".join(f"<d2:{name}>{counts.get(key, 0)}</d2:{name}>" for name, key in _COUNTS.items())
     return f'<CountDetails xmlns:d2="{_COUNTS_NAMESPACE}">{items}</CountDetails>'
-
-
-# Between runs
-
-
-def describe(entity: MessageQueue | Topic) -> str:
-    """A queue's or topic's description without counts, to be kept."""
-    if isinstance(entity, Topic):
-        return atom.write_description("TopicDescription", fields.write(fields.TOPIC, entity.description))
-    return atom.write_description("QueueDescription", fields.write(fields.QUEUE, entity.description))
-
-
-def describe_subscription(description: SubscriptionDescription) -> str:
-    """A subscription with its rules, to be kept."""
-    rules = "".join(write_rule(rule, "") for rule in description.rules)
-    texts = fields.write(fields.SUBSCRIPTION, description.queue)
-    return atom.write_description("SubscriptionDescription", texts, f"<Rules>{rules}</Rules>")
-
-
-def read_described(name: str, text: str) -> QueueDescription | TopicDescription | SubscriptionDescription:
-    """What `describe` and `describe_subscription` wrote."""
-    element = ElementTree.fromstring(text)
-    if element.tag.endswith("}QueueDescription"):
-        return read_queue(name, element)
-    if element.tag.endswith("}TopicDescription"):
-        return read_topic(name, element)
-    found = element.findall("s:Rules/s:RuleDescription", _NS)
-    rules = [read_rule(rule.findtext("s:Name", "", _NS), rule) for rule in found]
-    return replace(read_subscription(name, element), rules=tuple(rules))

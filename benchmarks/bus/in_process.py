@@ -1,7 +1,7 @@
-"""Where the broker's time goes: protocol, broker and store by themselves, without sockets and event loop.
+"""CPU time of protocol, broker and store by themselves, without sockets and event loop.
 
-Bytes are fed as an SDK would send them: a message, the credit for one, its completion, each a turn of its own with a
-commit after it. Times are CPU of this process; the least of some rounds, so that a busy machine hardly shows.
+The benchmark feeds the bytes that an SDK sends: a message, the credit for one, its completion, and commits after each.
+Times are CPU time of this process; the least of several rounds counts, so that a busy machine has little influence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.broker.sqlite_store import SqliteStore
 from servicebus_emulator.broker.store import Memory
-from servicebus_emulator.claims import Claims
+from servicebus_emulator.cbs import CbsTokens
 from servicebus_emulator.clock import SystemClock
 from servicebus_emulator.gateway import Gateway
 
@@ -49,12 +49,12 @@ _HANDSHAKE = (
 
 
 class Peer:
-    """A connection fed by hand."""
+    """A client whose bytes are fed to a gateway."""
 
     def __init__(self, broker: Broker, attach: Attach) -> None:
-        claims = Claims(None, broker.clock)
-        self._connection = Connection("benchmark", claims.authenticate)
-        self._gateway = Gateway(broker, self._connection, claims)
+        tokens = CbsTokens(None, broker.clock)
+        self._connection = Connection("benchmark", tokens.authenticate)
+        self._gateway = Gateway(broker, self._connection, tokens)
         self.feed(_HANDSHAKE + encode_frame(attach))
 
     def feed(self, data: bytes) -> None:
@@ -64,7 +64,7 @@ class Peer:
 
 
 def _round(count: int, folder: Path | None) -> dict[str, float]:
-    """Microseconds a message of each step, and of the commit after it."""
+    """Microseconds per message of each step, and of the commit after it."""
     clock = SystemClock()
     store = Memory() if folder is None else SqliteStore(folder / "bus.sqlite3", clock.now_ms)
     broker = Broker(clock, store)
@@ -99,13 +99,13 @@ def _round(count: int, folder: Path | None) -> dict[str, float]:
 
 
 def measure(count: int) -> None:
-    """Prints a line for each kind of store."""
+    """Prints a row for each kind of store."""
     for label, durable in (("memory", False), ("--data", True)):
         rounds = []
         for _ in range(ROUNDS):
             with tempfile.TemporaryDirectory() as folder:
                 rounds.append(_round(count, Path(folder) if durable else None))
-        least = {name: min(found[name] for found in rounds) for name in rounds[0]}
+        least = {name: min(result[name] for result in rounds) for name in rounds[0]}
         parts = ", ".join(f"{step} {least[step]:.0f} + {least[f'{step} stored']:.0f}" for step in STEPS)
         print(
             f"{f'{label}: without sockets, us (work + commit)':<52} {parts}; {sum(least.values()):.0f} in all",

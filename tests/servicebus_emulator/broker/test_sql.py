@@ -130,13 +130,13 @@ def test_not_selected(expression: str) -> None:
     ],
 )
 def test_wrong_expressions_are_refused_where_they_are_wrong(expression: str, message: str) -> None:
-    """An expression that cannot be understood is refused when the rule is made, with the place."""
+    """An invalid expression is refused when the rule is made, with the place of the error."""
     with pytest.raises(InvalidExpression, match=message):
         SqlFilter(expression)
 
 
 @given(st.text("ab%_!\n", max_size=12), st.text("ab%_\n", max_size=12))
-def test_like_is_what_a_regular_expression_says(pattern: str, text: str) -> None:
+def test_like_agrees_with_a_regular_expression(pattern: str, text: str) -> None:
     """Any pattern matches the texts that its translation to a regular expression matches."""
     parts, characters = [], iter(pattern)
     for character in characters:
@@ -149,7 +149,7 @@ def test_like_is_what_a_regular_expression_says(pattern: str, text: str) -> None
 
 
 def test_like_takes_no_time_to_fail() -> None:
-    """A pattern that would keep a backtracking matcher busy for ages is answered at once."""
+    """A pattern that takes a backtracking matcher exponential time fails at once."""
     assert like("a" * 5000, "%a" * 20 + "b", None) is False
 
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_computed_fails(expression: str) -> None:
 
 @given(st.text(alphabet="ns17 .'()=<>!+-*/%,[]\"@ANDORTLIKEXISU;", max_size=60))
 def test_any_text_is_a_filter_or_refused(text: str) -> None:
-    """No text raises anything but the two errors."""
+    """No text raises another exception than the two errors."""
     with contextlib.suppress(InvalidExpression, FilterError):
         SqlFilter(text).matches(MESSAGE)
 
@@ -184,13 +184,13 @@ def test_any_text_is_a_filter_or_refused(text: str) -> None:
     ],
 )
 def test_actions(expression: str, changed: dict[str, Any]) -> None:
-    """Statements are done in order on a copy."""
+    """Statements are executed in order on a copy."""
     result = SqlAction(expression).apply(MESSAGE)
     assert isinstance(result, Text)
-    wanted = dict(MESSAGE.properties)
+    expected = dict(MESSAGE.properties)
     label = changed.pop("sys.Label", "urgent")
-    wanted.update(changed)
-    assert dict(result.properties) == {name: value for name, value in wanted.items() if value is not None}
+    expected.update(changed)
+    assert dict(result.properties) == {name: value for name, value in expected.items() if value is not None}
     assert result.system["Label"] == label
     assert MESSAGE.properties["n"] == 7
 
@@ -199,7 +199,7 @@ def test_actions(expression: str, changed: dict[str, Any]) -> None:
     "expression", ["", "n = 1", "SET n", "REMOVE sys.Label", "SET sys.TimeToLive = 1", "SET a=1 SET b=2"]
 )
 def test_wrong_actions_are_refused(expression: str) -> None:
-    """An action that cannot be understood or may not be done is refused when the rule is made."""
+    """An invalid or forbidden action is refused when the rule is made."""
     with pytest.raises(InvalidExpression):
         SqlAction(expression)
 
@@ -213,7 +213,7 @@ def test_values_that_fit_into_no_message_fail(expression: str) -> None:
 
 
 def test_rules_of_a_subscription() -> None:
-    """Rules without action give one copy together, each rule with one its own; a failing rule a dead letter."""
+    """Rules without action make one copy together, a rule with one makes its own, a failing rule a dead letter."""
     broker = Broker(StillClock())
     broker.add_topic(TopicDescription("t"))
     rules = (

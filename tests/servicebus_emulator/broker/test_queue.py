@@ -1,4 +1,4 @@
-"""A queue with a clock that stands still."""
+"""Queues: delivery, locks, settlement, expiry, schedules and size, with a clock that the tests advance."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fill(queue: MessageQueue, *texts: str) -> None:
 
 def receive(queue: MessageQueue, credit: int = 1, *, delete: bool = False) -> Receiver:
     receiver = Receiver(credit, delete)
-    queue.want(receiver)
+    queue.request_messages(receiver)
     return receiver
 
 
@@ -51,27 +51,27 @@ def dead_of(queue: MessageQueue) -> MessageQueue:
 
 
 def test_messages_go_out_in_order_as_far_as_credit_goes(queue: MessageQueue) -> None:
-    """A receiver gets the oldest messages first, no more than it asked for."""
+    """A receiver gets the oldest messages first, no more than its credit."""
     fill(queue, "a", "b", "c")
     receiver = receive(queue, 2)
     assert receiver.texts == ["a", "b"]
     receiver.credit = 5
-    queue.want(receiver)
+    queue.request_messages(receiver)
     fill(queue, "d")
     assert receiver.texts == ["a", "b", "c", "d"]
 
 
 def test_receivers_take_turns_and_the_last_to_ask_is_first(queue: MessageQueue) -> None:
-    """Waiting receivers share what comes; the freshest demand is served first."""
+    """Waiting receivers share the messages; the latest request is served first."""
     first, second = receive(queue, 2), receive(queue, 2)
     fill(queue, "a", "b", "c", "d")
     assert (first.texts, second.texts) == (["b", "d"], ["a", "c"])
 
 
-def test_a_forgotten_receiver_gets_nothing(queue: MessageQueue) -> None:
-    """After its link is gone no message is wasted on it."""
+def test_a_removed_receiver_gets_nothing(queue: MessageQueue) -> None:
+    """A receiver whose link ended gets no message."""
     gone = receive(queue)
-    queue.forget(gone)
+    queue.remove_consumer(gone)
     fill(queue, "a")
     assert gone.texts == []
     assert receive(queue).texts == ["a"]
@@ -88,17 +88,17 @@ def test_an_abandoned_message_takes_its_old_place(queue: MessageQueue) -> None:
 
 
 def test_a_released_message_is_not_counted(queue: MessageQueue) -> None:
-    """Giving back a message unseen costs it nothing."""
+    """A release does not count a delivery."""
     fill(queue, "a")
     [a] = receive(queue).messages
     queue.release(token(a))
     assert [message.delivery_count for message in receive(queue).messages] == [0]
 
 
-def test_a_lock_ends_at_its_time_and_renewal_starts_it_anew(
+def test_a_lock_ends_at_its_time_and_renewal_restarts_it(
     broker: Broker, clock: StillClock, queue: MessageQueue
 ) -> None:
-    """One millisecond before its end the lock holds; at its end the message is free, and the token worthless."""
+    """One millisecond before its end the lock holds; at its end the message is free and the token invalid."""
     fill(queue, "a")
     [a] = receive(queue).messages
     old = token(a)
@@ -115,7 +115,7 @@ def test_a_lock_ends_at_its_time_and_renewal_starts_it_anew(
     assert (1, old != again.lock_token) == (again.delivery_count, True)
 
 
-def test_the_last_failed_delivery_buries(broker: Broker, clock: StillClock, queue: MessageQueue) -> None:
+def test_the_last_failed_delivery_dead_letters(broker: Broker, clock: StillClock, queue: MessageQueue) -> None:
     """Abandons and lock expiries count alike; at the limit the message is dead-lettered with its number."""
     fill(queue, "other", "a")
     receive(queue)  # holds "other"
@@ -132,8 +132,8 @@ def test_the_last_failed_delivery_buries(broker: Broker, clock: StillClock, queu
     }
 
 
-def test_a_dead_letter_is_never_buried_again(queue: MessageQueue) -> None:
-    """In the dead-letter queue a message may be abandoned for ever, and dead-lettering it gives it back."""
+def test_a_dead_letter_stays_in_its_queue(queue: MessageQueue) -> None:
+    """A dead letter returns to the dead-letter queue when it is abandoned or dead-lettered there."""
     fill(queue, "a")
     [a] = receive(queue).messages
     queue.dead_letter(token(a), "r", None, {"k": "v"})
@@ -149,8 +149,8 @@ def test_a_dead_letter_is_never_buried_again(queue: MessageQueue) -> None:
     assert dead.peek(0, 1) == []
 
 
-def test_life_ends_for_idle_deferred_and_returned_messages(broker: Broker, clock: StillClock) -> None:
-    """The shorter of both times counts; a locked message outlives its time until its lock ends."""
+def test_idle_deferred_and_returned_messages_expire(broker: Broker, clock: StillClock) -> None:
+    """The shorter time to live counts; a locked message expires when its lock ends."""
     queue = broker.add_queue(
         QueueDescription("t", default_time_to_live_ms=1000, dead_lettering_on_expiration=True, lock_duration_ms=5000)
     )
@@ -167,9 +167,9 @@ def test_life_ends_for_idle_deferred_and_returned_messages(broker: Broker, clock
     assert [text_of(message) for message in dead.peek(0, 9)] == ["deferred", "short"]
     assert queue.holds(token(locked))
     queue.abandon(token(locked))
-    found = dead.peek(0, 9)
-    assert [text_of(message) for message in found] == ["deferred", "locked", "short"]
-    assert {"TTLExpiredException"} == {message.content.application_properties()[REASON] for message in found}
+    dead_letters = dead.peek(0, 9)
+    assert [text_of(message) for message in dead_letters] == ["deferred", "locked", "short"]
+    assert {"TTLExpiredException"} == {message.content.application_properties()[REASON] for message in dead_letters}
     advance(broker, clock, 1_000_000_000)
     assert len(dead.peek(0, 9)) == 3
 
@@ -177,7 +177,7 @@ def test_life_ends_for_idle_deferred_and_returned_messages(broker: Broker, clock
 def test_without_dead_lettering_expired_messages_are_dropped(
     broker: Broker, clock: StillClock, queue: MessageQueue
 ) -> None:
-    """Nothing of them is left, their size included."""
+    """Neither the messages nor their size are left."""
     queue.enqueue(Text("x", time_to_live_ms=0))
     queue.enqueue(Text("y", time_to_live_ms=1))
     advance(broker, clock, 1)
@@ -185,7 +185,7 @@ def test_without_dead_lettering_expired_messages_are_dropped(
 
 
 def test_deferred_messages_are_fetched_by_number(queue: MessageQueue) -> None:
-    """All or none; locked when fetched, gone if deleted, back as deferred when abandoned."""
+    """All or none are received: locked, or removed with `delete`; an abandoned one is deferred again."""
     fill(queue, "a", "b")
     for message in receive(queue, 2).messages:
         queue.defer(token(message))
@@ -202,7 +202,7 @@ def test_deferred_messages_are_fetched_by_number(queue: MessageQueue) -> None:
 
 
 def test_scheduled_messages_get_a_new_number_when_due(broker: Broker, clock: StillClock, queue: MessageQueue) -> None:
-    """Their first number is good for cancelling and peeking until then; life starts when they are due."""
+    """Until then the first number cancels and peeks; the time to live starts when the message is due."""
     number = queue.schedule.add(Text("later", time_to_live_ms=100), clock.now_ms() + 1000)
     cancelled = queue.schedule.add(Text("never"), clock.now_ms() + 1000)
     queue.schedule.cancel(cancelled)
@@ -220,7 +220,7 @@ def test_scheduled_messages_get_a_new_number_when_due(broker: Broker, clock: Sti
 
 
 def test_a_full_entity_refuses(broker: Broker) -> None:
-    """Beyond its size nothing is taken until something leaves."""
+    """A full entity accepts nothing until a message is removed."""
     queue = broker.add_queue(QueueDescription("small", max_size_bytes=3))
     fill(queue, "ab")
     with pytest.raises(QuotaExceeded, match="maximum entity size of 3 bytes"):
@@ -230,7 +230,7 @@ def test_a_full_entity_refuses(broker: Broker) -> None:
 
 
 def test_scheduled_messages_and_dead_letters_fill_an_entity_too(broker: Broker, clock: StillClock) -> None:
-    """What waits for its time or in the dead-letter queue counts until it is cancelled, comes or is removed."""
+    """They count until they are cancelled, delivered or removed."""
     queue = broker.add_queue(QueueDescription("small", max_size_bytes=4))
     number = broker.destination("small").schedule(Text("ab"), clock.now_ms() + 1000)
     fill(queue, "cd")
@@ -246,7 +246,7 @@ def test_scheduled_messages_and_dead_letters_fill_an_entity_too(broker: Broker, 
 
 
 def test_renewed_locks_leave_no_timers_behind(broker: Broker, queue: MessageQueue) -> None:
-    """However often locks are taken and given back, the heap of timers stays small."""
+    """After many locks and releases the heap of timers is small."""
     fill(queue, "a")
     for _ in range(10_000):
         [message] = receive(queue).messages

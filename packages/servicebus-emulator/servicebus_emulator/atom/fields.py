@@ -1,6 +1,6 @@
-"""The properties of entities as the management API names them, and what they are in a description.
+"""Maps the properties of the management API to the fields of descriptions.
 
-Names are those of the ATOM API's QueueDescription, TopicDescription and SubscriptionDescription elements.
+Names are those of the QueueDescription, TopicDescription and SubscriptionDescription elements of the ATOM API.
 """
 
 from __future__ import annotations
@@ -18,35 +18,59 @@ STATUSES = ("Active", "Disabled", "SendDisabled", "ReceiveDisabled")
 
 @dataclass(frozen=True, slots=True)
 class Property:
+    """A property of an entity: its name in the API, the field of the description, and its type."""
+
     name: str
     field: str
+    #: `duration`, `bool`, `int`, `megabytes`, `status` or `entity`.
     kind: str
-    """`duration`, `bool`, `int`, `megabytes`, `status` or `entity`."""
+    #: Whether it cannot be changed after creation.
     fixed: bool = False
-    """Cannot be changed once the entity is there."""
 
 
 _LOCK = Property("LockDuration", "lock_duration_ms", "duration")
-_SIZE = Property("MaxSizeInMegabytes", "max_size_bytes", "megabytes")
-_DEDUPLICATES = Property("RequiresDuplicateDetection", "requires_duplicate_detection", "bool", fixed=True)
+_MAX_SIZE = Property("MaxSizeInMegabytes", "max_size_bytes", "megabytes")
+_DUPLICATE_DETECTION = Property("RequiresDuplicateDetection", "requires_duplicate_detection", "bool", fixed=True)
 _SESSION = Property("RequiresSession", "requires_session", "bool", fixed=True)
-_LIFE = Property("DefaultMessageTimeToLive", "default_time_to_live_ms", "duration")
-_BURIES = Property("DeadLetteringOnMessageExpiration", "dead_lettering_on_expiration", "bool")
-_BURIES_FAILED = Property("DeadLetteringOnFilterEvaluationExceptions", "dead_lettering_on_filter_error", "bool")
-_WINDOW = Property("DuplicateDetectionHistoryTimeWindow", "duplicate_window_ms", "duration")
-_DELIVERIES = Property("MaxDeliveryCount", "max_delivery_count", "int")
+_TIME_TO_LIVE = Property("DefaultMessageTimeToLive", "default_time_to_live_ms", "duration")
+_DEAD_LETTERS_EXPIRED = Property("DeadLetteringOnMessageExpiration", "dead_lettering_on_expiration", "bool")
+_DEAD_LETTERS_FAILED = Property("DeadLetteringOnFilterEvaluationExceptions", "dead_lettering_on_filter_error", "bool")
+_DUPLICATE_WINDOW = Property("DuplicateDetectionHistoryTimeWindow", "duplicate_window_ms", "duration")
+_MAX_DELIVERIES = Property("MaxDeliveryCount", "max_delivery_count", "int")
 _STATUS = Property("Status", "status", "status")
 _FORWARD = Property("ForwardTo", "forward_to", "entity")
-_FORWARD_DEAD = Property("ForwardDeadLetteredMessagesTo", "forward_dead_letters_to", "entity")
+_FORWARD_DEAD_LETTERS = Property("ForwardDeadLetteredMessagesTo", "forward_dead_letters_to", "entity")
 
 QUEUE = (
-    *(_LOCK, _SIZE, _DEDUPLICATES, _SESSION, _LIFE, _BURIES, _WINDOW, _DELIVERIES, _STATUS),
-    *(_FORWARD, _FORWARD_DEAD),
+    *(
+        _LOCK,
+        _MAX_SIZE,
+        _DUPLICATE_DETECTION,
+        _SESSION,
+        _TIME_TO_LIVE,
+        _DEAD_LETTERS_EXPIRED,
+        _DUPLICATE_WINDOW,
+        _MAX_DELIVERIES,
+        _STATUS,
+    ),
+    *(_FORWARD, _FORWARD_DEAD_LETTERS),
 )
-TOPIC = (_LIFE, _SIZE, _DEDUPLICATES, _WINDOW, _STATUS)
-SUBSCRIPTION = (*(_LOCK, _SESSION, _LIFE, _BURIES, _BURIES_FAILED, _DELIVERIES, _STATUS, _FORWARD, _FORWARD_DEAD),)
-#: Kept for the client and without meaning here, with what Azure gives where nothing was set.
-KEPT: Mapping[str, str | None] = {
+TOPIC = (_TIME_TO_LIVE, _MAX_SIZE, _DUPLICATE_DETECTION, _DUPLICATE_WINDOW, _STATUS)
+SUBSCRIPTION = (
+    *(
+        _LOCK,
+        _SESSION,
+        _TIME_TO_LIVE,
+        _DEAD_LETTERS_EXPIRED,
+        _DEAD_LETTERS_FAILED,
+        _MAX_DELIVERIES,
+        _STATUS,
+        _FORWARD,
+        _FORWARD_DEAD_LETTERS,
+    ),
+)
+#: Properties that are stored and returned without effect, with the values that Azure returns by default.
+EXTRA_PROPERTIES: Mapping[str, str | None] = {
     "EnableBatchedOperations": "true",
     "UserMetadata": None,
     "AutoDeleteOnIdle": "P10675199DT2H48M5.4775807S",
@@ -58,7 +82,7 @@ KEPT: Mapping[str, str | None] = {
 
 
 def read(properties: tuple[Property, ...], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Fields of a description from the texts of a request; InvalidRequest names what is wrong."""
+    """Fields of a description from the texts of a request; InvalidRequest names an invalid property."""
     fields: dict[str, Any] = {}
     for item in properties:
         text = texts.get(item.name)
@@ -67,19 +91,19 @@ def read(properties: tuple[Property, ...], texts: Mapping[str, str]) -> dict[str
                 fields[item.field] = _parse(item.kind, text.strip())
             except ValueError as error:
                 raise InvalidRequest(f"{item.name}: {error}") from error
-    fields["kept"] = tuple((name, texts[name]) for name in KEPT if name in texts)
+    fields["extra_properties"] = tuple((name, texts[name]) for name in EXTRA_PROPERTIES if name in texts)
     return fields
 
 
 def write(properties: tuple[Property, ...], description: Any) -> dict[str, str]:
-    """The texts of a description."""
+    """The properties of a description as texts."""
     texts = {}
     for item in properties:
         value = getattr(description, item.field)
         if value is not None or item.kind == "duration":
             texts[item.name] = _format(item.kind, value)
-    kept = {**KEPT, **dict(description.kept)}
-    texts.update({name: text for name, text in kept.items() if text is not None})
+    extra = {**EXTRA_PROPERTIES, **dict(description.extra_properties)}
+    texts.update({name: text for name, text in extra.items() if text is not None})
     return texts
 
 
@@ -97,9 +121,9 @@ def _parse(kind: str, text: str) -> Any:
             return int(text) * _MEGABYTE
         case "status":
             if text not in STATUSES:
-                raise ValueError(f"'{text}' is none of {', '.join(STATUSES)}")
+                raise ValueError(f"'{text}' is not one of {', '.join(STATUSES)}")
             return text
-    # Clients give the target's whole address: only its path counts here.
+    # Clients send the target's whole address; only its path counts.
     return text.split("://", 1)[-1].partition("/")[2] if "://" in text else text or None
 
 

@@ -1,4 +1,4 @@
-"""ATOM entries and feeds of the management API: reading requests, writing answers."""
+"""ATOM entries and feeds of the management API: reads requests, writes responses."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from servicebus_emulator.admin.rules_xml import INSTANCE, SERVICE_BUS
+from servicebus_emulator.atom.rules_xml import INSTANCE, SERVICE_BUS
 from servicebus_emulator.broker.errors import InvalidRequest
 
 _ATOM = "http://www.w3.org/2005/Atom"
 
 
 def instant(ms: int) -> str:
+    """A time in Unix milliseconds as ISO 8601."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def read_content(body: bytes) -> ElementTree.Element:
-    """The description element in an entry's content."""
+    """The description element in the content of an entry; InvalidRequest if there is none."""
     if b"<!" in body:
         raise InvalidRequest("Document types and entities are not accepted.")
     try:
         entry = ElementTree.fromstring(body)
     except ElementTree.ParseError as error:
-        raise InvalidRequest(f"The body is no XML: {error}") from error
+        raise InvalidRequest(f"The body is not XML: {error}") from error
     content = entry.find(f"{{{_ATOM}}}content")
     if content is None or len(content) != 1:
-        raise InvalidRequest("The body is an ATOM entry whose content is one description.")
+        raise InvalidRequest("The body must be an ATOM entry whose content is one description.")
     return content[0]
 
 
@@ -37,13 +38,13 @@ def texts_of(element: ElementTree.Element) -> dict[str, str]:
 
 
 def write_description(kind: str, texts: Mapping[str, str], extra: str = "") -> str:
-    """A description element; `extra` is XML to stand in it."""
+    """A description element; `extra` is XML that follows the properties."""
     items = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in texts.items())
     return f'<{kind} xmlns="{SERVICE_BUS}" xmlns:i="{INSTANCE}">{items}{extra}</{kind}>'
 
 
 def entry(base: str, path: str, title: str, at: str, content: str, *, root: bool = True) -> str:
-    """An entry whose id tells the path."""
+    """An entry; `base` and `path` make its id."""
     namespace = f' xmlns="{_ATOM}"' if root else ""
     url = escape(f"{base}/{path}?api-version=2021-05")
     return (
@@ -54,7 +55,7 @@ def entry(base: str, path: str, title: str, at: str, content: str, *, root: bool
 
 
 def feed(base: str, path: str, title: str, at: str, entries: list[str], next_query: str | None = None) -> str:
-    """A feed; `next_query` leads to the next page."""
+    """A feed; `next_query` is the query of its next page."""
     url = escape(f"{base}/{path}")
     links = f'<link rel="self" href="{url}"/>'
     if next_query is not None:
@@ -66,4 +67,5 @@ def feed(base: str, path: str, title: str, at: str, entries: list[str], next_que
 
 
 def error(status: int, detail: str) -> str:
+    """The document of an error."""
     return f"<Error><Code>{status}</Code><Detail>{escape(detail)}</Detail></Error>"

@@ -1,4 +1,4 @@
-"""The `$management` node: what the SDKs do not show of it, and requests that are none."""
+"""The `$management` node: replies that the SDKs do not show, and invalid requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from servicebus_emulator.amqp.values import Array, Timestamp
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.broker.sessions import SessionQueue
-from servicebus_emulator.management import MAX_PEEK_BYTES, Management, Reply
+from servicebus_emulator.management_node import MAX_PEEK_BYTES, ManagementNode, Reply
 from tests.servicebus_emulator.fakes import Receiver, StillClock, Text
 
 
@@ -27,7 +27,7 @@ def broker() -> Broker:
 def ask(broker: Broker, operation: str, **body: Any) -> Reply:
     fields = {name.replace("_", "-"): value for name, value in body.items()}
     request = Request(uuid.uuid4(), "r", {"operation": f"com.microsoft:{operation}"}, fields)
-    return Management(broker, "q", 262_144).answer(request)
+    return ManagementNode(broker, "q", 262_144).handle(request)
 
 
 def message(size: int) -> bytes:
@@ -35,7 +35,7 @@ def message(size: int) -> bytes:
 
 
 def test_a_peek_of_large_messages_is_cut(broker: Broker) -> None:
-    """No reply grows beyond a megabyte by more than a message; the next peek goes on from there."""
+    """A reply holds at most a megabyte of messages; the next peek continues after it."""
     for _ in range(10):
         broker.destination("q").send(AmqpMessage.parse(message(200_000)))
     first = ask(broker, "peek-message", from_sequence_number=1, message_count=10).body["messages"]
@@ -45,7 +45,7 @@ def test_a_peek_of_large_messages_is_cut(broker: Broker) -> None:
 
 
 def test_scheduling_and_cancelling_are_all_or_none(broker: Broker) -> None:
-    """One message too large, or one number unknown, and nothing happens."""
+    """One message that is too large, or one unknown number, makes the whole request fail."""
     good, bad = {"message": message(10)}, {"message": message(300_000)}
     reply = ask(broker, "schedule-message", messages=[good, bad])
     assert (reply.status, reply.condition) == (413, "amqp:link:message-size-exceeded")
@@ -58,7 +58,7 @@ def test_scheduling_and_cancelling_are_all_or_none(broker: Broker) -> None:
 
 
 def test_a_lost_lock_is_gone(broker: Broker) -> None:
-    """Settling and renewing by a token that is not good gives 410."""
+    """Settling and renewing by an unknown token gives 410."""
     tokens = Array(0x98, (uuid.uuid4(),))
     for reply in (
         ask(broker, "renew-lock", lock_tokens=tokens),
@@ -68,13 +68,13 @@ def test_a_lost_lock_is_gone(broker: Broker) -> None:
 
 
 def test_batches_are_deleted_oldest_first(broker: Broker) -> None:
-    """So many messages as wanted, enqueued before the time, that nobody holds; none is its own answer."""
+    """Unlocked messages from before the time are deleted, at most as many as requested; none is a status of its own."""
     clock, queue = broker.clock, broker.queue("q")
     assert isinstance(clock, StillClock)
     for _ in range(5):
         broker.destination("q").send(AmqpMessage.parse(message(10)))
         clock.advance(1)
-    queue.want(Receiver(credit=1))
+    queue.request_messages(Receiver(credit=1))
     before = Timestamp(clock.now_ms() - 1)
     assert ask(broker, "batch-delete-messages", message_count=2, enqueued_time_utc=before).body == {"message-count": 2}
     assert [item.sequence_number for item in queue.peek(0, 9)] == [1, 4, 5]
@@ -84,18 +84,20 @@ def test_batches_are_deleted_oldest_first(broker: Broker) -> None:
 
 
 def test_batches_of_a_session_are_deleted_by_its_holder() -> None:
-    """Only with the session's id and its lock; other sessions keep their messages and are offered on."""
+    """The request needs the session's id and its lock; other sessions keep their messages."""
     broker = Broker(StillClock())
     queue = broker.add_queue(QueueDescription("q", requires_session=True))
     assert isinstance(queue, SessionQueue)
     for name in ("a", "a", "b"):
         queue.accept(Text(name, session_id=name))
-    wanted = {"message_count": 9, "enqueued_time_utc": Timestamp(broker.clock.now_ms() + 1)}
-    assert ask(broker, "batch-delete-messages", **wanted).status == 400
-    assert ask(broker, "batch-delete-messages", **wanted, session_id="a").condition == "com.microsoft:session-lock-lost"
+    arguments = {"message_count": 9, "enqueued_time_utc": Timestamp(broker.clock.now_ms() + 1)}
+    assert ask(broker, "batch-delete-messages", **arguments).status == 400
+    assert (
+        ask(broker, "batch-delete-messages", **arguments, session_id="a").condition == "com.microsoft:session-lock-lost"
+    )
     holder = Holder()
     queue.lock("a", holder)
-    assert ask(broker, "batch-delete-messages", **wanted, session_id="a").body == {"message-count": 2}
+    assert ask(broker, "batch-delete-messages", **arguments, session_id="a").body == {"message-count": 2}
     assert [item.sequence_number for item in queue.peek(0, 9)] == [3]
 
 
@@ -121,9 +123,7 @@ class Holder:
         ("make-coffee", {}, 501),
     ],
 )
-def test_requests_that_are_none_are_answered_so(
-    broker: Broker, operation: str, body: dict[str, Any], status: int
-) -> None:
-    """Whatever is missing, of the wrong type or unknown is an error reply with the reason."""
+def test_invalid_requests_get_an_error(broker: Broker, operation: str, body: dict[str, Any], status: int) -> None:
+    """A value that is missing, of the wrong type or unknown gives an error reply with the reason."""
     reply = ask(broker, operation, **body)
     assert (reply.status, reply.condition is not None, bool(reply.description)) == (status, True, True)

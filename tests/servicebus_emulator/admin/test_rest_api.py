@@ -1,4 +1,4 @@
-"""Microsoft's ServiceBusAdministrationClient against the admin port, over HTTPS as it insists."""
+"""Microsoft's ServiceBusAdministrationClient on the admin port, over HTTPS, which it requires."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def admin(tls_bus: Bus, data: Path) -> Iterator[ServiceBusAdministrationClient]:
 
 def test_queues(admin: ServiceBusAdministrationClient, tls_bus: Bus) -> None:
     """A queue is created with its properties, read, changed, listed and deleted, and works in between."""
-    made = admin.create_queue(
+    created = admin.create_queue(
         "made",
         lock_duration=timedelta(seconds=30),
         max_delivery_count=3,
@@ -62,20 +62,23 @@ def test_queues(admin: ServiceBusAdministrationClient, tls_bus: Bus) -> None:
         user_metadata="mine",
         forward_dead_lettered_messages_to="plain-0",
     )
-    assert (made.name, made.lock_duration, made.max_delivery_count) == ("made", timedelta(seconds=30), 3)
-    got = admin.get_queue("made")
-    assert (got.default_message_time_to_live, got.dead_lettering_on_message_expiration) == (timedelta(hours=2), True)
-    assert (got.requires_duplicate_detection, got.max_size_in_megabytes) == (True, 2048)
-    assert (got.user_metadata, got.forward_dead_lettered_messages_to) == ("mine", "plain-0")
-    assert got.status == EntityStatus.ACTIVE
+    assert (created.name, created.lock_duration, created.max_delivery_count) == ("made", timedelta(seconds=30), 3)
+    queue = admin.get_queue("made")
+    assert (queue.default_message_time_to_live, queue.dead_lettering_on_message_expiration) == (
+        timedelta(hours=2),
+        True,
+    )
+    assert (queue.requires_duplicate_detection, queue.max_size_in_megabytes) == (True, 2048)
+    assert (queue.user_metadata, queue.forward_dead_lettered_messages_to) == ("mine", "plain-0")
+    assert queue.status == EntityStatus.ACTIVE
     with pytest.raises(ResourceExistsError):
         admin.create_queue("made")
-    got.max_delivery_count = 5
-    admin.update_queue(got)
+    queue.max_delivery_count = 5
+    admin.update_queue(queue)
     assert admin.get_queue("made").max_delivery_count == 5
-    got.requires_session = True
+    queue.requires_session = True
     with pytest.raises(HttpResponseError, match="RequiresSession cannot be changed"):
-        admin.update_queue(got)
+        admin.update_queue(queue)
     with ServiceBusClient.from_connection_string(tls_bus.connection_string) as client:
         with client.get_queue_sender("made") as sender:
             sender.send_messages([ServiceBusMessage("a", message_id="1"), ServiceBusMessage("a", message_id="1")])
@@ -134,7 +137,7 @@ def test_topics_subscriptions_and_rules(admin: ServiceBusAdministrationClient) -
 
 
 def test_disabled_entities_refuse(admin: ServiceBusAdministrationClient, tls_bus: Bus) -> None:
-    """An entity set to SendDisabled takes no messages until it is active again."""
+    """An entity set to SendDisabled accepts no messages until it is active again."""
     queue = admin.create_queue("switched")
     queue.status = EntityStatus.SEND_DISABLED
     admin.update_queue(queue)
@@ -152,8 +155,8 @@ def test_namespace(admin: ServiceBusAdministrationClient) -> None:
     assert admin.get_namespace_properties().messaging_sku == "Standard"
 
 
-def test_what_was_made_is_there_after_a_kill(config_path: Path, tmp_path: Path) -> None:
-    """Entities made, changed and deleted are so after SIGKILL, rules and messages included."""
+def test_changes_survive_a_kill(config_path: Path, tmp_path: Path) -> None:
+    """Created, changed and deleted entities survive SIGKILL, with their rules and messages."""
     arguments = ("--config", config_path, "--tls", "--data", tmp_path)
     bus = start_bus(*arguments)
     try:

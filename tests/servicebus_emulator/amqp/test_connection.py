@@ -1,4 +1,4 @@
-"""The connection's state machine with a broker behind it, without sockets: good order, bad order and nonsense."""
+"""The state machine of a connection with its gateway and broker, without sockets: valid, invalid and random frames."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from servicebus_emulator.amqp.performatives import (
 from servicebus_emulator.amqp.values import Described, Symbol, Ulong
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
-from servicebus_emulator.claims import Claims
+from servicebus_emulator.cbs import CbsTokens
 from servicebus_emulator.gateway import Gateway
 from servicebus_emulator.sas import SasKey
 from tests.servicebus_emulator.fakes import StillClock
@@ -46,46 +46,48 @@ MESSAGE = b"\x00\x53\x75\xa0\x02hi"
 
 
 class Peer:
-    """A client that speaks in frames."""
+    """A client that exchanges frames."""
 
-    def __init__(self, broker: Broker, max_message_bytes: int = 1000, claims: Claims | None = None) -> None:
-        claims = claims or Claims(None, broker.clock)
-        self.connection = Connection("test", claims.authenticate)
-        self.gateway = Gateway(broker, self.connection, claims, max_message_bytes)
+    def __init__(self, broker: Broker, max_message_bytes: int = 1000, tokens: CbsTokens | None = None) -> None:
+        tokens = tokens or CbsTokens(None, broker.clock)
+        self.connection = Connection("test", tokens.authenticate)
+        self.gateway = Gateway(broker, self.connection, tokens, max_message_bytes)
         self._buffer = FrameBuffer(MAX_FRAME_BYTES)
 
     def feed(self, data: bytes) -> None:
         self.connection.receive_data(data)
         self.gateway.handle_events()
 
-    def say(self, *bodies: Body, channel: int = 0, payload: bytes = b"") -> list[Any]:
-        """Sends frames, all with the same payload, and gives what came back."""
+    def exchange(self, *bodies: Body, channel: int = 0, payload: bytes = b"") -> list[Any]:
+        """Sends frames, all with the same payload; returns the bodies of the frames that come back."""
         self.feed(b"".join(encode_frame(body, channel, payload) for body in bodies))
-        return self.heard()
+        return self.received()
 
-    def heard(self) -> list[Any]:
+    def received(self) -> list[Any]:
         self._buffer.feed(self.connection.take_output())
-        found = []
+        bodies = []
         while (frame := self._buffer.next_frame()) is not None:
             body, _ = decode_body(frame.body)
-            found.append(body)
-        return found
+            bodies.append(body)
+        return bodies
 
     def open(self) -> Peer:
         self.feed(SASL_HEADER + encode_frame(SaslInit("ANONYMOUS"), kind=SASL_FRAME) + AMQP_HEADER)
         self.connection.take_output()
-        self.say(Open("peer"), Begin(None, 0, 100, 100))
+        self.exchange(Open("peer"), Begin(None, 0, 100, 100))
         return self
 
     def attach_sender(self, handle: int = 0, queue: str = "q") -> list[Any]:
-        return self.say(Attach(f"s{handle}", handle, False, 2, 0, Source("x"), Target(queue), initial_delivery_count=0))
+        return self.exchange(
+            Attach(f"s{handle}", handle, False, 2, 0, Source("x"), Target(queue), initial_delivery_count=0)
+        )
 
     def attach_receiver(self, handle: int = 1, queue: str = "q", credit: int = 10) -> list[Any]:
         attach = Attach(f"r{handle}", handle, True, 0, 1, Source(queue), Target("x"))
-        return self.say(attach, Flow(0, 100, 0, 100, handle, 0, credit))
+        return self.exchange(attach, Flow(0, 100, 0, 100, handle, 0, credit))
 
     def send(self, number: int, payload: bytes = MESSAGE, handle: int = 0, **fields: Any) -> list[Any]:
-        return self.say(Transfer(handle, number, bytes([number]), 0, **fields), payload=payload)
+        return self.exchange(Transfer(handle, number, bytes([number]), 0, **fields), payload=payload)
 
 
 @pytest.fixture
@@ -96,7 +98,7 @@ def broker() -> Broker:
 
 
 def test_send_receive_settle(broker: Broker) -> None:
-    """The plain way: accepted, delivered with a tag, settled in echo."""
+    """A message is accepted, delivered with a tag, and settled with an echo."""
     peer = Peer(broker).open()
     attached, flow = peer.attach_sender()
     assert (attached.role, attached.max_message_size, flow.link_credit) == (True, 1000, 1000)
@@ -104,13 +106,13 @@ def test_send_receive_settle(broker: Broker) -> None:
     assert (accepted.role, accepted.settled, accepted.state) == (True, True, Accepted())
     attached, transfer = peer.attach_receiver()
     assert (attached.initial_delivery_count, transfer.delivery_id, len(transfer.delivery_tag)) == (0, 0, 16)
-    [echo] = peer.say(Disposition(True, 0, 0, False, Accepted()))
+    [echo] = peer.exchange(Disposition(True, 0, 0, False, Accepted()))
     assert (echo.role, echo.settled, echo.state) == (False, True, Accepted())
     assert broker.queue("q").counts()["active"] == 0
 
 
 def test_an_outcome_that_came_too_late_is_rejected_with_the_reason(broker: Broker) -> None:
-    """A lock that ran out cannot be settled any more."""
+    """A message whose lock expired cannot be settled."""
     peer = Peer(broker).open()
     peer.attach_sender()
     peer.send(0)
@@ -119,13 +121,13 @@ def test_an_outcome_that_came_too_late_is_rejected_with_the_reason(broker: Broke
     assert isinstance(clock, StillClock)
     clock.advance(60_000)
     broker.timers.run_due(clock.now_ms())
-    [echo] = peer.say(Disposition(True, 0, 0, False, Modified(True, False)))
+    [echo] = peer.exchange(Disposition(True, 0, 0, False, Modified(True, False)))
     assert isinstance(echo.state, Rejected)
     assert echo.state.error.condition == "com.microsoft:message-lock-lost"
 
 
 def test_messages_of_many_frames_both_ways_and_the_limit(broker: Broker) -> None:
-    """Parts are put together; what exceeds the limit is dropped while it comes and rejected at its end."""
+    """Frames are joined; a message above the limit is rejected after its last frame."""
     peer = Peer(broker).open()
     peer.attach_sender()
     for number, size in ((0, 900), (1, 1100)):
@@ -135,13 +137,13 @@ def test_messages_of_many_frames_both_ways_and_the_limit(broker: Broker) -> None
         for index, part in enumerate(parts):
             more = index < len(parts) - 1
             first = {"delivery_id": number, "delivery_tag": b"t"} if index == 0 else {}
-            answers += peer.say(Transfer(0, more=more, **first), payload=part)
+            answers += peer.exchange(Transfer(0, more=more, **first), payload=part)
         [disposition] = answers
         expected = "amqp:link:message-size-exceeded"
         assert disposition.state == Accepted() if size == 900 else disposition.state.error.condition == expected
     aborted = Transfer(0, 2, b"t", more=True)
-    assert peer.say(aborted, payload=MESSAGE) == []
-    assert peer.say(Transfer(0, aborted=True)) == []
+    assert peer.exchange(aborted, payload=MESSAGE) == []
+    assert peer.exchange(Transfer(0, aborted=True)) == []
     assert broker.queue("q").counts()["active"] == 1
 
 
@@ -151,19 +153,19 @@ def test_the_session_window_holds_transfers_back(broker: Broker) -> None:
     peer.attach_sender()
     for number in range(5):
         peer.send(number)
-    peer.say(Flow(0, 2, 0, 100))
+    peer.exchange(Flow(0, 2, 0, 100))
     _, *transfers = peer.attach_receiver(credit=10)  # its flow opens the window to 100 again
     assert len(transfers) == 5
-    peer.say(Flow(5, 0, 0, 100))
+    peer.exchange(Flow(5, 0, 0, 100))
     peer.send(5)
-    assert [type(body) for body in peer.say(Flow(5, 1, 0, 100))] == [Transfer]
+    assert [type(body) for body in peer.exchange(Flow(5, 1, 0, 100))] == [Transfer]
 
 
 def test_a_drain_is_answered(broker: Broker) -> None:
     """Unused credit is given back with the delivery count advanced."""
     peer = Peer(broker).open()
     _, *_ = peer.attach_receiver(credit=0)
-    [flow] = peer.say(Flow(0, 100, 0, 100, 1, 0, 7, None, True))
+    [flow] = peer.exchange(Flow(0, 100, 0, 100, 1, 0, 7, None, True))
     assert (flow.delivery_count, flow.link_credit, flow.drain) == (7, 0, True)
 
 
@@ -173,9 +175,9 @@ def test_a_closed_links_deliveries_cannot_be_settled_through_it(broker: Broker) 
     peer.attach_sender()
     peer.send(0)
     peer.attach_receiver()
-    [detached] = peer.say(Detach(1, True))
+    [detached] = peer.exchange(Detach(1, True))
     assert detached.closed
-    assert peer.say(Disposition(True, 0, 0, False, Accepted())) == []
+    assert peer.exchange(Disposition(True, 0, 0, False, Accepted())) == []
     assert broker.queue("q").counts()["locked"] == 1
 
 
@@ -186,18 +188,18 @@ def test_refusals_name_the_reason(broker: Broker) -> None:
     assert (attached.source, attached.target, detached.error.condition) == (None, None, "amqp:not-found")
 
 
-def test_transactions_are_refused_wherever_they_show(broker: Broker) -> None:
-    """The coordinator's link, a message sent in a transaction and an outcome in one: refused, and nothing happened."""
+def test_transactions_are_refused_everywhere(broker: Broker) -> None:
+    """A coordinator link, a message and an outcome in a transaction are refused, without effect."""
     peer = Peer(broker).open()
     coordinator = Attach("t", 3, False, target=Coordinator(), source=Source("x"), initial_delivery_count=0)
-    attached, detached = peer.say(coordinator)
+    attached, detached = peer.exchange(coordinator)
     assert attached.target is None
     peer.attach_sender()
     peer.send(0)
     peer.attach_receiver()
     transactional = TransactionalState(b"tx1")
     [sent] = peer.send(1, state=transactional)
-    [settled] = peer.say(Disposition(True, 0, 0, False, transactional))
+    [settled] = peer.exchange(Disposition(True, 0, 0, False, transactional))
     assert {"amqp:not-implemented"} == {
         error.condition for error in (detached.error, sent.state.error, settled.state.error)
     }
@@ -218,10 +220,10 @@ def test_transactions_are_refused_wherever_they_show(broker: Broker) -> None:
     ],
 )
 def test_malformed_frames_close_the_connection_with_the_reason(broker: Broker, data: bytes, condition: str) -> None:
-    """What breaks the protocol is told and ends the connection."""
+    """A frame that breaks the protocol closes the connection with an error."""
     peer = Peer(broker).open()
     peer.feed(data)
-    close = peer.heard()[-1]
+    close = peer.received()[-1]
     assert isinstance(close, Close)
     assert isinstance(close.error, Error)
     assert condition in close.error.condition
@@ -231,10 +233,10 @@ def test_malformed_frames_close_the_connection_with_the_reason(broker: Broker, d
 def test_a_bad_handle_ends_the_session_only(broker: Broker) -> None:
     """The connection goes on, and a new session can begin."""
     peer = Peer(broker).open()
-    [end] = peer.say(Transfer(9, 0, b"t"), payload=MESSAGE)
+    [end] = peer.exchange(Transfer(9, 0, b"t"), payload=MESSAGE)
     assert isinstance(end, End)
     assert end.error.condition == "amqp:session:unattached-handle"
-    [begun] = peer.say(Begin(None, 0, 100, 100), channel=1)
+    [begun] = peer.exchange(Begin(None, 0, 100, 100), channel=1)
     assert isinstance(begun, Begin)
 
 
@@ -251,16 +253,16 @@ def test_a_bad_handle_ends_the_session_only(broker: Broker) -> None:
     ],
 )
 def test_sasl(broker: Broker, mechanism: str, response: bytes, lets_in: bool) -> None:
-    """All of Azure's mechanisms are there; PLAIN must bring the right key when one is set, and needs no token then."""
-    claims = Claims(SasKey("Owner", "key"), broker.clock)
-    peer = Peer(broker, claims=claims)
+    """All mechanisms of Azure are accepted; PLAIN must carry the right key if one is set, and then needs no token."""
+    tokens = CbsTokens(SasKey("Owner", "key"), broker.clock)
+    peer = Peer(broker, tokens=tokens)
     peer.feed(SASL_HEADER + encode_frame(SaslInit(mechanism, response), kind=SASL_FRAME))
     assert peer.connection.take_output()[-2:] == (b"\x50\x00" if lets_in else b"\x50\x01")
     assert (peer.connection.state is State.AMQP_HEADER) == lets_in
     if lets_in:
         peer.feed(AMQP_HEADER)
         peer.connection.take_output()
-        peer.say(Open("peer"), Begin(None, 0, 100, 100))
+        peer.exchange(Open("peer"), Begin(None, 0, 100, 100))
         answers = peer.attach_sender()
         refused = [body for body in answers if isinstance(body, Detach)]
         assert bool(refused) == (mechanism != "PLAIN")
@@ -268,8 +270,8 @@ def test_sasl(broker: Broker, mechanism: str, response: bytes, lets_in: bool) ->
 
 
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n", b"AMQP\x00\x00\x09\x01", b"\x16\x03\x01", AMQP_HEADER])
-def test_other_protocols_are_turned_away(broker: Broker, data: bytes) -> None:
-    """Whoever does not begin with SASL is closed at once."""
+def test_other_protocols_are_refused(broker: Broker, data: bytes) -> None:
+    """A connection that does not begin with SASL is closed at once."""
     peer = Peer(broker)
     peer.feed(data)
     assert peer.connection.state is State.CLOSED
@@ -316,7 +318,7 @@ PAYLOADS = st.one_of(st.just(MESSAGE), st.binary(max_size=60), FIELDS.map(lambda
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(BODIES, SMALL, PAYLOADS), max_size=25))
 def test_any_order_of_frames_is_answered_or_refused(frames: list[tuple[Body, int, bytes]]) -> None:
-    """However a peer mixes frames, the gateway raises nothing, and another client is served as ever."""
+    """For any mix of frames the gateway raises nothing, and another client is served."""
     broker = Broker(StillClock())
     broker.add_queue(QueueDescription("q"))
     wild, tame = Peer(broker).open(), Peer(broker).open()

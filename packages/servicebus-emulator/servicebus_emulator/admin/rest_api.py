@@ -1,12 +1,12 @@
-"""The management API: queues, topics, subscriptions and rules over HTTP, as ServiceBusAdministrationClient speaks it.
+"""The management API: queues, topics, subscriptions and rules over HTTP, as ServiceBusAdministrationClient calls it.
 
     PUT, GET, DELETE /{entity}                                     a queue or topic
     PUT, GET, DELETE /{topic}/subscriptions/{name}[/rules/{rule}]
     GET /$Resources/queues | /$Resources/topics | /{topic}/subscriptions | .../{name}/rules    pages by $skip and $top
     GET /$namespaceinfo
 
-PUT creates (409 if it is there), with `If-Match` it changes. A GET of what is not there gives an empty feed, as in
-Azure.
+PUT creates an entity (409 if it exists); with `If-Match` it changes one. GET of a missing entity returns an empty feed,
+as Azure does.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from xml.etree.ElementTree import Element
 
-from servicebus_emulator.admin import atom, entities_xml, rules_xml
+from servicebus_emulator.atom import entities_xml, feeds, rules_xml
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import RuleDescription
+from servicebus_emulator.broker.destination import Destination
 from servicebus_emulator.broker.errors import BusError, EntityExists, EntityNotFound, InvalidRequest
 from servicebus_emulator.broker.queue import MessageQueue
-from servicebus_emulator.broker.topic import Destination, Subscription, Topic
-from servicebus_emulator.rules import keep_subscription, set_rules
+from servicebus_emulator.broker.topic import Subscription, Topic
+from servicebus_emulator.stored_entities import set_rules, store_entity, store_subscription
 
 _DEEP = re.compile(
     r"(?P<topic>.+?)/subscriptions(?:/(?P<name>[^/]+)(?:/(?P<rules>rules)(?:/(?P<rule>[^/]+))?)?)?", re.IGNORECASE
@@ -34,30 +35,32 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Request:
+    """A request to the management API."""
+
     method: str
+    #: Decoded, without the leading slash.
     path: str
-    """Decoded, without the first slash."""
     query: Mapping[str, str]
-    changes: bool
-    """`If-Match` was sent: the entity is to be there."""
+    #: Whether `If-Match` was sent: the request changes an existing entity.
+    has_if_match: bool
     body: bytes
-    base: str
-    """The URL up to the path, for links."""
+    #: The URL up to the path, for links.
+    base_url: str
 
 
-class Administration:
-    """Answers requests, and keeps in the store what was made or changed through it."""
+class RestApi:
+    """Handles requests; stores the entities that they create, change or delete."""
 
     def __init__(self, broker: Broker, on_removed: Callable[[], None]) -> None:
         self._broker = broker
         self._on_removed = on_removed
 
     def handle(self, request: Request) -> tuple[int, str]:
-        """The status and the XML of the answer."""
+        """The status and the XML of the response."""
         try:
             return self._route(request)
         except BusError as error:
-            return error.status if error.status < 500 else 400, atom.error(error.status, error.description)
+            return error.status if error.status < 500 else 400, feeds.error(error.status, error.description)
 
     def _route(self, request: Request) -> tuple[int, str]:
         resource = request.path.lower()
@@ -82,40 +85,39 @@ class Administration:
 
     def _entity(self, request: Request) -> tuple[int, str]:
         name = request.path
-        found = self._broker.destinations.get(name.lower())
+        existing = self._broker.destinations.get(name.lower())
         match request.method:
             case "GET":
-                return 200, self._empty(request) if found is None else self._entity_entry(request, found)
+                return 200, self._empty(request) if existing is None else self._entity_entry(request, existing)
             case "DELETE":
-                if found is None:
+                if existing is None:
                     raise EntityNotFound(name)
                 self._broker.remove(name)
-                self._broker.store.forget_entities(f"{found.path}/")
-                self._broker.store.put_entity(found.path, None)
+                self._broker.store.forget_entities(f"{existing.path}/")
+                self._broker.store.put_entity(existing.path, None)
                 self._on_removed()
                 return 200, ""
             case "PUT":
-                self._expect(request, found is not None, name)
-                element = atom.read_content(request.body)
-                if found is None:
+                self._expect(request, existing is not None, name)
+                element = feeds.read_content(request.body)
+                if existing is None:
                     self._create(name, element)
                 else:
-                    self._change(found, element)
-                made = self._broker.destinations[name.lower()]
-                kind = "created" if found is None else "changed"
-                self._broker.store.put_entity(made.path, f"{kind}\n{entities_xml.describe(made.entity)}")
-                return 200 if found else 201, self._entity_entry(request, made)
+                    self._change(existing, element)
+                destination = self._broker.destinations[name.lower()]
+                store_entity(self._broker, destination, created=existing is None)
+                return 200 if existing else 201, self._entity_entry(request, destination)
         raise InvalidRequest(f"{request.method} is not supported here.")
 
     def _expect(self, request: Request, exists: bool, name: str) -> None:
-        if request.changes and not exists:
+        if request.has_if_match and not exists:
             raise EntityNotFound(name)
-        if exists and not request.changes:
+        if exists and not request.has_if_match:
             raise EntityExists(f"An entity named '{name}' exists.")
 
     def _create(self, name: str, element: Element) -> None:
         if name.lower().startswith("$") or not re.fullmatch(r"[\w][\w.\-/~]{0,259}", name):
-            raise InvalidRequest(f"'{name}' is no entity name.")
+            raise InvalidRequest(f"'{name}' is not an entity name.")
         if element.tag.endswith("}QueueDescription"):
             queue = entities_xml.read_queue(name, element)
             self._check_targets(queue.forward_to, queue.forward_dead_letters_to)
@@ -125,11 +127,11 @@ class Administration:
         else:
             raise InvalidRequest("A QueueDescription or TopicDescription expected.")
 
-    def _change(self, found: Destination, element: Element) -> None:
-        if isinstance(found.entity, Topic):
-            self._broker.change_topic(entities_xml.change_topic(found.entity.description, element))
+    def _change(self, destination: Destination, element: Element) -> None:
+        if isinstance(destination.entity, Topic):
+            self._broker.change_topic(entities_xml.change_topic(destination.entity.description, element))
         else:
-            queue = entities_xml.change_queue(found.entity.description, element)
+            queue = entities_xml.change_queue(destination.entity.description, element)
             self._check_targets(queue.forward_to, queue.forward_dead_letters_to)
             self._broker.change_queue(queue)
 
@@ -138,21 +140,28 @@ class Administration:
             if name is not None and name.lower() not in self._broker.destinations:
                 raise InvalidRequest(f"The entity '{name}' to forward to does not exist.")
 
-    def _entity_entry(self, request: Request, found: Destination, *, root: bool = True) -> str:
-        entity = found.entity
+    def _entity_entry(self, request: Request, destination: Destination, *, root: bool = True) -> str:
+        entity = destination.entity
         content = entities_xml.write(entity)
-        return atom.entry(request.base, found.path, found.path, atom.instant(entity.created_at_ms), content, root=root)
+        return feeds.entry(
+            request.base_url,
+            destination.path,
+            destination.path,
+            feeds.instant(entity.created_at_ms),
+            content,
+            root=root,
+        )
 
     def _list_entities(self, request: Request, kind: str) -> str:
-        wanted = {"queues": MessageQueue, "topics": Topic}.get(kind)
-        if wanted is None:
+        entity_class = {"queues": MessageQueue, "topics": Topic}.get(kind)
+        if entity_class is None:
             raise InvalidRequest(f"There are no '{kind}' to list.")
-        found = [item for item in self._broker.destinations.values() if isinstance(item.entity, wanted)]
-        found.sort(key=lambda item: item.path)
-        return self._feed(request, found, lambda item: self._entity_entry(request, item, root=False))
+        destinations = [item for item in self._broker.destinations.values() if isinstance(item.entity, entity_class)]
+        destinations.sort(key=lambda item: item.path)
+        return self._feed(request, destinations, lambda item: self._entity_entry(request, item, root=False))
 
     def _namespace(self, request: Request) -> str:
-        at = atom.instant(self._broker.clock.now_ms())
+        at = feeds.instant(self._broker.clock.now_ms())
         texts = {
             "Alias": "",
             "CreatedTime": at,
@@ -161,78 +170,82 @@ class Administration:
             "Name": "sbemulatorns",
             "NamespaceType": "Messaging",
         }
-        content = atom.write_description("NamespaceInfo", texts)
-        return atom.entry(request.base, "$namespaceinfo", "sbemulatorns", at, content)
+        content = feeds.write_description("NamespaceInfo", texts)
+        return feeds.entry(request.base_url, "$namespaceinfo", "sbemulatorns", at, content)
 
     # Subscriptions
 
     def _subscription(self, request: Request, topic: Topic, name: str) -> tuple[int, str]:
-        found = topic.subscriptions.get(name.lower())
+        existing = topic.subscriptions.get(name.lower())
         match request.method:
             case "GET":
-                return 200, self._empty(request) if found is None else self._subscription_entry(request, found)
+                return 200, self._empty(request) if existing is None else self._subscription_entry(request, existing)
             case "DELETE":
-                if found is None:
+                if existing is None:
                     raise EntityNotFound(request.path)
                 self._broker.remove_subscription(topic.path, name)
-                self._broker.store.put_entity(found.queue.path, None)
+                self._broker.store.put_entity(existing.queue.path, None)
                 self._on_removed()
                 return 200, ""
             case "PUT":
-                self._expect(request, found is not None, request.path)
-                element = atom.read_content(request.body)
-                if found is None:
+                self._expect(request, existing is not None, request.path)
+                element = feeds.read_content(request.body)
+                if existing is None:
                     description = entities_xml.read_subscription(name, element)
                 else:
-                    queue = entities_xml.change_subscription(found.description.queue, element)
-                    description = replace(found.description, queue=queue)
+                    queue = entities_xml.change_subscription(existing.description.queue, element)
+                    description = replace(existing.description, queue=queue)
                 self._check_targets(description.queue.forward_to, description.queue.forward_dead_letters_to)
-                if found is None:
-                    made = self._broker.add_subscription(topic.path, description)
+                if existing is None:
+                    subscription = self._broker.add_subscription(topic.path, description)
                 else:
                     self._broker.change_subscription(topic.path, description)
-                    made = found
-                keep_subscription(self._broker, made)
-                return 200 if found else 201, self._subscription_entry(request, made)
+                    subscription = existing
+                store_subscription(self._broker, subscription)
+                return 200 if existing else 201, self._subscription_entry(request, subscription)
         raise InvalidRequest(f"{request.method} is not supported here.")
 
-    def _subscription_entry(self, request: Request, found: Subscription, *, root: bool = True) -> str:
-        content = entities_xml.write_subscription(found)
-        at = atom.instant(found.queue.created_at_ms)
-        return atom.entry(request.base, found.queue.path, found.description.queue.name, at, content, root=root)
+    def _subscription_entry(self, request: Request, subscription: Subscription, *, root: bool = True) -> str:
+        content = entities_xml.write_subscription(subscription)
+        at = feeds.instant(subscription.queue.created_at_ms)
+        return feeds.entry(
+            request.base_url, subscription.queue.path, subscription.description.queue.name, at, content, root=root
+        )
 
     def _list_subscriptions(self, request: Request, topic: Topic) -> str:
-        found = sorted(topic.subscriptions.values(), key=lambda item: item.queue.path)
-        return self._feed(request, found, lambda item: self._subscription_entry(request, item, root=False))
+        subscriptions = sorted(topic.subscriptions.values(), key=lambda item: item.queue.path)
+        return self._feed(request, subscriptions, lambda item: self._subscription_entry(request, item, root=False))
 
     # Rules
 
     def _rule(self, request: Request, topic: Topic, subscription: Subscription, name: str) -> tuple[int, str]:
         rules = {rule.name.lower(): rule for rule in subscription.description.rules}
-        found = rules.get(name.lower())
+        existing = rules.get(name.lower())
         match request.method:
             case "GET":
-                return 200, (self._empty(request) if found is None else self._rule_entry(request, subscription, found))
+                return 200, (
+                    self._empty(request) if existing is None else self._rule_entry(request, subscription, existing)
+                )
             case "DELETE":
-                if found is None:
+                if existing is None:
                     raise EntityNotFound(request.path)
                 del rules[name.lower()]
                 set_rules(self._broker, topic.path, subscription, rules.values())
                 return 200, ""
             case "PUT":
-                self._expect(request, found is not None, request.path)
-                rule = rules_xml.read_rule(name, atom.read_content(request.body))
+                self._expect(request, existing is not None, request.path)
+                rule = rules_xml.read_rule(name, feeds.read_content(request.body))
                 rules[name.lower()] = rule
                 set_rules(self._broker, topic.path, subscription, rules.values())
-                return 200 if found else 201, self._rule_entry(request, subscription, rule)
+                return 200 if existing else 201, self._rule_entry(request, subscription, rule)
         raise InvalidRequest(f"{request.method} is not supported here.")
 
     def _rule_entry(
         self, request: Request, subscription: Subscription, rule: RuleDescription, *, root: bool = True
     ) -> str:
-        at = atom.instant(subscription.queue.created_at_ms)
+        at = feeds.instant(subscription.queue.created_at_ms)
         path = f"{subscription.queue.path}/Rules/{rule.name}"
-        return atom.entry(request.base, path, rule.name, at, rules_xml.write_rule(rule, at), root=root)
+        return feeds.entry(request.base_url, path, rule.name, at, rules_xml.write_rule(rule, at), root=root)
 
     def _list_rules(self, request: Request, topic: Topic, subscription: Subscription) -> str:
         rules = subscription.description.rules
@@ -241,8 +254,8 @@ class Administration:
     # Feeds
 
     def _empty(self, request: Request) -> str:
-        at = atom.instant(self._broker.clock.now_ms())
-        return atom.feed(request.base, request.path, "Publicly Listed Services", at, [])
+        at = feeds.instant(self._broker.clock.now_ms())
+        return feeds.feed(request.base_url, request.path, "Publicly Listed Services", at, [])
 
     def _feed(self, request: Request, items: list[_T], write: Callable[[_T], str]) -> str:
         try:
@@ -254,5 +267,5 @@ class Administration:
         page = [write(item) for item in items[skip : skip + min(top, _PAGE)]]
         after = skip + len(page)
         following = f"$skip={after}&$top={top}&api-version=2021-05" if after < len(items) else None
-        at = atom.instant(self._broker.clock.now_ms())
-        return atom.feed(request.base, request.path, request.path, at, page, following)
+        at = feeds.instant(self._broker.clock.now_ms())
+        return feeds.feed(request.base_url, request.path, request.path, at, page, following)

@@ -1,4 +1,4 @@
-"""A queue on its SQLite store against a model of a few lines, in any order of operations, with crashes in between."""
+"""Compares a queue on its SQLite store with a small model, in any order of operations and crashes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def number_of(message: Message) -> int:
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """The model: a message's number to its state and failed deliveries."""
+    """The model maps the number of a message to its state and failed deliveries."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class QueueMachine(RuleBasedStateMachine):
     def start(self) -> None:
         self.store = SqliteStore(Path(self.folder.name) / "bus.sqlite3", self.clock.now_ms)
         self.broker = Broker(self.clock, self.store)
-        # Names have no case: the store must find its rows whatever the configuration writes.
+        # Names ignore case: the store must find its rows by either spelling.
         self.lives += 1
         self.queue = self.broker.add_queue(replace(QUEUE, name="Q" if self.lives % 2 else "q"))
         self.broker.restore(AmqpMessage.parse)
@@ -81,8 +81,8 @@ class QueueMachine(RuleBasedStateMachine):
     def receive(self, credit: int) -> None:
         ready = sorted(number for number, (state, _) in self.model.items() if state == "active")
         receiver = Receiver(credit)
-        self.queue.want(receiver)
-        self.queue.forget(receiver)
+        self.queue.request_messages(receiver)
+        self.queue.remove_consumer(receiver)
         assert [number_of(message) for message in receiver.messages] == ready[:credit]
         for message in receiver.messages:
             number = number_of(message)
@@ -121,8 +121,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def fetch_deferred(self) -> None:
-        wanted = [m for m in self.queue.peek(0, 1000) if self.model[number_of(m)][0] == "deferred"]
-        for message in self.queue.receive_deferred([m.sequence_number for m in wanted], delete=False):
+        deferred = [m for m in self.queue.peek(0, 1000) if self.model[number_of(m)][0] == "deferred"]
+        for message in self.queue.receive_deferred([m.sequence_number for m in deferred], delete=False):
             assert message.lock_token is not None
             self.held[number_of(message)] = message.lock_token
             self.model[number_of(message)] = ("deferred-locked", message.delivery_count)
@@ -139,7 +139,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """What was committed is there again, unlocked; what was handed out counts as delivered."""
+        """Committed messages are there again, unlocked; a delivery that was under way counts."""
         self.store.commit()
         self.store.close()
         for number in list(self.held):
@@ -147,7 +147,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.start()
 
     @invariant()
-    def the_queue_is_as_the_model_says(self) -> None:
+    def the_queue_agrees_with_the_model(self) -> None:
         alive = {number for number, (state, _) in self.model.items() if state != "dead"}
         dead = self.queue.dead_letters
         assert dead is not None

@@ -24,7 +24,7 @@ _CORRELATION = (
 
 
 def read_rule(name: str, element: Element) -> RuleDescription:
-    """A RuleDescription element; InvalidRequest when its filter or action is none."""
+    """The rule of a RuleDescription element; InvalidRequest if its filter or action is invalid."""
     filters, actions = element.find("s:Filter", _NS), element.find("s:Action", _NS)
     selects = TrueFilter() if filters is None else _read_filter(filters)
     action = None
@@ -86,12 +86,12 @@ def _value(kind: str, text: str) -> Any:
                 moment = datetime.fromisoformat(text)
                 return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except ValueError as error:
-        raise InvalidRequest(f"'{text}' is no {kind}.") from error
+        raise InvalidRequest(f"'{text}' is not of the type {kind}.") from error
     return text
 
 
 def write_rule(rule: RuleDescription, created_at: str) -> str:
-    """The RuleDescription element."""
+    """The RuleDescription element of a rule."""
     return (
         f'<RuleDescription xmlns="{SERVICE_BUS}" xmlns:i="{INSTANCE}">{_write_filter(rule.filter)}'
         f"{_write_action(rule.action)}<CreatedAt>{created_at}</CreatedAt><Name>{escape(rule.name)}</Name>"
@@ -141,7 +141,7 @@ def _write_value(value: Any) -> str:
     kinds = {bool: "boolean", int: "int" if -(1 << 31) <= _number(value) < 1 << 31 else "long", float: "double"}
     kind = kinds.get(type(value), "string")
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    # The JavaScript SDK cuts the prefix off by its length: it must have four characters.
+    # The JavaScript SDK removes the prefix by its length: it must have four characters.
     return f'<Value xmlns:d6p1={quoteattr(_SCHEMA)} i:type="d6p1:{kind}">{escape(text)}</Value>'
 
 

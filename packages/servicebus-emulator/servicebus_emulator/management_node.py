@@ -1,6 +1,7 @@
-"""The `$management` node of an entity: requests with a map, answered with a status and a map.
+"""The `$management` node of an entity: a request carries a map, its reply a status and a map.
 
-Operation names, keys and status codes are those both SDKs use (request-response operations of Azure Service Bus).
+Operation names, keys and status codes are those of the SDKs (Microsoft, "AMQP 1.0 in Microsoft Azure Service Bus:
+request-response-based operations").
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from servicebus_emulator.amqp.errors import DecodeError
 from servicebus_emulator.amqp.message import AmqpMessage, Request, simple_message
 from servicebus_emulator.amqp.values import Array, Int, Symbol, Timestamp
 from servicebus_emulator.broker.broker import SUBSCRIPTIONS, Broker
+from servicebus_emulator.broker.destination import Destination
 from servicebus_emulator.broker.errors import (
     BusError,
     EntityExists,
@@ -25,47 +27,49 @@ from servicebus_emulator.broker.errors import (
 from servicebus_emulator.broker.message import Message
 from servicebus_emulator.broker.queue import MessageQueue
 from servicebus_emulator.broker.sessions import SessionQueue
-from servicebus_emulator.broker.topic import Destination, Subscription
-from servicebus_emulator.outgoing import render
+from servicebus_emulator.broker.topic import Subscription
+from servicebus_emulator.receiver_links import render
 from servicebus_emulator.rule_maps import read_rule, write_rule
-from servicebus_emulator.rules import set_rules
+from servicebus_emulator.stored_entities import set_rules
 
 _VENDOR = "com.microsoft:"
 _LONG, _TIMESTAMP, _STRING = 0x81, 0x83, 0xB1
-#: Asking for sessions changed since the end of time (.NET's DateTime.MaxValue) means: those with messages.
+#: SDKs ask for sessions with messages by sessions changed since .NET's DateTime.MaxValue, which is later than this.
 _FAR_FUTURE_MS = 253_000_000_000_000
-#: As many as Azure gives at once; a larger wish is cut down.
+#: Messages of one peek, as in Azure; a larger count is reduced to it.
 MAX_PEEK = 250
-#: As many as Azure deletes at once.
+#: Messages of one batch delete, as in Azure; a larger count is reduced to it.
 MAX_DELETE = 4000
-#: A reply is one message: a few large ones fill it.
+#: Bytes of messages in the reply to a peek.
 MAX_PEEK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
+    """Status and body of the reply to a request."""
+
     status: int = 200
     body: Mapping[str, Any] = field(default_factory=dict)
     condition: str | None = None
     description: str = "OK"
 
     def encode(self, request: Request) -> bytes:
-        """The reply message; its correlation id is the request's message id, type and all."""
+        """The reply as a message; its correlation id is the request's message id, of the same type."""
         application: dict[str, Any] = {"statusCode": Int(self.status), "statusDescription": self.description}
         if self.condition is not None:
             application["errorCondition"] = Symbol(self.condition)
         return simple_message(dict(self.body), application_properties=application, correlation_id=request.message_id)
 
 
-class Management:
-    """Answers the requests sent to one entity's `$management`."""
+class ManagementNode:
+    """Handles the requests to the `$management` node of one entity."""
 
     def __init__(self, broker: Broker, address: str, max_message_bytes: int) -> None:
         self._broker = broker
         self._address = address
         self._max_message_bytes = max_message_bytes
 
-    def answer(self, request: Request) -> Reply:
+    def handle(self, request: Request) -> Reply:
         operation = str(request.application.get("operation", ""))
         handler = _OPERATIONS.get(operation.removeprefix(_VENDOR))
         body = request.body if isinstance(request.body, dict) else {}
@@ -93,12 +97,12 @@ class Management:
 
     def peek_message(self, body: Mapping[str, Any]) -> Reply:
         count = min(int(body["message-count"]), MAX_PEEK)
-        found = self._queue.peek(int(body["from-sequence-number"]), count, body.get("session-id"))
-        if not found:
+        peeked = self._queue.peek(int(body["from-sequence-number"]), count, body.get("session-id"))
+        if not peeked:
             return Reply(204, condition="com.microsoft:no-content", description="No messages to peek.")
         messages: list[dict[str, Any]] = []
         size = 0
-        for message in found:
+        for message in peeked:
             data = render(message)
             size += len(data)
             if messages and size > MAX_PEEK_BYTES:
@@ -126,8 +130,8 @@ class Management:
     def receive_by_sequence_number(self, body: Mapping[str, Any]) -> Reply:
         numbers = [int(number) for number in _items(body["sequence-numbers"])]
         delete = int(body.get("receiver-settle-mode", 1)) == 0
-        found = self._queue.receive_deferred(numbers, delete=delete)
-        return Reply(body={"messages": [_received(message) for message in found]})
+        received = self._queue.receive_deferred(numbers, delete=delete)
+        return Reply(body={"messages": [_received(message) for message in received]})
 
     def update_disposition(self, body: Mapping[str, Any]) -> Reply:
         queue = self._queue
@@ -151,7 +155,7 @@ class Management:
         return Reply()
 
     def batch_delete_messages(self, body: Mapping[str, Any]) -> Reply:
-        """JavaScript 7.10 (beta) and .NET: `deleteMessages` and `purgeMessages`."""
+        """`deleteMessages` and `purgeMessages` of JavaScript 7.10 (beta) and .NET."""
         count = min(int(body["message-count"]), MAX_DELETE)
         deleted = self._queue.delete_batch(int(body["enqueued-time-utc"]), count, body.get("session-id"))
         if not deleted:
@@ -181,8 +185,8 @@ class Management:
     def get_message_sessions(self, body: Mapping[str, Any]) -> Reply:
         skip, top = int(body.get("skip", 0)), int(body.get("top", 100))
         since = body.get("last-updated-time")
-        found = self._sessions.list_sessions(None if since is None or since >= _FAR_FUTURE_MS else since)
-        page = found[skip : skip + top]
+        session_ids = self._sessions.list_sessions(None if since is None or since >= _FAR_FUTURE_MS else since)
+        page = session_ids[skip : skip + top]
         if not page:
             return Reply(204, condition="com.microsoft:session-not-found", description="No sessions.")
         return Reply(body={"sessions-ids": Array(_STRING, tuple(page)), "skip": Int(skip + len(page))})
@@ -206,10 +210,10 @@ class Management:
     def remove_rule(self, body: Mapping[str, Any]) -> Reply:
         topic, subscription = self._subscription
         name = str(body["rule-name"])
-        kept = [rule for rule in subscription.description.rules if rule.name.lower() != name.lower()]
-        if len(kept) == len(subscription.description.rules):
+        remaining = [rule for rule in subscription.description.rules if rule.name.lower() != name.lower()]
+        if len(remaining) == len(subscription.description.rules):
             raise EntityNotFound(f"{self._address}/Rules/{name}")
-        set_rules(self._broker, topic, subscription, kept)
+        set_rules(self._broker, topic, subscription, remaining)
         return Reply()
 
     def enumerate_rules(self, body: Mapping[str, Any]) -> Reply:
@@ -222,27 +226,27 @@ class Management:
         return Reply(body={"rules": [{"rule-description": write_rule(rule, at)} for rule in page]})
 
 
-_Handler = Callable[[Management, Mapping[str, Any]], Reply]
+_Handler = Callable[[ManagementNode, Mapping[str, Any]], Reply]
 _OPERATIONS: dict[str, _Handler] = {
-    "renew-lock": Management.renew_lock,
-    "peek-message": Management.peek_message,
-    "schedule-message": Management.schedule_message,
-    "cancel-scheduled-message": Management.cancel_scheduled_message,
-    "receive-by-sequence-number": Management.receive_by_sequence_number,
-    "update-disposition": Management.update_disposition,
-    "batch-delete-messages": Management.batch_delete_messages,
-    "renew-session-lock": Management.renew_session_lock,
-    "get-session-state": Management.get_session_state,
-    "set-session-state": Management.set_session_state,
-    "get-message-sessions": Management.get_message_sessions,
-    "add-rule": Management.add_rule,
-    "remove-rule": Management.remove_rule,
-    "enumerate-rules": Management.enumerate_rules,
+    "renew-lock": ManagementNode.renew_lock,
+    "peek-message": ManagementNode.peek_message,
+    "schedule-message": ManagementNode.schedule_message,
+    "cancel-scheduled-message": ManagementNode.cancel_scheduled_message,
+    "receive-by-sequence-number": ManagementNode.receive_by_sequence_number,
+    "update-disposition": ManagementNode.update_disposition,
+    "batch-delete-messages": ManagementNode.batch_delete_messages,
+    "renew-session-lock": ManagementNode.renew_session_lock,
+    "get-session-state": ManagementNode.get_session_state,
+    "set-session-state": ManagementNode.set_session_state,
+    "get-message-sessions": ManagementNode.get_message_sessions,
+    "add-rule": ManagementNode.add_rule,
+    "remove-rule": ManagementNode.remove_rule,
+    "enumerate-rules": ManagementNode.enumerate_rules,
 }
 
 
 def _items(value: Any) -> list[Any]:
-    """SDKs send arrays or lists for the same thing."""
+    """The items of an array or list; the SDKs send either."""
     if isinstance(value, Array):
         return list(value.items)
     if isinstance(value, list):

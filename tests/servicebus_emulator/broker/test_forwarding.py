@@ -14,7 +14,7 @@ def texts(queue: MessageQueue | None) -> list[str]:
 
 
 def test_a_chain_of_entities() -> None:
-    """What is sent to the first queue arrives in the last, by way of a topic; nothing stays behind."""
+    """A message to the first queue arrives in the last one through a topic, and stays nowhere else."""
     broker = Broker(StillClock())
     first = broker.add_queue(QueueDescription("first", forward_to="topic"))
     broker.add_topic(TopicDescription("topic"))
@@ -25,7 +25,7 @@ def test_a_chain_of_entities() -> None:
 
 
 def test_the_topics_time_to_live_counts_too() -> None:
-    """Of the message's, the topic's and the subscription's time the shortest rules; a forwarded copy starts anew."""
+    """The shortest time to live of message, topic and subscription counts; a forwarded copy starts again."""
     clock = StillClock()
     broker = Broker(clock)
     broker.add_topic(TopicDescription("t", default_time_to_live_ms=1000))
@@ -43,7 +43,7 @@ def test_the_topics_time_to_live_counts_too() -> None:
 
 
 def test_a_circle_ends_in_the_dead_letters() -> None:
-    """After four hops a message is dead-lettered where it stands."""
+    """After four hops a message is dead-lettered in the queue that it reached."""
     broker = Broker(StillClock())
     queues = [broker.add_queue(QueueDescription(name, forward_to=to)) for name, to in (("a", "b"), ("b", "a"))]
     broker.destination("a").send(Text("x"))
@@ -51,7 +51,7 @@ def test_a_circle_ends_in_the_dead_letters() -> None:
 
 
 def test_what_cannot_be_forwarded_is_in_the_transfer_dead_letter_queue() -> None:
-    """A missing or full target costs the sender nothing; the message can be had from the transfer queue."""
+    """If the target is missing or full, the send succeeds and the message is in the transfer dead-letter queue."""
     broker = Broker(StillClock())
     broker.add_queue(QueueDescription("lost", forward_to="nowhere"))
     broker.add_queue(QueueDescription("full", max_size_bytes=1))
@@ -66,16 +66,16 @@ def test_what_cannot_be_forwarded_is_in_the_transfer_dead_letter_queue() -> None
 
 
 def test_dead_letters_are_forwarded_with_their_source() -> None:
-    """A dead letter goes to the queue named for it and tells where it died."""
+    """A dead letter goes to the configured queue and carries the name of its source."""
     broker = Broker(StillClock())
-    queue = broker.add_queue(QueueDescription("work", forward_dead_letters_to="graves"))
-    graves = broker.add_queue(QueueDescription("graves"))
+    queue = broker.add_queue(QueueDescription("work", forward_dead_letters_to="dead"))
+    target = broker.add_queue(QueueDescription("dead"))
     broker.destination("work").send(Text("x"))
     receiver = Receiver(1)
-    queue.want(receiver)
+    queue.request_messages(receiver)
     token = receiver.messages[0].lock_token
     assert token is not None
     queue.dead_letter(token, "why", None)
-    [message] = graves.peek(0, 9)
+    [message] = target.peek(0, 9)
     assert (texts(queue.dead_letters), text_of(message), message.dead_letter_source) == ([], "x", "work")
     assert message.content.application_properties()[REASON] == "why"

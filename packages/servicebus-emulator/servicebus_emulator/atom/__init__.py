@@ -1,0 +1,1 @@
+"""Entities and rules as the ATOM XML of the management API, without HTTP."""

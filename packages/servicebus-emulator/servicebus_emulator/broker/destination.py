@@ -1,0 +1,104 @@
+"""Destinations of senders: a queue or topic with its duplicate detection."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from servicebus_emulator.broker.entity import Environment
+from servicebus_emulator.broker.errors import EntityDisabled, ServerBusy
+from servicebus_emulator.broker.message import SENDER, Content, Origin
+from servicebus_emulator.broker.queue import MessageQueue
+from servicebus_emulator.broker.topic import Topic
+
+
+class DuplicateHistory:
+    """Keeps each message id for `window_ms` after it was first seen; a repeat does not prolong that."""
+
+    def __init__(self, window_ms: int) -> None:
+        self.window_ms = window_ms
+        self._until: dict[str, int] = {}
+        self._order: deque[tuple[int, str]] = deque()
+
+    def knows(self, message_id: str, now_ms: int) -> bool:
+        """Whether the id was seen within the window."""
+        self.forget(now_ms)
+        return message_id in self._until
+
+    def remember(self, message_id: str, now_ms: int) -> int:
+        """Adds a new id. Returns when it is forgotten."""
+        until = now_ms + self.window_ms
+        self.restore(message_id, until)
+        return until
+
+    def restore(self, message_id: str, until_ms: int) -> None:
+        self._until[message_id] = until_ms
+        self._order.append((until_ms, message_id))
+
+    def forget(self, now_ms: int) -> None:
+        while self._order and self._order[0][0] <= now_ms:
+            _, message_id = self._order.popleft()
+            del self._until[message_id]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+
+@dataclass(slots=True)
+class Destination:
+    """A queue or topic as a sender sees it."""
+
+    entity: MessageQueue | Topic
+    environment: Environment
+    #: None without duplicate detection.
+    history: DuplicateHistory | None
+    #: Whether the entity is deleted.
+    removed: bool = False
+    #: A fault that tests can set: sends fail with ServerBusy until then.
+    refuse_until_ms: int = 0
+
+    @property
+    def path(self) -> str:
+        return self.entity.path
+
+    def check_open(self) -> None:
+        """Raises EntityDisabled or ServerBusy when nothing may be sent now."""
+        if self.entity.description.status in ("Disabled", "SendDisabled"):
+            raise EntityDisabled(f"'{self.path}' is disabled for sending.")
+        if self.refuse_until_ms > self.environment.clock.now_ms():
+            raise ServerBusy
+
+    def send(self, content: Content, origin: Origin = SENDER) -> None:
+        """Accepts a message, now or at its scheduled time. A duplicate is accepted and dropped."""
+        self.check_open()
+        if self._is_duplicate(content):
+            return
+        due_ms = content.scheduled_at_ms
+        if due_ms is not None and due_ms > self.environment.clock.now_ms():
+            self.entity.check(content)
+            self.entity.schedule.add(content, due_ms)
+        else:
+            self.entity.accept(content, origin)
+        self._remember(content)
+
+    def schedule(self, content: Content, due_ms: int) -> int:
+        """Accepts a message for later and returns its sequence number. A message that is due is enqueued at once."""
+        self.check_open()
+        self.entity.check(content)
+        number = self.entity.schedule.add(content, due_ms)
+        self._remember(content)
+        return number
+
+    def _is_duplicate(self, content: Content) -> bool:
+        if self.history is None:
+            return False
+        return self.history.knows(str(content.message_id), self.environment.clock.now_ms())
+
+    def _remember(self, content: Content) -> None:
+        """Adds the id of an accepted message; a refused message may be sent again."""
+        if self.history is None:
+            return
+        message_id, now = str(content.message_id), self.environment.clock.now_ms()
+        if not self.history.knows(message_id, now):
+            until_ms = self.history.remember(message_id, now)
+            self.environment.store.put_history(self.path, message_id, until_ms)
