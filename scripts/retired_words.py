@@ -22,7 +22,7 @@ def findings(source: str, retired: dict[str, str]) -> Iterator[str]:
         attribute = _DEFINE.get(type(node)) or (_STORE.get(type(node)) if stored else None)
         name = getattr(node, attribute) if attribute else ""
         for word in retired.keys() & {word.lower() for word in _WORD.findall(name)}:
-            yield f"{node.lineno}: {name}: instead of {word!r}: {retired[word]}"
+            yield f"{getattr(node, 'lineno', 0)}: {name}: instead of {word!r}: {retired[word]}"
 
 
 def main() -> int:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from datamodel_code_generator import DataModelType, InputFileType, LiteralType, PythonVersion, generate
+from datamodel_code_generator import InputFileType, LiteralType, PythonVersion, generate
+from datamodel_code_generator.enums import DataModelType
 from datamodel_code_generator.format import DatetimeClassType
 
 FILE = Path(__file__).resolve().parents[2] / "packages" / "lucius-client" / "lucius_client" / "models.py"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -59,6 +60,23 @@ class Either:
 @pytest.fixture(params=[Client, AsyncClient])
 def either(request: pytest.FixtureRequest) -> Either:
     return Either(request.param)
+
+
+def _public(kind: type) -> dict[str, tuple[str, str | None]]:
+    """Signature and docstring of the constructor and of each public method, as a caller without `await` sees them."""
+    methods = inspect.getmembers(kind, inspect.isfunction)
+    return {
+        name: (str(inspect.signature(method)).replace("Async", ""), inspect.getdoc(method))
+        for name, method in methods
+        if name == "__init__" or not name.startswith("_")
+    }
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    """Names, parameters, defaults, types and docstrings are equal, but for `Async` in the names of types."""
+    assert _public(Client) == _public(AsyncClient)
+    assert inspect.getdoc(Client) == inspect.getdoc(AsyncClient)
+    assert len(_public(Client)) > 20
 
 
 async def test_a_lost_answer_is_one_job(either: Either) -> None:

@@ -1,6 +1,7 @@
-"""The client for programs on asyncio: `async with AsyncClient(url) as lucius: ...`.
+"""The asynchronous client: `async with AsyncClient(url) as lucius: ...`.
 
-`lucius_client.client` is generated from this module by `python -m scripts.generate`.
+It sends and sleeps, and decides nothing, as `lucius_client.client` does. A test holds the signatures and docstrings of
+both equal.
 """
 
 from __future__ import annotations
