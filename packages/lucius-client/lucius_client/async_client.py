@@ -18,7 +18,7 @@ from lucius_client import calls, configuration, lists
 from lucius_client.calls import Call, EnvelopeLike, Submitted
 from lucius_client.configuration import DEFAULT_URL, TIMEOUT_S, AsyncToken
 from lucius_client.errors import BadAddress
-from lucius_client.exchange import Answer, Flow, NoAnswer, Pause, Request
+from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
 from lucius_client.models import (
     BatchOutcome,
     DeadLetter,
@@ -187,7 +187,7 @@ class AsyncClient:
                 yield each
 
     async def _run(self, flow: Flow[T]) -> T:
-        outcome: Answer | NoAnswer | None = None
+        outcome: Response | NoResponse | None = None
         try:
             step = next(flow)
             while True:
@@ -201,7 +201,7 @@ class AsyncClient:
             result: T = end.value
             return result
 
-    async def _send(self, request: Request) -> Answer | NoAnswer:
+    async def _send(self, request: Request) -> Response | NoResponse:
         token = await configuration.ask_async(self._token)
         try:
             response = await self._http.request(
@@ -215,5 +215,5 @@ class AsyncClient:
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as wrong:
             raise BadAddress(f"{self.url}: {wrong}") from wrong
         except httpx.TransportError as fault:
-            return NoAnswer(str(fault) or type(fault).__name__)
-        return Answer(response.status_code, configuration.lower(response.headers), response.content)
+            return NoResponse(str(fault) or type(fault).__name__)
+        return Response(response.status_code, configuration.lower(response.headers), response.content)

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ValidationError
 
 from lucius_client.errors import BadId, NotLucius
-from lucius_client.exchange import Answer, Request
+from lucius_client.exchange import Request, Response
 from lucius_client.models import (
     Accepted,
     BatchOutcome,
@@ -45,7 +45,7 @@ class Call(Generic[T]):
     """`read` raises NotLucius."""
 
     request: Request
-    read: Callable[[Answer], T]
+    read: Callable[[Response], T]
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Submitted:
 def submit(envelope: EnvelopeLike) -> Call[Submitted]:
     """A job. Without the field `idempotency_key` it gets one; with null in it, the body itself is the key."""
 
-    def read(answer: Answer) -> Submitted:
-        return Submitted(_as(Accepted, answer), answer.header("Idempotency-Replayed") == "true")
+    def read(response: Response) -> Submitted:
+        return Submitted(_as(Accepted, response), response.header("Idempotency-Replayed") == "true")
 
     return Call(_post("/v1/orchestrate", _keyed(envelope)), read)
 
@@ -148,13 +148,13 @@ def read_again(job_id: str, *, etag: str | None, wait_s: int) -> Request:
     return Request("GET", _job(job_id), query=query, headers=headers, held_s=wait_s)
 
 
-def job_of(answer: Answer) -> Job:
-    return _as(Job, answer)
+def job_of(response: Response) -> Job:
+    return _as(Job, response)
 
 
-def json_object(answer: Answer) -> dict[str, Any]:
+def json_object(response: Response) -> dict[str, Any]:
     try:
-        body = json.loads(answer.body)
+        body = json.loads(response.body)
     except ValueError as wrong:
         raise NotLucius("it answered no JSON") from wrong
     if not isinstance(body, dict):
@@ -162,13 +162,13 @@ def json_object(answer: Answer) -> dict[str, Any]:
     return body
 
 
-def _reader(model: type[M]) -> Callable[[Answer], M]:
-    return lambda answer: _as(model, answer)
+def _reader(model: type[M]) -> Callable[[Response], M]:
+    return lambda response: _as(model, response)
 
 
-def _as(model: type[M], answer: Answer) -> M:
+def _as(model: type[M], response: Response) -> M:
     try:
-        return model.model_validate_json(answer.body)
+        return model.model_validate_json(response.body)
     except ValidationError as wrong:
         first = wrong.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the answer"

@@ -19,7 +19,7 @@ from lucius_client import calls, configuration, lists
 from lucius_client.calls import Call, EnvelopeLike, Submitted
 from lucius_client.configuration import DEFAULT_URL, TIMEOUT_S, Token
 from lucius_client.errors import BadAddress
-from lucius_client.exchange import Answer, Flow, NoAnswer, Pause, Request
+from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
 from lucius_client.models import (
     BatchOutcome,
     DeadLetter,
@@ -187,7 +187,7 @@ class Client:
             yield from self._run(series.next())
 
     def _run(self, flow: Flow[T]) -> T:
-        outcome: Answer | NoAnswer | None = None
+        outcome: Response | NoResponse | None = None
         try:
             step = next(flow)
             while True:
@@ -201,7 +201,7 @@ class Client:
             result: T = end.value
             return result
 
-    def _send(self, request: Request) -> Answer | NoAnswer:
+    def _send(self, request: Request) -> Response | NoResponse:
         token = configuration.ask(self._token)
         try:
             response = self._http.request(
@@ -215,5 +215,5 @@ class Client:
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as wrong:
             raise BadAddress(f"{self.url}: {wrong}") from wrong
         except httpx.TransportError as fault:
-            return NoAnswer(str(fault) or type(fault).__name__)
-        return Answer(response.status_code, configuration.lower(response.headers), response.content)
+            return NoResponse(str(fault) or type(fault).__name__)
+        return Response(response.status_code, configuration.lower(response.headers), response.content)

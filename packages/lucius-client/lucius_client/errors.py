@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lucius_client.exchange import Answer
+from lucius_client.exchange import Response
 from lucius_client.models import Job, Problem
 
 
@@ -132,26 +132,26 @@ _BY_STATUS: Mapping[int, type[Refused]] = {
 }
 
 
-def refusal(answer: Answer) -> Refused:
+def error_of(response: Response) -> Refused:
     """The error that an answer of 400 or more is; a proxy's page becomes a problem too."""
-    problem = _problem(answer)
-    kind = _BY_CODE.get(problem.code) or _BY_STATUS.get(answer.status)
+    problem = _problem(response)
+    kind = _BY_CODE.get(problem.code) or _BY_STATUS.get(response.status)
     if kind is None:
-        kind = ServerFault if answer.status >= 500 else Refused
-    return kind(answer.status, problem, answer.retry_after_s)
+        kind = ServerFault if response.status >= 500 else Refused
+    return kind(response.status, problem, response.retry_after_s)
 
 
-def _problem(answer: Answer) -> Problem:
+def _problem(response: Response) -> Problem:
     try:
-        return Problem.model_validate_json(answer.body)
+        return Problem.model_validate_json(response.body)
     except ValidationError:
-        said: dict[str, Any] = {
+        problem: dict[str, Any] = {
             "type": "about:blank",
             "title": "No problem of LUCIUS",
-            "status": answer.status,
-            "code": f"HTTP_{answer.status}",
-            "detail": answer.body[:200].decode("utf-8", "replace").strip() or "the answer has no body",
+            "status": response.status,
+            "code": f"HTTP_{response.status}",
+            "detail": response.body[:200].decode("utf-8", "replace").strip() or "the answer has no body",
             "errors": [],
-            "correlation_id": answer.header("X-Correlation-Id") or "",
+            "correlation_id": response.header("X-Correlation-Id") or "",
         }
-        return Problem.model_validate(said)
+        return Problem.model_validate(problem)

@@ -34,7 +34,7 @@ class Pause:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """An HTTP response, read to its end. `headers` have lower-case names."""
 
     status: int
@@ -61,11 +61,11 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class NoAnswer:
+class NoResponse:
     """The request did not come through, or its answer did not come back."""
 
     reason: str
 
 
 #: yields what to do, is sent what came of a Request (None after a Pause), and returns its result
-Flow = Generator[Request | Pause, Answer | NoAnswer | None, T]
+Flow = Generator[Request | Pause, Response | NoResponse | None, T]

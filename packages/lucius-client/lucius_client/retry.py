@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lucius_client.errors import Unreachable, refusal
-from lucius_client.exchange import Answer, Flow, NoAnswer, Pause, Request
+from lucius_client.errors import Unreachable, error_of
+from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,32 +27,32 @@ class Retries:
     #: from 0 to 1
     random: Callable[[], float] = random.random
 
-    def wait_s(self, attempt: int, outcome: Answer | NoAnswer) -> float | None:
+    def wait_s(self, attempt: int, outcome: Response | NoResponse) -> float | None:
         """How long to wait after attempt `attempt` (from 1) had this outcome; None: no further one."""
         if attempt >= self.attempts or not _passing(outcome):
             return None
         jitter = self.random() * min(self.longest_s, self.first_s * 2.0 ** (attempt - 1))
-        told = outcome.retry_after_s if isinstance(outcome, Answer) else None
+        told = outcome.retry_after_s if isinstance(outcome, Response) else None
         if told is None:
             return jitter
         return told + jitter if told <= self.longest_s else None
 
 
-def send(request: Request, retries: Retries) -> Flow[Answer]:
+def send(request: Request, retries: Retries) -> Flow[Response]:
     """The answer, below 400. Raises Unreachable, or the Refused that the answer is."""
     attempt = 1
     while True:
         outcome = yield request
         assert outcome is not None
-        if isinstance(outcome, Answer) and outcome.status < 400:
+        if isinstance(outcome, Response) and outcome.status < 400:
             return outcome
         wait_s = retries.wait_s(attempt, outcome) if request.repeat else None
         if wait_s is None:
-            raise Unreachable(outcome.reason) if isinstance(outcome, NoAnswer) else refusal(outcome)
+            raise Unreachable(outcome.reason) if isinstance(outcome, NoResponse) else error_of(outcome)
         yield Pause(wait_s)
         attempt += 1
 
 
-def _passing(outcome: Answer | NoAnswer) -> bool:
+def _passing(outcome: Response | NoResponse) -> bool:
     """501 and its like stay; what a restart or a little time mends does not."""
-    return isinstance(outcome, NoAnswer) or outcome.status == 429 or outcome.status in (500, 502, 503, 504)
+    return isinstance(outcome, NoResponse) or outcome.status == 429 or outcome.status in (500, 502, 503, 504)

@@ -103,13 +103,13 @@ class Changes:
         if self._job is not None:
             yield Pause(min(self._pause_s, self._left_s(self._job)))
         wait_s = HOLD_S if self._job is None else int(min(HOLD_S, self._left_s(self._job)))
-        answer = yield from send(calls.read_again(self._job_id, etag=self._etag, wait_s=wait_s), self._retries)
-        if answer.status == 304:
+        response = yield from send(calls.read_again(self._job_id, etag=self._etag, wait_s=wait_s), self._retries)
+        if response.status == 304:
             self._pause_s = _AFTER_NONE_S
             return []
         self._pause_s = _AFTER_CHANGE_S
-        self._etag = answer.header("ETag")
-        self._job = calls.job_of(answer)
+        self._etag = response.header("ETag")
+        self._job = calls.job_of(response)
         self.more = self._job.status not in _TERMINAL
         return [self._job]
 
