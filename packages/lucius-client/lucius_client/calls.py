@@ -141,11 +141,11 @@ def events_path(job_id: str) -> str:
     return f"{_job(job_id)}/events"
 
 
-def read_again(job_id: str, *, etag: str | None, wait_s: int) -> Request:
+def poll_job(job_id: str, *, etag: str | None, wait_s: int) -> Request:
     """The job, or 304 where it is still what `etag` says; the API may hold the answer back for `wait_s` seconds."""
     headers = {"If-None-Match": etag} if etag else {}
     query = _query(wait=wait_s) if etag and wait_s else {}
-    return Request("GET", _job(job_id), query=query, headers=headers, held_s=wait_s)
+    return Request("GET", _job(job_id), query=query, headers=headers, long_poll_s=wait_s)
 
 
 def job_of(response: Response) -> Job:

@@ -210,7 +210,7 @@ class Client:
                 params=dict(request.query) or None,
                 headers=configuration.headers_of(request, token),
                 content=request.content,
-                timeout=self._timeout_s + request.held_s,
+                timeout=self._timeout_s + request.long_poll_s,
             )
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as wrong:
             raise BadAddress(f"{self.url}: {wrong}") from wrong

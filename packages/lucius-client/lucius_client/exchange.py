@@ -21,7 +21,7 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = None
     #: seconds that the API may take on purpose before it answers
-    held_s: float = 0.0
+    long_poll_s: float = 0.0
     #: False: the first answer is what is wanted to know
     repeat: bool = True
 

@@ -21,7 +21,7 @@ T = TypeVar("T")
 #: lines that one request asks for
 PAGE = 100
 #: seconds that the API holds back the answer about a job that has not changed
-HOLD_S = 20
+LONG_POLL_S = 20
 #: between two looks at a job: after a change, and after none, so that an API that holds nothing back is not pressed
 _AFTER_CHANGE_S = 0.2
 _AFTER_NONE_S = 1.0
@@ -102,8 +102,8 @@ class Changes:
     def next(self) -> Flow[list[Job]]:
         if self._job is not None:
             yield Pause(min(self._pause_s, self._left_s(self._job)))
-        wait_s = HOLD_S if self._job is None else int(min(HOLD_S, self._left_s(self._job)))
-        response = yield from send(calls.read_again(self._job_id, etag=self._etag, wait_s=wait_s), self._retries)
+        wait_s = LONG_POLL_S if self._job is None else int(min(LONG_POLL_S, self._left_s(self._job)))
+        response = yield from send(calls.poll_job(self._job_id, etag=self._etag, wait_s=wait_s), self._retries)
         if response.status == 304:
             self._pause_s = _AFTER_NONE_S
             return []
