@@ -202,7 +202,7 @@ class AsyncClient:
             return result
 
     async def _send(self, request: Request) -> Response | NoResponse:
-        token = await configuration.ask_async(self._token)
+        token = await configuration.token_of_async(self._token)
         try:
             response = await self._http.request(
                 request.method,
@@ -216,4 +216,4 @@ class AsyncClient:
             raise BadAddress(f"{self.url}: {wrong}") from wrong
         except httpx.TransportError as fault:
             return NoResponse(str(fault) or type(fault).__name__)
-        return Response(response.status_code, configuration.lower(response.headers), response.content)
+        return Response(response.status_code, configuration.lower_names(response.headers), response.content)

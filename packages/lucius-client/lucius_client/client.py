@@ -202,7 +202,7 @@ class Client:
             return result
 
     def _send(self, request: Request) -> Response | NoResponse:
-        token = configuration.ask(self._token)
+        token = configuration.token_of(self._token)
         try:
             response = self._http.request(
                 request.method,
@@ -216,4 +216,4 @@ class Client:
             raise BadAddress(f"{self.url}: {wrong}") from wrong
         except httpx.TransportError as fault:
             return NoResponse(str(fault) or type(fault).__name__)
-        return Response(response.status_code, configuration.lower(response.headers), response.content)
+        return Response(response.status_code, configuration.lower_names(response.headers), response.content)

@@ -18,29 +18,29 @@ Token = str | Callable[[], str | None] | None
 AsyncToken = str | Callable[[], str | Awaitable[str | None] | None] | None
 
 
-def ask(token: Token) -> str | None:
+def token_of(token: Token) -> str | None:
     return token() if callable(token) else token
 
 
-async def ask_async(token: AsyncToken) -> str | None:
-    given = token() if callable(token) else token
-    return await given if inspect.isawaitable(given) else given
+async def token_of_async(token: AsyncToken) -> str | None:
+    value = token() if callable(token) else token
+    return await value if inspect.isawaitable(value) else value
 
 
 def headers_of(request: Request, token: str | None) -> dict[str, str]:
     return {
         "Accept": "application/json",
-        "User-Agent": _agent(),
+        "User-Agent": _user_agent(),
         **request.headers,
         **({"Authorization": f"Bearer {token}"} if token else {}),
     }
 
 
-def lower(headers: Mapping[str, str]) -> dict[str, str]:
+def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _agent() -> str:
+def _user_agent() -> str:
     try:
         return f"lucius-client/{version('lucius-client')}"
     except PackageNotFoundError:

@@ -47,13 +47,13 @@ class Response:
     @property
     def retry_after_s(self) -> float | None:
         """RFC 9110, 10.2.3: seconds or a date."""
-        given = self.header("Retry-After")
-        if given is None:
+        header = self.header("Retry-After")
+        if header is None:
             return None
-        if given.strip().isdecimal():
-            return float(given)
+        if header.strip().isdecimal():
+            return float(header)
         try:
-            at = parsedate_to_datetime(given)
+            at = parsedate_to_datetime(header)
         except ValueError:
             return None
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
