@@ -29,13 +29,13 @@ class Retries:
 
     def wait_s(self, attempt: int, outcome: Response | NoResponse) -> float | None:
         """How long to wait after attempt `attempt` (from 1) had this outcome; None: no further one."""
-        if attempt >= self.attempts or not _passing(outcome):
+        if attempt >= self.attempts or not _is_transient(outcome):
             return None
         jitter = self.random() * min(self.longest_s, self.first_s * 2.0 ** (attempt - 1))
-        told = outcome.retry_after_s if isinstance(outcome, Response) else None
-        if told is None:
+        retry_after_s = outcome.retry_after_s if isinstance(outcome, Response) else None
+        if retry_after_s is None:
             return jitter
-        return told + jitter if told <= self.longest_s else None
+        return retry_after_s + jitter if retry_after_s <= self.longest_s else None
 
 
 def send(request: Request, retries: Retries) -> Flow[Response]:
@@ -53,6 +53,6 @@ def send(request: Request, retries: Retries) -> Flow[Response]:
         attempt += 1
 
 
-def _passing(outcome: Response | NoResponse) -> bool:
+def _is_transient(outcome: Response | NoResponse) -> bool:
     """501 and its like stay; what a restart or a little time mends does not."""
     return isinstance(outcome, NoResponse) or outcome.status == 429 or outcome.status in (500, 502, 503, 504)
