@@ -62,8 +62,8 @@ class AsyncClient:
         self._timeout_s = timeout_s
         try:
             self._http = httpx.AsyncClient(base_url=self.url, trust_env=False, transport=transport)
-        except httpx.InvalidURL as wrong:
-            raise BadAddress(f"{url}: {wrong}") from wrong
+        except httpx.InvalidURL as error:
+            raise BadAddress(f"{url}: {error}") from error
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -212,8 +212,8 @@ class AsyncClient:
                 content=request.content,
                 timeout=self._timeout_s + request.long_poll_s,
             )
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as wrong:
-            raise BadAddress(f"{self.url}: {wrong}") from wrong
-        except httpx.TransportError as fault:
-            return NoResponse(str(fault) or type(fault).__name__)
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise BadAddress(f"{self.url}: {error}") from error
+        except httpx.TransportError as error:
+            return NoResponse(str(error) or type(error).__name__)
         return Response(response.status_code, configuration.lower_names(response.headers), response.content)

@@ -61,14 +61,14 @@ def submit(envelope: EnvelopeLike) -> Call[Submitted]:
     """A job. Without the field `idempotency_key` it gets one; with null in it, the body itself is the key."""
 
     def read(response: Response) -> Submitted:
-        return Submitted(_as(Accepted, response), response.header("Idempotency-Replayed") == "true")
+        return Submitted(_parse(Accepted, response), response.header("Idempotency-Replayed") == "true")
 
-    return Call(_post("/v1/orchestrate", _keyed(envelope)), read)
+    return Call(_post("/v1/orchestrate", _with_key(envelope)), read)
 
 
 def submit_many(envelopes: Iterable[EnvelopeLike], *, dry_run: bool) -> Call[BatchOutcome]:
     """At most 1000 jobs and 1 MiB; each line has its own outcome."""
-    lines = [_dump(_keyed(envelope)) for envelope in envelopes]
+    lines = [_dump(_with_key(envelope)) for envelope in envelopes]
     request = Request(
         "POST",
         "/v1/orchestrate",
@@ -148,34 +148,34 @@ def poll_job(job_id: str, *, etag: str | None, wait_s: int) -> Request:
     return Request("GET", _job(job_id), query=query, headers=headers, long_poll_s=wait_s)
 
 
-def job_of(response: Response) -> Job:
-    return _as(Job, response)
+def read_job(response: Response) -> Job:
+    return _parse(Job, response)
 
 
 def json_object(response: Response) -> dict[str, Any]:
     try:
         body = json.loads(response.body)
-    except ValueError as wrong:
-        raise NotLucius("it answered no JSON") from wrong
+    except ValueError as error:
+        raise NotLucius("it answered no JSON") from error
     if not isinstance(body, dict):
         raise NotLucius("it answered no JSON object")
     return body
 
 
 def _reader(model: type[M]) -> Callable[[Response], M]:
-    return lambda response: _as(model, response)
+    return lambda response: _parse(model, response)
 
 
-def _as(model: type[M], response: Response) -> M:
+def _parse(model: type[M], response: Response) -> M:
     try:
         return model.model_validate_json(response.body)
-    except ValidationError as wrong:
-        first = wrong.errors()[0]
+    except ValidationError as error:
+        first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the answer"
-        raise NotLucius(f"it answered no {model.__name__}: {place}: {first['msg']}") from wrong
+        raise NotLucius(f"it answered no {model.__name__}: {place}: {first['msg']}") from error
 
 
-def _keyed(envelope: EnvelopeLike) -> dict[str, Any]:
+def _with_key(envelope: EnvelopeLike) -> dict[str, Any]:
     plain = _plain(envelope)
     return plain if "idempotency_key" in plain else {**plain, "idempotency_key": str(uuid.uuid4())}
 
@@ -192,8 +192,8 @@ def _dump(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8")
 
 
-def _query(**given: Any) -> dict[str, str]:
-    return {name: _text(value) for name, value in given.items() if value is not None}
+def _query(**values: Any) -> dict[str, str]:
+    return {name: _text(value) for name, value in values.items() if value is not None}
 
 
 def _text(value: Any) -> str:

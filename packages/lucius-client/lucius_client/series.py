@@ -66,8 +66,8 @@ class Lines(Generic[M]):
         body = calls.json_object((yield from send(calls.page(self._path, self._query), self._retries)))
         try:
             lines = [self._model.model_validate(line) for line in body[self._key]]
-        except (KeyError, TypeError, ValidationError) as wrong:
-            raise NotLucius(f"it answered no page of {self._key}") from wrong
+        except (KeyError, TypeError, ValidationError) as error:
+            raise NotLucius(f"it answered no page of {self._key}") from error
         if self._left is not None:
             lines = lines[: self._left]
             self._left -= len(lines)
@@ -109,7 +109,7 @@ class Changes:
             return []
         self._pause_s = _AFTER_CHANGE_S
         self._etag = response.header("ETag")
-        self._job = calls.job_of(response)
+        self._job = calls.read_job(response)
         self.more = self._job.status not in _TERMINAL
         return [self._job]
 
