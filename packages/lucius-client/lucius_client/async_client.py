@@ -94,7 +94,7 @@ class AsyncClient:
 
     def changes(self, job_id: str, *, timeout_s: float | None = None) -> AsyncIterator[Job]:
         """The job now, and each time that it has changed, until it has ended. Raises WaitTimeout."""
-        return self._each(Changes(job_id, timeout_s, self._retries))
+        return self._iterate(Changes(job_id, timeout_s, self._retries))
 
     async def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
         """The job once it has ended, however it ended. Raises WaitTimeout."""
@@ -112,20 +112,20 @@ class AsyncClient:
         limit: int | None = None,
     ) -> AsyncIterator[JobLine]:
         """Newest first; `label` is `key:value`. Pages are fetched as they are needed."""
-        wanted = lists.filters(tenant_id, status, request_type, label, since, until)
-        return self._each(lists.jobs(wanted, limit, self._retries))
+        filters = lists.job_filters(tenant_id, status, request_type, label, since, until)
+        return self._iterate(lists.jobs(filters, limit, self._retries))
 
     def events(self, job_id: str, *, limit: int | None = None) -> AsyncIterator[Event]:
         """All that happened to a job, in order."""
-        return self._each(lists.events(job_id, limit, self._retries))
+        return self._iterate(lists.events(job_id, limit, self._retries))
 
     def dead_letters(self, *, tenant_id: str | None = None, limit: int | None = None) -> AsyncIterator[DeadLetter]:
         """Jobs that failed for good, newest first."""
-        return self._each(lists.dead_letters(tenant_id, limit, self._retries))
+        return self._iterate(lists.dead_letters(tenant_id, limit, self._retries))
 
     def protocols(self) -> AsyncIterator[Protocol]:
         """What can be asked for."""
-        return self._each(lists.protocols(self._retries))
+        return self._iterate(lists.protocols(self._retries))
 
     async def protocol(self, name: str) -> Protocol:
         """By request type or protocol id."""
@@ -158,7 +158,7 @@ class AsyncClient:
 
     def rejected(self, *, day: date | None = None, limit: int | None = None) -> AsyncIterator[RejectedLine]:
         """Messages that no job could take, newest first; `day` is one of the UTC calendar, None: today's."""
-        return self._each(lists.rejected(day, limit, self._retries))
+        return self._iterate(lists.rejected(day, limit, self._retries))
 
     async def rejected_message(self, rejected_id: str) -> RejectedMessage:
         """With its body, and what would happen if it came now."""
@@ -181,7 +181,7 @@ class AsyncClient:
     async def _call(self, call: Call[T]) -> T:
         return call.read(await self._run(send(call.request, self._retries)))
 
-    async def _each(self, series: Series[T]) -> AsyncIterator[T]:
+    async def _iterate(self, series: Series[T]) -> AsyncIterator[T]:
         while series.more:
             for each in await self._run(series.next()):
                 yield each

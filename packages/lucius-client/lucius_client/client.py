@@ -95,7 +95,7 @@ class Client:
 
     def changes(self, job_id: str, *, timeout_s: float | None = None) -> Iterator[Job]:
         """The job now, and each time that it has changed, until it has ended. Raises WaitTimeout."""
-        return self._each(Changes(job_id, timeout_s, self._retries))
+        return self._iterate(Changes(job_id, timeout_s, self._retries))
 
     def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
         """The job once it has ended, however it ended. Raises WaitTimeout."""
@@ -113,20 +113,20 @@ class Client:
         limit: int | None = None,
     ) -> Iterator[JobLine]:
         """Newest first; `label` is `key:value`. Pages are fetched as they are needed."""
-        wanted = lists.filters(tenant_id, status, request_type, label, since, until)
-        return self._each(lists.jobs(wanted, limit, self._retries))
+        filters = lists.job_filters(tenant_id, status, request_type, label, since, until)
+        return self._iterate(lists.jobs(filters, limit, self._retries))
 
     def events(self, job_id: str, *, limit: int | None = None) -> Iterator[Event]:
         """All that happened to a job, in order."""
-        return self._each(lists.events(job_id, limit, self._retries))
+        return self._iterate(lists.events(job_id, limit, self._retries))
 
     def dead_letters(self, *, tenant_id: str | None = None, limit: int | None = None) -> Iterator[DeadLetter]:
         """Jobs that failed for good, newest first."""
-        return self._each(lists.dead_letters(tenant_id, limit, self._retries))
+        return self._iterate(lists.dead_letters(tenant_id, limit, self._retries))
 
     def protocols(self) -> Iterator[Protocol]:
         """What can be asked for."""
-        return self._each(lists.protocols(self._retries))
+        return self._iterate(lists.protocols(self._retries))
 
     def protocol(self, name: str) -> Protocol:
         """By request type or protocol id."""
@@ -159,7 +159,7 @@ class Client:
 
     def rejected(self, *, day: date | None = None, limit: int | None = None) -> Iterator[RejectedLine]:
         """Messages that no job could take, newest first; `day` is one of the UTC calendar, None: today's."""
-        return self._each(lists.rejected(day, limit, self._retries))
+        return self._iterate(lists.rejected(day, limit, self._retries))
 
     def rejected_message(self, rejected_id: str) -> RejectedMessage:
         """With its body, and what would happen if it came now."""
@@ -182,7 +182,7 @@ class Client:
     def _call(self, call: Call[T]) -> T:
         return call.read(self._run(send(call.request, self._retries)))
 
-    def _each(self, series: Series[T]) -> Iterator[T]:
+    def _iterate(self, series: Series[T]) -> Iterator[T]:
         while series.more:
             yield from self._run(series.next())
 

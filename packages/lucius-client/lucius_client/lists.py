@@ -12,7 +12,7 @@ from lucius_client.retry import Retries
 from lucius_client.series import Lines
 
 
-def filters(
+def job_filters(
     tenant_id: str | None,
     status: str | Iterable[str] | None,
     request_type: str | None,
@@ -32,8 +32,8 @@ def filters(
     }
 
 
-def jobs(wanted: dict[str, Any], limit: int | None, retries: Retries) -> Lines[JobLine]:
-    return Lines(JobLine, "/v1/jobs", "jobs", wanted, limit=limit, retries=retries)
+def jobs(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[JobLine]:
+    return Lines(JobLine, "/v1/jobs", "jobs", filters, limit=limit, retries=retries)
 
 
 def events(job_id: str, limit: int | None, retries: Retries) -> Lines[Event]:
