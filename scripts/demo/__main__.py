@@ -46,9 +46,9 @@ def run(documents: list[Document]) -> int:
     """0 if every job SUCCEEDED, else 1."""
     from lucius_client import Client
     from lucius_client.cli import rendering
-    from lucius_client.cli.answers import show_answers
     from lucius_client.cli.board import Board, follow
     from lucius_client.cli.documents import Documents
+    from lucius_client.cli.results import show_answers
     from lucius_client.cli.session import PATIENT
     from scripts.demo.stack import LocalStack
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from azure.data.tables import TableServiceClient
 
-from lucius_client.cli.answers import answers
 from lucius_client.cli.documents import Documents
+from lucius_client.cli.results import answers
 from tests.running_stack import ROOT, RunningStack
 
 SAMPLES = ROOT / "samples"

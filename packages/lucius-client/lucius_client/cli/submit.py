@@ -13,12 +13,12 @@ from rich.text import Text
 
 from lucius_client import Refused
 from lucius_client.cli import credentials, rendering, sources
-from lucius_client.cli.answers import show_answers
 from lucius_client.cli.board import Board, follow
 from lucius_client.cli.envelope import envelope, payload_for
 from lucius_client.cli.exits import CliError, Exit, UsageError, failure
 from lucius_client.cli.labels import unique_labels
 from lucius_client.cli.rendering import Json, field, job_id
+from lucius_client.cli.results import show_answers
 from lucius_client.cli.session import PATIENT, Session, with_session
 
 if TYPE_CHECKING:  # the blob SDK takes longer to import than most commands run
