@@ -48,7 +48,7 @@ def run(documents: list[Document]) -> int:
     from lucius_client.cli import rendering
     from lucius_client.cli.board import Board, follow
     from lucius_client.cli.documents import Documents
-    from lucius_client.cli.results import show_answers
+    from lucius_client.cli.results import show_result
     from lucius_client.cli.session import PATIENT
     from scripts.demo.stack import LocalStack
 
@@ -68,7 +68,7 @@ def run(documents: list[Document]) -> int:
             ended = follow(api, board, {}, waiting, _AT_ONCE)
         tell("")
         for label, job in ended.items():
-            show_answers(screen, label, job, store)
+            show_result(screen, label, job, store)
             tell("")
         _show_operations(tell, stack, board.shown, len(ended))
         tell("\nstopping")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the blob SDK takes longer to import than most commands run
 Json = dict[str, Any]
 
 
-def show_answers(screen: Console, label: str, job: Json, documents: Documents) -> None:
+def show_result(screen: Console, label: str, job: Json, documents: Documents) -> None:
     """The job's end: its answers if it has any that can be read here, else where its output is, or its error."""
     screen.print(Text.assemble((label, "bold"), "  ", coloured(job["status"]), f"  {job['jobId']}"))
     if job.get("error_code"):
@@ -25,31 +25,31 @@ def show_answers(screen: Console, label: str, job: Json, documents: Documents) -
     output = (job.get("final_output") or {}).get("uri")
     if job["status"] != "SUCCEEDED" or not output:
         return
-    found = answers(documents.read_json(output))
-    screen.print(_table(found) if found else Text(f"  output: {output}"))
+    answers = sis_answers(documents.read_json(output))
+    screen.print(_table(answers) if answers else Text(f"  output: {output}"))
 
 
-def answers(result: Any) -> list[Json]:
+def sis_answers(result: Any) -> list[Json]:
     """The answers of a SIS result (`lucius.answers/1`); [] where it is something else."""
-    found = result.get("answers") if isinstance(result, dict) else None
-    return [answer for answer in found or [] if isinstance(answer, dict)]
+    answers = result.get("answers") if isinstance(result, dict) else None
+    return [answer for answer in answers or [] if isinstance(answer, dict)]
 
 
-def _table(found: list[Json]) -> Table:
+def _table(answers: list[Json]) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False, expand=False)
     table.add_column("question", overflow="fold", max_width=40)
     table.add_column("answer", overflow="fold", style="green", max_width=60)
     table.add_column("page", justify="right")
     table.add_column("quote", overflow="fold", style="italic", max_width=60)
     table.add_column("score", justify="right")
-    for answer in found:
-        citation = answer.get("citation") or {}
-        said, quote = answer.get("answer"), citation.get("quote") or ""
+    for item in answers:
+        citation = item.get("citation") or {}
+        answer, quote = item.get("answer"), citation.get("quote") or ""
         table.add_row(
-            Text(str(answer.get("prompt", ""))),
-            Text(str(said)) if said is not None else Text("not in the document", style="dim"),
+            Text(str(item.get("prompt", ""))),
+            Text(str(answer)) if answer is not None else Text("not in the document", style="dim"),
             str(citation.get("page", "")),
-            Text("= answer" if quote == said else quote),
-            f"{answer['score']:.2f}" if isinstance(answer.get("score"), int | float) else "",
+            Text("= answer" if quote == answer else quote),
+            f"{item['score']:.2f}" if isinstance(item.get("score"), int | float) else "",
         )
     return table

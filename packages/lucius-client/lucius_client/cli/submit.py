@@ -18,7 +18,7 @@ from lucius_client.cli.envelope import envelope, payload_for
 from lucius_client.cli.exits import CliError, Exit, UsageError, failure
 from lucius_client.cli.labels import unique_labels
 from lucius_client.cli.rendering import Json, field, job_id
-from lucius_client.cli.results import show_answers
+from lucius_client.cli.results import show_result
 from lucius_client.cli.session import PATIENT, Session, with_session
 
 if TYPE_CHECKING:  # the blob SDK takes longer to import than most commands run
@@ -198,7 +198,7 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
     jobs = list(ended.values())
     if session.for_people:
         for label, job in ended.items():
-            show_answers(rendering.console(), label, job, store)
+            show_result(rendering.console(), label, job, store)
     else:
         session.show(jobs, rendering.JOBS, job_id)
     if any(job["status"] != "SUCCEEDED" for job in jobs):
