@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.storage.blob import BlobServiceClient, ContentSettings
 
-from lucius_client.cli.exits import Away, UsageError
+from lucius_client.cli.exits import DependencyUnreachable, UsageError
 
 SETTING = "LUCIUS_BLOB_CONNECTION"
 #: Azurite's development account, the same on every machine and public
@@ -69,7 +69,7 @@ class Documents:
             blob = self._client.get_blob_client(_UPLOADS, _name(path, content))
             blob.upload_blob(content, overwrite=True, content_settings=kind)
         except AzureError as error:
-            raise self._unreachable(error) from error
+            raise self._dependency_unreachable(error) from error
         return str(blob.url)
 
     def read_json(self, uri: str) -> Any:
@@ -83,9 +83,9 @@ class Documents:
         except (AzureError, ValueError):
             return None
 
-    def _unreachable(self, error: AzureError) -> Away:
+    def _dependency_unreachable(self, error: AzureError) -> DependencyUnreachable:
         reason = str(error.message).splitlines()[0] if error.message else type(error).__name__
-        return Away(f"the blob store at {self.endpoint} failed ({reason}); {SETTING} names another")
+        return DependencyUnreachable(f"the blob store at {self.endpoint} failed ({reason}); {SETTING} names another")
 
 
 def _content(path: Path) -> bytes:

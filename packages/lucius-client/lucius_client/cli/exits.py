@@ -37,13 +37,13 @@ class UsageError(CliError):
     """The command cannot mean anything."""
 
 
-class Away(CliError):
+class DependencyUnreachable(CliError):
     """Nobody answers where something else than the API should be."""
 
     exit = Exit.UNREACHABLE
 
 
-def failure(error: LuciusError, api: str) -> CliError:
+def cli_error(error: LuciusError, api: str) -> CliError:
     """What the client raised, for a person at a terminal."""
     match error:
         case Unauthenticated():

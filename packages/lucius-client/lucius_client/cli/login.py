@@ -11,7 +11,7 @@ import typer
 
 from lucius_client import DEFAULT_URL
 from lucius_client.cli import credentials
-from lucius_client.cli.exits import Away, CliError, Exit, UsageError
+from lucius_client.cli.exits import CliError, DependencyUnreachable, Exit, UsageError
 from lucius_client.cli.session import ApiOption
 
 DEFAULT_ISSUER = "http://127.0.0.1:7080"
@@ -71,7 +71,9 @@ def _token(issuer: str, form: dict[str, str]) -> dict[str, Any]:
         raise UsageError(f"--issuer {issuer}: {error}") from error
     except httpx.TransportError as error:
         reason = str(error) or type(error).__name__
-        raise Away(f"no token issuer answers at {issuer} ({reason}); start one by `make up AUTH=1`") from error
+        raise DependencyUnreachable(
+            f"no token issuer answers at {issuer} ({reason}); start one by `make up AUTH=1`"
+        ) from error
     try:
         body = response.json()
     except ValueError:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from lucius_client import DEFAULT_URL, Client, LuciusError, Retries
 from lucius_client.cli import credentials, rendering
-from lucius_client.cli.exits import failure
+from lucius_client.cli.exits import cli_error
 from lucius_client.cli.rendering import Columns, Form, Json
 
 #: a person waits in front of it: what a moment mends is mended, the rest is told
@@ -78,7 +78,7 @@ def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(*given, session=session, **options)
         except LuciusError as error:
-            raise failure(error, api) from error
+            raise cli_error(error, api) from error
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from lucius_client import Refused
 from lucius_client.cli import credentials, rendering, sources
 from lucius_client.cli.board import Board, follow
 from lucius_client.cli.envelope import envelope, payload_for
-from lucius_client.cli.exits import CliError, Exit, UsageError, failure
+from lucius_client.cli.exits import CliError, Exit, UsageError, cli_error
 from lucius_client.cli.labels import unique_labels
 from lucius_client.cli.rendering import Json, field, job_id
 from lucius_client.cli.results import show_result
@@ -125,7 +125,7 @@ def _each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[
             if len(names) == 1:
                 raise
             refused = True
-            print(f"lucius: {name}: {failure(error, api)}", file=sys.stderr)
+            print(f"lucius: {name}: {cli_error(error, api)}", file=sys.stderr)
     return done, refused
 
 
