@@ -19,7 +19,7 @@ Columns = Sequence[tuple[str, Callable[[Json], Cell]]]
 _COLOURS = {"SUCCEEDED": "green", "FAILED_FINAL": "red", "FAILED_RETRY": "yellow", "CANCELLED": "magenta"}
 
 
-class Form(StrEnum):
+class OutputFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     IDS = "ids"
@@ -35,11 +35,11 @@ def console(*, stderr: bool = False) -> Console:
     return plain if plain.is_terminal else Console(stderr=stderr, width=500, no_color=True, highlight=False)
 
 
-def show(form: Form, rows: list[Json], columns: Columns, id_of: Callable[[Json], str], document: Any) -> None:
+def show(output: OutputFormat, rows: list[Json], columns: Columns, id_of: Callable[[Json], str], document: Any) -> None:
     """Prints `rows` as a table or as ids, or `document` as JSON."""
-    if form is Form.JSON:
+    if output is OutputFormat.JSON:
         print(json.dumps(document, indent=2, ensure_ascii=False))
-    elif form is Form.IDS:
+    elif output is OutputFormat.IDS:
         for row in rows:
             print(id_of(row))
     else:

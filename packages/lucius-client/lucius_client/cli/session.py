@@ -14,7 +14,7 @@ from rich.console import Console
 from lucius_client import DEFAULT_URL, Client, LuciusError, Retries
 from lucius_client.cli import credentials, rendering
 from lucius_client.cli.exits import cli_error
-from lucius_client.cli.rendering import Columns, Form, Json
+from lucius_client.cli.rendering import Columns, Json, OutputFormat
 
 #: a person waits in front of it: what a moment mends is mended, the rest is told
 RETRIES = Retries(attempts=3, first_s=0.25, longest_s=2.0)
@@ -26,7 +26,7 @@ TokenOption = Annotated[
     str | None,
     typer.Option("--token", envvar="LUCIUS_TOKEN", metavar="TOKEN", help="Instead of the one of `lucius login`."),
 ]
-FormOption = Annotated[Form, typer.Option("--output", "-o", help="For people, for programs, for pipes.")]
+OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="For people, for programs, for pipes.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 
 
@@ -36,7 +36,7 @@ class Session:
 
     api: str
     token: str | None
-    form: Form
+    output: OutputFormat
 
     @cached_property
     def client(self) -> Client:
@@ -47,7 +47,7 @@ class Session:
 
     @property
     def for_people(self) -> bool:
-        return self.form is Form.TABLE
+        return self.output is OutputFormat.TABLE
 
     @property
     def progress(self) -> Console:
@@ -55,7 +55,7 @@ class Session:
         return rendering.console() if self.for_people else rendering.console(stderr=True)
 
     def show(self, rows: list[Json], columns: Columns, id_of: Callable[[Json], str], document: Any = None) -> None:
-        rendering.show(self.form, rows, columns, id_of, rows if document is None else document)
+        rendering.show(self.output, rows, columns, id_of, rows if document is None else document)
 
 
 def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,15 +66,15 @@ def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
     for name, annotation, default in (
         ("api", ApiOption, DEFAULT_URL),
         ("token", TokenOption, None),
-        ("output", FormOption, Form.TABLE),
+        ("output", OutputOption, OutputFormat.TABLE),
         ("json", JsonOption, False),
     ):
         parameters.append(
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         )
 
-    def run(*given: Any, api: str, token: str | None, output: Form, json: bool, **options: Any) -> Any:
-        session = Session(api, token or None, Form.JSON if json else output)
+    def run(*given: Any, api: str, token: str | None, output: OutputFormat, json: bool, **options: Any) -> Any:
+        session = Session(api, token or None, OutputFormat.JSON if json else output)
         try:
             return command(*given, session=session, **options)
         except LuciusError as error:
