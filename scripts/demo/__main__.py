@@ -49,7 +49,7 @@ def run(documents: list[Document]) -> int:
     from lucius_client.cli.board import Board, follow
     from lucius_client.cli.documents import Documents
     from lucius_client.cli.results import show_result
-    from lucius_client.cli.session import PATIENT
+    from lucius_client.cli.session import WATCH_RETRIES
     from scripts.demo.stack import LocalStack
 
     screen = rendering.console()
@@ -60,7 +60,7 @@ def run(documents: list[Document]) -> int:
 
     tell("starting Azurite, the bus, the host with function_app.py, and three platform services")
     with LocalStack(tell) as stack:
-        store, api = Documents.of_azurite(stack.blob), Client(stack.api, retries=PATIENT)
+        store, api = Documents.of_azurite(stack.blob), Client(stack.api, retries=WATCH_RETRIES)
         protocol = api.protocol(_PROTOCOL).plain()
         waiting = [(document.label, partial(_submit, api, store, protocol, document)) for document in documents]
         tell(f"\n{len(documents)} documents through OCR, EMBEDDING and SIS, at most {_AT_ONCE} at once:\n")

@@ -19,7 +19,7 @@ from lucius_client.cli.rendering import Columns, Json, OutputFormat
 #: a person waits in front of it: what a moment mends is mended, the rest is told
 RETRIES = Retries(attempts=3, first_s=0.25, longest_s=2.0)
 #: while jobs are watched, a host that was killed has some seconds to come back
-PATIENT = Retries(attempts=60, first_s=0.25, longest_s=2.0)
+WATCH_RETRIES = Retries(attempts=60, first_s=0.25, longest_s=2.0)
 
 ApiOption = Annotated[str, typer.Option("--api", envvar="LUCIUS_API", metavar="URL", help="The HTTP API.")]
 TokenOption = Annotated[

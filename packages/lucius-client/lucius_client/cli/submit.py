@@ -19,7 +19,7 @@ from lucius_client.cli.exits import CliError, Exit, UsageError, cli_error
 from lucius_client.cli.labels import unique_labels
 from lucius_client.cli.rendering import Json, field, job_id
 from lucius_client.cli.results import show_result
-from lucius_client.cli.session import PATIENT, Session, with_session
+from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 
 if TYPE_CHECKING:  # the blob SDK takes longer to import than most commands run
     from lucius_client.cli.documents import Documents
@@ -208,7 +208,7 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
 def follow_all(session: Session, active: dict[str, str]) -> dict[str, Any]:
     """The jobs (label: id) once they have ended; their progress is shown meanwhile."""
     with Board(session.progress) as board:
-        return follow(session.connect(PATIENT), board, active)
+        return follow(session.connect(WATCH_RETRIES), board, active)
 
 
 def _label(given: str) -> tuple[str, str]:
