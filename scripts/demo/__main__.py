@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # imported where they are used: a Ctrl-C may come before they
 _PROTOCOL = "OCR_EMBEDDING_SIS"
 _TENANT = "demo"
 #: Jobs in flight at once. The three services work on one document at a time each, so more would only wait.
-_AT_ONCE = 3
+_MAX_IN_FLIGHT = 3
 
 
 def main() -> int:
@@ -62,10 +62,10 @@ def run(documents: list[Document]) -> int:
     with LocalStack(tell) as stack:
         store, api = Documents.of_azurite(stack.blob), Client(stack.api, retries=WATCH_RETRIES)
         protocol = api.protocol(_PROTOCOL).plain()
-        waiting = [(document.label, partial(_submit, api, store, protocol, document)) for document in documents]
-        tell(f"\n{len(documents)} documents through OCR, EMBEDDING and SIS, at most {_AT_ONCE} at once:\n")
+        pending = [(document.label, partial(_submit, api, store, protocol, document)) for document in documents]
+        tell(f"\n{len(documents)} documents through OCR, EMBEDDING and SIS, at most {_MAX_IN_FLIGHT} at once:\n")
         with Board(screen) as board:
-            ended = follow(api, board, {}, waiting, _AT_ONCE)
+            ended = follow(api, board, {}, pending, _MAX_IN_FLIGHT)
         tell("")
         for label, job in ended.items():
             show_result(screen, label, job, store)

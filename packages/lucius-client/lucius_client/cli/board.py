@@ -80,8 +80,8 @@ class Board:
         self.shown += 1
         before, line = self._lines.get(label), Line.of(job)
         self._lines[label] = line
-        moved = before is None or (before.step, before.state, before.attempt) != (line.step, line.state, line.attempt)
-        if moved and not self._live:
+        changed = before is None or (before.step, before.state, before.attempt) != (line.step, line.state, line.attempt)
+        if changed and not self._live:
             text = f"{line.elapsed_s:6.1f} s  {label}  step {line.step}  {line.state}  attempt {line.attempt}"
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
@@ -98,17 +98,17 @@ def follow(
     client: Client,
     board: Board,
     active: Mapping[str, str],
-    waiting: Iterable[tuple[str, Callable[[], str]]] = (),
-    at_once: int = 1,
+    pending: Iterable[tuple[str, Callable[[], str]]] = (),
+    max_in_flight: int = 1,
 ) -> dict[str, Json]:
     """Shows the jobs (label: job id) until all have ended; the ended jobs by label.
 
     `waiting` are jobs still to be submitted, each a label and what submits it; at most `at_once` are in flight.
     `client` should be patient: a host that was killed is back in a few seconds.
     """
-    running, queue, ended = dict(active), deque(waiting), {}
+    running, queue, ended = dict(active), deque(pending), {}
     while running or queue:
-        while queue and len(running) < at_once:
+        while queue and len(running) < max_in_flight:
             label, submit = queue.popleft()
             running[label] = submit()
         for label, job_id in list(running.items()):
