@@ -43,7 +43,7 @@ class Session:
         return self.connect(RETRIES)
 
     def connect(self, retries: Retries) -> Client:
-        return Client(self.api, token=self.token or credentials.stored(self.api), retries=retries)
+        return Client(self.api, token=self.token or credentials.access_token(self.api), retries=retries)
 
     @property
     def for_people(self) -> bool:
