@@ -11,21 +11,21 @@ from lucius_client.cli.exits import UsageError
 Json = dict[str, Any]
 
 
-def payload_for(protocol: Json, given: str | None, questions: list[Any]) -> Json:
+def payload_for(protocol: Json, text: str | None, questions: list[Any]) -> Json:
     """One key a step; `given` is JSON or `@file`, and the questions are the prompt set of the protocol's SIS step.
 
     A `given` without the step's key is taken as the payload of a one-step protocol's only step.
     """
-    payload = _parse(given) if given else {}
+    payload = _parse(text) if text else {}
     steps = protocol["steps"]
     if len(steps) == 1 and steps[0]["step_id"] not in payload:
         payload = {steps[0]["step_id"]: payload}
     payload = {**{step["step_id"]: {} for step in steps}, **payload}
     if questions:
-        asked = [step["step_id"] for step in steps if step["step_type"] == "SIS"]
-        if not asked:
+        sis_steps = [step["step_id"] for step in steps if step["step_type"] == "SIS"]
+        if not sis_steps:
             raise UsageError(f"--ask needs a protocol with a SIS step; {protocol['request_type']} has none")
-        for step_id in asked:
+        for step_id in sis_steps:
             if not isinstance(payload[step_id], dict):
                 raise UsageError(f"--payload: {step_id} must be a JSON object")
             payload[step_id] = {**payload[step_id], "prompt_set": questions}
@@ -55,15 +55,15 @@ def envelope(
     return {**body, "labels": labels} if labels else body
 
 
-def _parse(given: str) -> Json:
-    text = given
-    if given.startswith("@"):
+def _parse(text: str) -> Json:
+    content = text
+    if text.startswith("@"):
         try:
-            text = Path(given[1:]).read_text(encoding="utf-8")
+            content = Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--payload {given}: {error}") from error
+            raise UsageError(f"--payload {text}: {error}") from error
     try:
-        payload = json.loads(text)
+        payload = json.loads(content)
     except ValueError as error:
         raise UsageError(f"--payload is not JSON: {error}") from error
     if not isinstance(payload, dict):

@@ -20,14 +20,14 @@ DEPENDENCIES: Columns = [
 def health(session: Session) -> None:
     """Live, ready, and each thing that LUCIUS needs. Exit code 3 where it is not ready, 4 where nobody answers."""
     session.client.live()
-    told = session.client.ready().plain()
+    readiness = session.client.ready().plain()
     if not session.for_people:
-        session.show([told], [], lambda each: str(each["status"]), told)
+        session.show([readiness], [], lambda each: str(each["status"]), readiness)
         return
     screen = rendering.console()
-    build = told.get("build") or {}
+    build = readiness.get("build") or {}
     screen.print(
-        f"{told['status']}  version {build.get('version')}  commit {build.get('commit') or '-'}", highlight=False
+        f"{readiness['status']}  version {build.get('version')}  commit {build.get('commit') or '-'}", highlight=False
     )
-    rows = [{"name": name, **state} for name, state in (told.get("dependencies") or {}).items()]
+    rows = [{"name": name, **state} for name, state in (readiness.get("dependencies") or {}).items()]
     screen.print(rendering.table(rows, DEPENDENCIES))

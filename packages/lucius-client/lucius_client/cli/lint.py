@@ -42,13 +42,13 @@ class Linter:
         default_factory=lambda: Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
     )
     #: request types met so far, with their files
-    _taken: dict[str, str] = field(default_factory=dict)
+    _file_of_request_type: dict[str, str] = field(default_factory=dict)
 
     def check(self, file: Path) -> list[Finding]:
         """Everything that is wrong with a file; its payload schemas are looked for beside it."""
-        return [Finding(str(file), path, message) for path, message in self._wrong(file)]
+        return [Finding(str(file), path, message) for path, message in self._faults(file)]
 
-    def _wrong(self, file: Path) -> Iterator[tuple[str, str]]:
+    def _faults(self, file: Path) -> Iterator[tuple[str, str]]:
         try:
             definition = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -61,16 +61,16 @@ class Linter:
             yield ".".join(map(str, fault.absolute_path)), fault.message
         if malformed:
             return
-        yield from _step_ids(definition["steps"])
-        yield from _groups(definition)
+        yield from _step_id_faults(definition["steps"])
+        yield from _group_faults(definition)
         for number, step in enumerate(definition["steps"]):
-            yield from self._service(number, step)
-            yield from _payload_schema(file.parent, number, step)
-        other = self._taken.setdefault(definition["request_type"], str(file))
+            yield from self._service_faults(number, step)
+            yield from _payload_schema_faults(file.parent, number, step)
+        other = self._file_of_request_type.setdefault(definition["request_type"], str(file))
         if other != str(file):
             yield "request_type", f"{definition['request_type']} is that of {other} too"
 
-    def _service(self, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def _service_faults(self, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if self.services is not None and self.services.get(step["service"]) != step["step_type"]:
             yield (
                 f"steps.{number}.service",
@@ -90,7 +90,7 @@ def services_of(topology: Path | None) -> dict[str, str] | None:
         raise UsageError(f"{file} is no bus topology: {error}") from error
 
 
-def _step_ids(steps: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _step_id_faults(steps: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for number, step in enumerate(steps):
         name = step["step_id"].lower()
@@ -99,24 +99,24 @@ def _step_ids(steps: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
         seen.add(name)
 
 
-def _groups(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _group_faults(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     order = [step["step_id"] for step in definition["steps"]]
-    named: list[str] = []
+    grouped: list[str] = []
     for number, group in enumerate(definition.get("parallel", ())):
         place = f"parallel.{number}"
         unknown = [name for name in group if name not in order]
         if unknown:
             yield place, f"names no step of this protocol: {', '.join(unknown)}"
             continue
-        if len({*named, *group}) != len(named) + len(group):
+        if len({*grouped, *group}) != len(grouped) + len(group):
             yield place, "names a step twice"
-        named += group
+        grouped += group
         first = min(order.index(name) for name in group)
         if set(order[first : first + len(group)]) != set(group):
             yield place, f"the steps of a group must stand side by side: {', '.join(group)}"
 
 
-def _payload_schema(folder: Path, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _payload_schema_faults(folder: Path, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if (name := step.get("payload_schema")) is None:
         return
     place = f"steps.{number}.payload_schema"

@@ -79,7 +79,7 @@ def _token(issuer: str, form: dict[str, str]) -> dict[str, Any]:
     except ValueError:
         body = None
     if response.status_code >= 400 or not isinstance(body, dict) or "access_token" not in body:
-        told = body if isinstance(body, dict) else {}
-        why = told.get("error_description") or told.get("error") or f"it answered {response.status_code}"
-        raise CliError(f"{issuer} gave no token: {why}", Exit.REFUSED)
+        problem = body if isinstance(body, dict) else {}
+        reason = problem.get("error_description") or problem.get("error") or f"it answered {response.status_code}"
+        raise CliError(f"{issuer} gave no token: {reason}", Exit.REFUSED)
     return body

@@ -19,8 +19,8 @@ protocol_app = typer.Typer(help="One protocol: show; protocol files: lint.", no_
 @with_session
 def protocols(session: Session) -> None:
     """List what can be asked for."""
-    found = [protocol.plain() for protocol in session.client.protocols()]
-    session.show(found, rendering.PROTOCOLS, lambda protocol: str(protocol["request_type"]))
+    items = [protocol.plain() for protocol in session.client.protocols()]
+    session.show(items, rendering.PROTOCOLS, lambda protocol: str(protocol["request_type"]))
 
 
 @with_session
@@ -41,23 +41,23 @@ def lint(
     from lucius_client.cli.lint import Linter, services_of  # needs jsonschema, which no other command does
 
     linter = Linter(services_of(topology))
-    found = [finding for file in _files(files) for finding in linter.check(file)]
+    findings = [finding for file in _files(files) for finding in linter.check(file)]
     if json_:
-        print(json.dumps([asdict(finding) for finding in found], indent=2, ensure_ascii=False))
+        print(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
     else:
-        for finding in found:
+        for finding in findings:
             print(finding)
-        if not found:
+        if not findings:
             print("no fault found" + ("" if linter.services is not None else "; services unchecked: no --topology"))
-    if found:
+    if findings:
         raise typer.Exit(Exit.NOT_WELL)
 
 
 protocol_app.command()(show)
 
 
-def _files(given: list[Path]) -> list[Path]:
-    files = [file for path in given for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+def _files(paths: list[Path]) -> list[Path]:
+    files = [file for path in paths for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
     if not files:
         raise UsageError("no protocol file there")
     return files

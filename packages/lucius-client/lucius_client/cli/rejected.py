@@ -24,8 +24,8 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 50,
 ) -> None:
     """List them, newest first, each with the reason."""
-    found = [message.plain() for message in session.client.rejected(day=_day(day), limit=limit)]
-    session.show(found, rendering.REJECTED, lambda message: str(message["id"]))
+    messages = [message.plain() for message in session.client.rejected(day=_day(day), limit=limit)]
+    session.show(messages, rendering.REJECTED, lambda message: str(message["id"]))
 
 
 @with_session
@@ -39,8 +39,8 @@ def redrive(
     session: Session, messages: Annotated[list[str], typer.Argument(metavar="ID...", help="Rejected messages.")]
 ) -> None:
     """Hand them to their jobs again; what came of it stands under `redriven`."""
-    found = [session.client.redrive_rejected(message).plain() for message in messages]
-    session.show(found, rendering.REJECTED, lambda message: str(message["id"]))
+    redriven = [session.client.redrive_rejected(message).plain() for message in messages]
+    session.show(redriven, rendering.REJECTED, lambda message: str(message["id"]))
 
 
 rejected_app.command("list")(list_)
@@ -48,8 +48,8 @@ rejected_app.command()(show)
 rejected_app.command()(redrive)
 
 
-def _day(given: str | None) -> date | None:
+def _day(text: str | None) -> date | None:
     try:
-        return date.fromisoformat(given) if given else None
+        return date.fromisoformat(text) if text else None
     except ValueError:
-        raise UsageError(f"--date {given}: must be a day like 2026-01-27") from None
+        raise UsageError(f"--date {text}: must be a day like 2026-01-27") from None
