@@ -47,7 +47,7 @@ def jobs(
     limit: Limit = 50,
 ) -> None:
     """List jobs, newest first."""
-    found = session.client.jobs(
+    items = session.client.jobs(
         tenant_id=tenant,
         status=status.upper() if status else None,
         request_type=type_,
@@ -56,14 +56,14 @@ def jobs(
         until=_instant("--until", until),
         limit=limit,
     )
-    session.show([job.plain() for job in found], rendering.JOBS, job_id)
+    session.show([job.plain() for job in items], rendering.JOBS, job_id)
 
 
 @with_session
 def deadletters(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
     """List jobs that failed for good: where, why, and what took their place."""
-    found = session.client.dead_letters(tenant_id=tenant, limit=limit)
-    session.show([job.plain() for job in found], rendering.DEAD_LETTERS, job_id)
+    items = session.client.dead_letters(tenant_id=tenant, limit=limit)
+    session.show([job.plain() for job in items], rendering.DEAD_LETTERS, job_id)
 
 
 @with_session
@@ -88,18 +88,18 @@ def watch(session: Session, jobs: Annotated[list[str], typer.Argument(metavar="I
 @with_session
 def events(session: Session, job: JobId) -> None:
     """All that happened to a job, in order."""
-    found = [event.plain() for event in session.client.events(job)]
-    session.show(found, rendering.EVENTS, lambda event: str(event["eventId"]))
+    items = [event.plain() for event in session.client.events(job)]
+    session.show(items, rendering.EVENTS, lambda event: str(event["eventId"]))
 
 
 @with_session
 def explain(session: Session, job: JobId) -> None:
     """Why a job is where it is: what it waits for, until when, and what happens then."""
-    told = session.client.explain(job).plain()
+    explanation = session.client.explain(job).plain()
     if session.for_people:
-        print(told["text"])
+        print(explanation["text"])
     else:
-        session.show([told], [], job_id, told)
+        session.show([explanation], [], job_id, explanation)
 
 
 @with_session
@@ -129,8 +129,10 @@ def redrive(session: Session, job: JobId, reason: Reason = None) -> None:
 @with_session
 def receipt(session: Session, job: JobId) -> None:
     """Where a job's time went."""
-    told = session.client.receipt(job).plain()
-    session.show([*told["steps"], {"stepId": "total", **told["total"]}], rendering.SPENT, lambda _: job, told)
+    receipt_ = session.client.receipt(job).plain()
+    session.show(
+        [*receipt_["steps"], {"stepId": "total", **receipt_["total"]}], rendering.SPENT, lambda _: job, receipt_
+    )
 
 
 @with_session
@@ -158,15 +160,15 @@ def diff(
 ) -> None:
     """What happened in two jobs, side by side: - in A only, + in B only. Exit code 1 where they differ."""
     streams = [[event.plain() for event in session.client.events(job)] for job in (first, second)]
-    a, b = ([_happening(event) for event in stream] for stream in streams)
+    a, b = ([_event_line(event) for event in stream] for stream in streams)
     lines = list(difflib.unified_diff(a, b, first, second, lineterm="", n=len(a) + len(b)))
     if session.for_people:
         screen = rendering.console()
         for line in lines[3:] or [f" {each}" for each in a]:
             screen.print(Text(line, style={"-": "red", "+": "green"}.get(line[:1], "")), soft_wrap=True)
     else:
-        told = {"a": first, "b": second, "same": not lines, "lines": lines[3:]}
-        session.show([{"jobId": first}, {"jobId": second}], [], job_id, told)
+        comparison = {"a": first, "b": second, "same": not lines, "lines": lines[3:]}
+        session.show([{"jobId": first}, {"jobId": second}], [], job_id, comparison)
     if lines:
         raise typer.Exit(Exit.NOT_WELL)
 
@@ -175,28 +177,26 @@ for command in (show, watch, events, explain, cancel, pause, resume, redrive, re
     job_app.command()(command)
 
 
-def _happening(event: Json) -> str:
+def _event_line(event: Json) -> str:
     """An event without its time and its ids, which differ between any two jobs."""
     step = f"{event['stepId']}#{event['attempt_no']}" if event.get("stepId") else "job"
-    moves = [
+    transitions = [
         f"{event[before]} > {event[after]}"
         for before, after in (("from_status", "to_status"), ("job_from", "job_to"))
         if event.get(after) and event.get(before) != event.get(after)
     ]
-    return f"{event['type']:<20} {step:<16} {', job '.join(moves)}".rstrip()
+    return f"{event['type']:<20} {step:<16} {', job '.join(transitions)}".rstrip()
 
 
-def _instant(option: str, given: str | None) -> datetime | None:
-    if given is None:
+def _instant(option: str, text: str | None) -> datetime | None:
+    if text is None:
         return None
-    if ago := re.fullmatch(r"(\d{1,6})([smhd])", given):
+    if ago := re.fullmatch(r"(\d{1,6})([smhd])", text):
         return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
     try:
-        instant = datetime.fromisoformat(given)
+        instant = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(
-            f"{option} {given}: must be an instant like 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago"
-        ) from None
+        raise UsageError(f"{option} {text}: must be an instant like 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago") from None
     return instant if instant.tzinfo else instant.astimezone()
 
 
