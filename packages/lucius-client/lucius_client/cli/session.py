@@ -73,10 +73,10 @@ def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         )
 
-    def run(*given: Any, api: str, token: str | None, output: OutputFormat, json: bool, **options: Any) -> Any:
+    def run(*arguments: Any, api: str, token: str | None, output: OutputFormat, json: bool, **options: Any) -> Any:
         session = Session(api, token or None, OutputFormat.JSON if json else output)
         try:
-            return command(*given, session=session, **options)
+            return command(*arguments, session=session, **options)
         except LuciusError as error:
             raise cli_error(error, api) from error
 

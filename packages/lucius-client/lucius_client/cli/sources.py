@@ -18,8 +18,8 @@ MAX_BYTES = 1024 * 1024
 
 def documents(names: list[str]) -> list[str]:
     """URIs as they are, files, every file of a folder (hidden ones apart), and what a pattern fits; each once."""
-    found = [document for name in names for document in _each(name)]
-    return list(dict.fromkeys(found))
+    documents_ = [document for name in names for document in _each(name)]
+    return list(dict.fromkeys(documents_))
 
 
 def is_uri(name: str) -> bool:
@@ -45,20 +45,20 @@ def _hidden(path: Path) -> bool:
 
 def envelopes(source: str, defaults: Json) -> list[Json]:
     """One a line of the NDJSON file (`-`: standard input); `defaults` stand where a line says nothing."""
-    found = []
+    envelopes_ = []
     for number, line in enumerate(_lines(source), start=1):
         if not line.strip():
             continue
         try:
-            given = json.loads(line)
+            envelope = json.loads(line)
         except ValueError as error:
             raise UsageError(f"{source}:{number}: {error}") from error
-        if not isinstance(given, dict):
+        if not isinstance(envelope, dict):
             raise UsageError(f"{source}:{number}: not a JSON object")
-        found.append({**defaults, **given})
-    if not found:
+        envelopes_.append({**defaults, **envelope})
+    if not envelopes_:
         raise UsageError(f"{source} has no line")
-    return found
+    return envelopes_
 
 
 def _lines(source: str) -> list[str]:

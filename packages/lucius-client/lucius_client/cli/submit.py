@@ -32,11 +32,11 @@ SUBMITTED: rendering.Columns = [
 CHECKED: rendering.Columns = [
     ("document", field("document")),
     ("tenant", field("tenant")),
-    ("verdict", lambda told: Text(told["idempotency"]["verdict"])),
-    ("job", lambda told: Text(told["idempotency"].get("jobId") or "-")),
-    ("limits", lambda told: Text((told.get("quota") or {}).get("verdict", "-"))),
-    ("topic", lambda told: Text(told["route"]["topic"])),
-    ("steps", lambda told: Text(" > ".join(each["stepId"] for each in told["directives"]))),
+    ("verdict", lambda result: Text(result["idempotency"]["verdict"])),
+    ("job", lambda result: Text(result["idempotency"].get("jobId") or "-")),
+    ("limits", lambda result: Text((result.get("quota") or {}).get("verdict", "-"))),
+    ("topic", lambda result: Text(result["route"]["topic"])),
+    ("steps", lambda result: Text(" > ".join(each["stepId"] for each in result["directives"]))),
 ]
 
 
@@ -98,7 +98,7 @@ def submit(
         checked, refused = _each(
             names, lambda name: _check(session, body(name, _planned_uri(store, name)), name), session.api
         )
-        session.show(checked, CHECKED, lambda told: str(told["idempotency"].get("jobId") or ""))
+        session.show(checked, CHECKED, lambda result: str(result["idempotency"].get("jobId") or ""))
     else:
         accepted, refused = _each(
             names, lambda name: _submit(session, body(name, _uri(store, name)), name), session.api
@@ -164,28 +164,31 @@ def _submit_lines(
     defaults |= {"labels": labels} if labels else {}
     results: list[Json] = []
     for batch in sources.batches(sources.envelopes(source, defaults)):
-        for told in session.client.submit_many(batch, dry_run=dry_run).plain()["results"]:
-            results.append({**told, "line": len(results) + 1})
-    for told in results:
-        if "problem" in told:
-            problem = told["problem"]
-            wrong = "".join(f"; {each['path']}: {each['message']}" for each in problem.get("errors", []))
+        for result in session.client.submit_many(batch, dry_run=dry_run).plain()["results"]:
+            results.append({**result, "line": len(results) + 1})
+    for result in results:
+        if "problem" in result:
+            problem = result["problem"]
+            faults = "".join(f"; {each['path']}: {each['message']}" for each in problem.get("errors", []))
             print(
-                f"line {told['line']}: {told['status']} {problem['code']}: {problem['detail']}{wrong}", file=sys.stderr
+                f"line {result['line']}: {result['status']} {problem['code']}: {problem['detail']}{faults}",
+                file=sys.stderr,
             )
-    good = [told for told in results if "problem" not in told]
+    accepted = [result for result in results if "problem" not in result]
     if dry_run:
-        checked = [{**told["dryRun"], "document": f"line {told['line']}"} for told in good]
-        session.show(checked, CHECKED, lambda told: str(told["idempotency"].get("jobId") or ""), results)
+        checked = [{**result["dryRun"], "document": f"line {result['line']}"} for result in accepted]
+        session.show(checked, CHECKED, lambda result: str(result["idempotency"].get("jobId") or ""), results)
     elif watch:
-        _finish(session, [{**told, "document": f"line {told['line']}"} for told in good], _store(), watch=True)
+        _finish(
+            session, [{**result, "document": f"line {result['line']}"} for result in accepted], _store(), watch=True
+        )
     else:
         rows = [
-            {**told, "document": f"line {told['line']}", "status": "known" if told["replayed"] else "new"}
-            for told in good
+            {**result, "document": f"line {result['line']}", "status": "known" if result["replayed"] else "new"}
+            for result in accepted
         ]
         session.show(rows, SUBMITTED, job_id, results)
-    if len(good) < len(results):
+    if len(accepted) < len(results):
         raise typer.Exit(Exit.REFUSED)
 
 
@@ -211,8 +214,8 @@ def follow_all(session: Session, active: dict[str, str]) -> dict[str, Any]:
         return follow(session.connect(WATCH_RETRIES), board, active)
 
 
-def _label(given: str) -> tuple[str, str]:
-    key, colon, value = given.partition(":")
+def _label(text: str) -> tuple[str, str]:
+    key, colon, value = text.partition(":")
     if not key or not colon:
-        raise CliError(f"--label {given}: must be KEY:VALUE")
+        raise CliError(f"--label {text}: must be KEY:VALUE")
     return key, value
