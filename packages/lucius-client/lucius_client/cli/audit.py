@@ -34,14 +34,14 @@ def verify_file(
         bundle = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"cannot read {file}: {error}") from error
-    wrong = verify(bundle, head=head)
-    noted = "" if wrong else bundle["job"]["event_hash"]
+    faults = verify(bundle, head=head)
+    noted = "" if faults else bundle["job"]["event_hash"]
     if json_:
-        print(json.dumps({"proved": not wrong, "wrong": wrong, "head": noted or None}, indent=2, ensure_ascii=False))
-    elif wrong:
-        print("\n".join(wrong))
+        print(json.dumps({"proved": not faults, "wrong": faults, "head": noted or None}, indent=2, ensure_ascii=False))
+    elif faults:
+        print("\n".join(faults))
     else:
         job = bundle["job"]
         print(f"proved: {job['job_id']} {job['status']}, {len(bundle['events'])} events, head {noted}")
-    if wrong:
+    if faults:
         raise typer.Exit(Exit.NOT_WELL)

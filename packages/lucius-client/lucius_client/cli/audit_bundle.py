@@ -18,7 +18,7 @@ from typing import Any
 
 FORMAT = "lucius-audit/1"
 #: columns that every move touches, or that are counted without an event
-_NOT_TOLD = frozenset({"updated_at", "event_seq", "event_hash", "suppressed"})
+_UNRECORDED = frozenset({"updated_at", "event_seq", "event_hash", "suppressed"})
 #: what a column is before its first change; the others are null
 _FIRST_OF_JOB = {"status": "QUEUED", "attempts_total": 0, "park_no": 0}
 _FIRST_OF_STEP = {
@@ -37,17 +37,17 @@ def verify(bundle: Json, *, head: str | None = None) -> list[str]:
     """What is wrong, in words; an empty list if it is proved. `head`: the last event's hash, if one was noted."""
     if not isinstance(bundle, Mapping) or bundle.get("format") != FORMAT:
         return [f"this is no audit bundle of format {FORMAT}"]
-    wrong = []
+    faults = []
     try:
         rest = {name: value for name, value in bundle.items() if name != "digest"}
         if bundle.get("digest") != "sha256:" + _digest(rest):
-            wrong.append("the digest is not that of the content")
-        return wrong + _broken(bundle["job"], bundle["steps"], bundle["events"], head)
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as unreadable:
-        return [*wrong, f"the content cannot be read: {type(unreadable).__name__}: {unreadable}"]
+            faults.append("the digest is not that of the content")
+        return faults + _chain_faults(bundle["job"], bundle["steps"], bundle["events"], head)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        return [*faults, f"the content cannot be read: {type(error).__name__}: {error}"]
 
 
-def _broken(job: Row, steps: list[Row], events: list[Row], head: str | None) -> list[str]:
+def _chain_faults(job: Row, steps: list[Row], events: list[Row], head: str | None) -> list[str]:
     previous = ""
     for seq, event in enumerate(events, start=1):
         if event["seq"] != seq:
@@ -58,35 +58,35 @@ def _broken(job: Row, steps: list[Row], events: list[Row], head: str | None) -> 
         previous = event["hash"]
     if not events or (job["event_seq"], job["event_hash"]) != (len(events), previous):
         return ["the last event is not the one that JOB names as its head"]
-    wrong = []
+    faults = []
     if head is not None and head != previous:
-        wrong.append("the head is not the one that was noted")
+        faults.append("the head is not the one that was noted")
     if {event["job_id"] for event in events} != {job["job_id"]}:
-        wrong.append("an event belongs to another job")
-    return wrong + _unproved(job, steps, events)
+        faults.append("an event belongs to another job")
+    return faults + _row_faults(job, steps, events)
 
 
-def _unproved(job: Row, steps: list[Row], events: list[Row]) -> list[str]:
+def _row_faults(job: Row, steps: list[Row], events: list[Row]) -> list[str]:
     first = events[0].get("data") or {}
-    born = first.get("rows")
-    if born is None:
+    digest_as_created = first.get("rows")
+    if digest_as_created is None:
         return ["the first event holds no digest of the rows"] if steps else []
-    wrong = []
+    faults = []
     rows = _as_created(job, steps, events, first)
-    if _rows_digest(rows) != born:
-        wrong.append("the rows as created are not those of the first event")
+    if _rows_digest(rows) != digest_as_created:
+        faults.append("the rows as created are not those of the first event")
     for event in events:
         for name, changed in _changes(event).items():
             if name in rows:
                 rows[name] = {**rows[name], **changed}
-    if _rows_digest(rows) != _rows_digest(_named(job, steps)):
-        wrong.append("the rows are not what the events made of them")
-    return wrong
+    if _rows_digest(rows) != _rows_digest(_rows_by_name(job, steps)):
+        faults.append("the rows are not what the events made of them")
+    return faults
 
 
 def _as_created(job: Row, steps: list[Row], events: list[Row], first: Row) -> dict[str | None, Row]:
     """The rows before any event changed them."""
-    rows = _named(job, steps)
+    rows = _rows_by_name(job, steps)
     touched: dict[str | None, set[str]] = {}
     for event in events:
         for name, changed in _changes(event).items():
@@ -96,26 +96,28 @@ def _as_created(job: Row, steps: list[Row], events: list[Row], first: Row) -> di
         rows[name] = {**rows[name], **{column: before.get(column) for column in touched.get(name, ())}}
     if "deadline_at" in first:
         rows[None]["deadline_at"] = first["deadline_at"]
-    ahead = next((step for step in steps if not step["carried"]), None)
-    if ahead is not None:
-        beside = [step for step in steps if step["group"] == ahead["group"]] if ahead["group"] is not None else [ahead]
-        rows[None] |= {"current_step_id": beside[0]["step_id"], "current_step_index": beside[0]["step_index"]}
+    current = next((step for step in steps if not step["carried"]), None)
+    if current is not None:
+        group = (
+            [step for step in steps if step["group"] == current["group"]] if current["group"] is not None else [current]
+        )
+        rows[None] |= {"current_step_id": group[0]["step_id"], "current_step_index": group[0]["step_index"]}
     return rows
 
 
-def _named(job: Row, steps: list[Row]) -> dict[str | None, Row]:
+def _rows_by_name(job: Row, steps: list[Row]) -> dict[str | None, Row]:
     """JOB under None, each STEP under its id, in the order of the steps."""
     return {None: dict(job), **{step["step_id"]: dict(step) for step in steps}}
 
 
 def _changes(event: Row) -> dict[str | None, Row]:
     data = event.get("data")
-    told = data.get("changes", {}) if isinstance(data, Mapping) else {}
-    return {None: told.get("job", {}), **told.get("steps", {})}
+    changes = data.get("changes", {}) if isinstance(data, Mapping) else {}
+    return {None: changes.get("job", {}), **changes.get("steps", {})}
 
 
 def _rows_digest(rows: Mapping[str | None, Row]) -> str:
-    return _digest([{name: row[name] for name in row if name not in _NOT_TOLD} for row in rows.values()])
+    return _digest([{name: row[name] for name in row if name not in _UNRECORDED} for row in rows.values()])
 
 
 def _digest(value: Json) -> str:
