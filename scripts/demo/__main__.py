@@ -55,25 +55,25 @@ def run(documents: list[Document]) -> int:
     screen = rendering.console()
     began = time.monotonic()
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         screen.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    tell("starting Azurite, the bus, the host with function_app.py, and three platform services")
-    with LocalStack(tell) as stack:
+    report("starting Azurite, the bus, the host with function_app.py, and three platform services")
+    with LocalStack(report) as stack:
         store, api = Documents.of_azurite(stack.blob), Client(stack.api, retries=WATCH_RETRIES)
         protocol = api.protocol(_PROTOCOL).plain()
         pending = [(document.label, partial(_submit, api, store, protocol, document)) for document in documents]
-        tell(f"\n{len(documents)} documents through OCR, EMBEDDING and SIS, at most {_MAX_IN_FLIGHT} at once:\n")
+        report(f"\n{len(documents)} documents through OCR, EMBEDDING and SIS, at most {_MAX_IN_FLIGHT} at once:\n")
         with Board(screen) as board:
             ended = follow(api, board, {}, pending, _MAX_IN_FLIGHT)
-        tell("")
+        report("")
         for label, job in ended.items():
             show_result(screen, label, job, store)
-            tell("")
-        _show_operations(tell, stack, board.shown, len(ended))
-        tell("\nstopping")
+            report("")
+        _show_operations(report, stack, board.shown, len(ended))
+        report("\nstopping")
     good = sum(job["status"] == "SUCCEEDED" for job in ended.values())
-    tell(f"{good} of {len(documents)} jobs SUCCEEDED; {time.monotonic() - began:.0f} s in all, nothing left running")
+    report(f"{good} of {len(documents)} jobs SUCCEEDED; {time.monotonic() - began:.0f} s in all, nothing left running")
     return Exit.OK if good == len(documents) else Exit.NOT_WELL
 
 
@@ -85,17 +85,19 @@ def _submit(api: Client, store: Documents, protocol: dict[str, Any], document: D
     return api.submit(envelope(_TENANT, protocol, uri, store.results_uri, payload, None)).job.jobId
 
 
-def _show_operations(tell: Callable[[str], None], stack: LocalStack, polls: int, jobs: int) -> None:
+def _show_operations(report: Callable[[str], None], stack: LocalStack, polls: int, jobs: int) -> None:
     from lucius_client.cli.operations import bus_operations, storage_operations
 
     storage, bus = storage_operations(stack.data / "logs" / "azurite.log"), bus_operations(stack.admin)
-    tell(f"operations of {jobs} jobs, as Azurite and the bus counted them:")
-    tell(f"  Service Bus: {bus['directives']} directives, {bus['replies']} replies, {bus['dead letters']} dead letters")
-    tell(
+    report(f"operations of {jobs} jobs, as Azurite and the bus counted them:")
+    report(
+        f"  Service Bus: {bus['directives']} directives, {bus['replies']} replies, {bus['dead letters']} dead letters"
+    )
+    report(
         f"  Tables: {storage['table transactions']} transactions, {storage['table writes']} single writes, "
         f"{storage['table reads']} reads ({polls} of them for this progress display)"
     )
-    tell(f"  Blobs: {storage['blob writes']} writes, {storage['blob reads']} reads")
+    report(f"  Blobs: {storage['blob writes']} writes, {storage['blob reads']} reads")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

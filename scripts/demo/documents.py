@@ -12,7 +12,7 @@ from lucius_client.cli.exits import UsageError
 from lucius_client.cli.labels import unique_labels
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
-_GENERAL = ["What is this document about?", "Who wrote it or whom does it concern?", "Which dates are named?"]
+_GENERAL_QUESTIONS = ["What is this document about?", "Who wrote it or whom does it concern?", "Which dates are named?"]
 
 Json = dict[str, Any]
 
@@ -29,19 +29,21 @@ class Document:
 
 def chosen_documents(docs: str, ask: str) -> list[Document]:
     """What DOCS names, else the samples; ASK replaces every question."""
-    known = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))
-    paths = _paths(docs) or [SAMPLES / name for name in known]
+    questions_of = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))
+    paths = _paths(docs) or [SAMPLES / name for name in questions_of]
     labels = unique_labels([str(path) for path in paths])
     return [
-        Document(label, path, [ask] if ask else _questions(path, known))
+        Document(label, path, [ask] if ask else _questions(path, questions_of))
         for label, path in zip(labels, paths, strict=True)
     ]
 
 
-def _questions(path: Path, known: Json) -> list[Any]:
+def _questions(path: Path, questions_of: Json) -> list[Any]:
     if path.parent.resolve() != SAMPLES:
-        return list(_GENERAL)
-    return [{"id": each["id"], "prompt": each["prompt"]} for each in known.get(path.name, [])] or list(_GENERAL)
+        return list(_GENERAL_QUESTIONS)
+    return [{"id": each["id"], "prompt": each["prompt"]} for each in questions_of.get(path.name, [])] or list(
+        _GENERAL_QUESTIONS
+    )
 
 
 def _paths(docs: str) -> list[Path]:

@@ -30,11 +30,11 @@ class LocalStack:
     the folder stays only where the stack itself failed, for its logs.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
         self._process: subprocess.Popen[str] | None = None
         self._home = ROOT / ".lucius"
-        self._home_is_ours = not self._home.exists()
+        self._created_home = not self._home.exists()
         self._failed = False
         self._last_line = ""
 
@@ -55,8 +55,8 @@ class LocalStack:
 
     def _start(self) -> None:
         ports = [word for name in ("api", "bus", "admin", "azurite") for word in (f"--{name}-port", "0")]
-        held: list[int] = []
-        with _signals_to(held.append):  # none may come between the fork and our knowing of it
+        signals: list[int] = []
+        with _signals_to(signals.append):  # none may come between the fork and our knowing of it
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "emulator", "up", "--data", str(self.data), *ports],
                 cwd=ROOT,
@@ -68,11 +68,11 @@ class LocalStack:
                 start_new_session=True,  # a Ctrl-C is ours to pass on
                 preexec_fn=end_with_parent(signal.SIGTERM),
             )
-        if held:
+        if signals:
             raise KeyboardInterrupt
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        self._reader = threading.Thread(target=self._hear, args=(self._process.stderr,), daemon=True)
+        self._reader = threading.Thread(target=self._read_log, args=(self._process.stderr,), daemon=True)
         self._reader.start()
         ready = self._process.stdout.readline()
         if not ready.startswith("ready "):
@@ -81,22 +81,22 @@ class LocalStack:
             self._reader.join(_STOP_TIMEOUT_S)
             raise CliError(self._last_line.removeprefix("up: ") or "the stack did not start")
         _, self.api, *pairs = ready.rstrip("\n").split(" ", 6)
-        self._places = dict(pair.split("=", 1) for pair in pairs)
+        self._addresses = dict(pair.split("=", 1) for pair in pairs)
 
     @property
     def admin(self) -> str:
         """The bus's own HTTP."""
-        return self._places["admin"]
+        return self._addresses["admin"]
 
     @property
     def blob(self) -> str:
-        return self._places["blob"]
+        return self._addresses["blob"]
 
-    def _hear(self, stream: IO[str]) -> None:
+    def _read_log(self, stream: IO[str]) -> None:
         for line in stream:
             self._last_line = line.rstrip("\n")
             if " up: " in line:
-                self._tell(self._last_line)
+                self._report(self._last_line)
 
     def _end(self) -> None:
         with _signals_to(lambda number: self._terminate()):  # a second Ctrl-C makes it stop at once
@@ -109,7 +109,7 @@ class LocalStack:
                     self._process.wait()
             if not self._failed:
                 shutil.rmtree(self.data, ignore_errors=True)
-                if self._home_is_ours:
+                if self._created_home:
                     with suppress(OSError):  # something else lives in it by now
                         self._home.rmdir()
 
