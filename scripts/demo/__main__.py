@@ -86,7 +86,7 @@ def _submit(api: Client, store: Documents, protocol: dict[str, Any], document: D
 
 
 def _show_operations(report: Callable[[str], None], stack: LocalStack, polls: int, jobs: int) -> None:
-    from lucius_client.cli.operations import bus_operations, storage_operations
+    from scripts.demo.operations import bus_operations, storage_operations
 
     storage, bus = storage_operations(stack.data / "logs" / "azurite.log"), bus_operations(stack.admin)
     report(f"operations of {jobs} jobs, as Azurite and the bus counted them:")
