@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from lucius_client import calls, configuration, lists
+from lucius_client import calls, configuration, series
 from lucius_client.calls import Call, EnvelopeLike, Submitted
 from lucius_client.configuration import DEFAULT_URL, TIMEOUT_S, AsyncToken
 from lucius_client.errors import BadAddress
@@ -36,7 +36,7 @@ from lucius_client.models import (
     RejectedMessage,
 )
 from lucius_client.retry import Retries, send
-from lucius_client.series import Changes, Series
+from lucius_client.series import Series
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class AsyncClient:
 
     def changes(self, job_id: str, *, timeout_s: float | None = None) -> AsyncIterator[Job]:
         """The job now, and each time that it has changed, until it has ended. Raises WaitTimeout."""
-        return self._iterate(Changes(job_id, timeout_s, self._retries))
+        return self._iterate(series.Changes(job_id, timeout_s, self._retries))
 
     async def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
         """The job once it has ended, however it ended. Raises WaitTimeout."""
@@ -112,20 +112,20 @@ class AsyncClient:
         limit: int | None = None,
     ) -> AsyncIterator[JobLine]:
         """Newest first; `label` is `key:value`. Pages are fetched as they are needed."""
-        filters = lists.job_filters(tenant_id, status, request_type, label, since, until)
-        return self._iterate(lists.jobs(filters, limit, self._retries))
+        filters = series.job_filters(tenant_id, status, request_type, label, since, until)
+        return self._iterate(series.jobs(filters, limit, self._retries))
 
     def events(self, job_id: str, *, limit: int | None = None) -> AsyncIterator[Event]:
         """All that happened to a job, in order."""
-        return self._iterate(lists.events(job_id, limit, self._retries))
+        return self._iterate(series.events(job_id, limit, self._retries))
 
     def dead_letters(self, *, tenant_id: str | None = None, limit: int | None = None) -> AsyncIterator[DeadLetter]:
         """Jobs that failed for good, newest first."""
-        return self._iterate(lists.dead_letters(tenant_id, limit, self._retries))
+        return self._iterate(series.dead_letters(tenant_id, limit, self._retries))
 
     def protocols(self) -> AsyncIterator[Protocol]:
         """What can be asked for."""
-        return self._iterate(lists.protocols(self._retries))
+        return self._iterate(series.protocols(self._retries))
 
     async def protocol(self, name: str) -> Protocol:
         """By request type or protocol id."""
@@ -158,7 +158,7 @@ class AsyncClient:
 
     def rejected(self, *, day: date | None = None, limit: int | None = None) -> AsyncIterator[RejectedLine]:
         """Messages that no job could take, newest first; `day` is one of the UTC calendar, None: today's."""
-        return self._iterate(lists.rejected(day, limit, self._retries))
+        return self._iterate(series.rejected(day, limit, self._retries))
 
     async def rejected_message(self, rejected_id: str) -> RejectedMessage:
         """With its body, and what would happen if it came now."""
@@ -181,9 +181,9 @@ class AsyncClient:
     async def _call(self, call: Call[T]) -> T:
         return call.read(await self._run(send(call.request, self._retries)))
 
-    async def _iterate(self, series: Series[T]) -> AsyncIterator[T]:
-        while series.more:
-            for each in await self._run(series.next()):
+    async def _iterate(self, source: Series[T]) -> AsyncIterator[T]:
+        while source.more:
+            for each in await self._run(source.next()):
                 yield each
 
     async def _run(self, flow: Flow[T]) -> T:

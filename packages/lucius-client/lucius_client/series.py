@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
+from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
@@ -12,7 +14,7 @@ from lucius_client import calls
 from lucius_client.errors import NotLucius, WaitTimeout
 from lucius_client.exchange import Flow, Pause
 from lucius_client.message import Message
-from lucius_client.models import Job
+from lucius_client.models import DeadLetter, Event, Job, JobLine, Protocol, RejectedLine
 from lucius_client.retry import Retries, send
 
 M = TypeVar("M", bound=Message)
@@ -25,19 +27,21 @@ LONG_POLL_S = 20
 #: between two looks at a job: after a change, and after none, so that an API that holds nothing back is not pressed
 _AFTER_CHANGE_S = 0.2
 _AFTER_NONE_S = 1.0
-_TERMINAL = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
+#: states of a job that has ended
+TERMINAL = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
 
 
-class Series(Protocol[T]):
-    """As long as `more`, `next` gives the next few, which may be none."""
+class Series(ABC, Generic[T]):
+    """Items that several requests fetch: while `more` is true, `next` gives the next few, which may be none."""
 
-    @property
-    def more(self) -> bool: ...
+    #: False: there is nothing left to fetch
+    more: bool
 
+    @abstractmethod
     def next(self) -> Flow[list[T]]: ...
 
 
-class Lines(Generic[M]):
+class Lines(Series[M]):
     """A list of the API, page after page. `limit`: at most so many lines; None: all. `paged`: the route takes it."""
 
     def __init__(
@@ -76,7 +80,47 @@ class Lines(Generic[M]):
         return lines
 
 
-class Changes:
+def job_filters(
+    tenant_id: str | None,
+    status: str | Iterable[str] | None,
+    request_type: str | None,
+    label: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> dict[str, Any]:
+    """The API's names and forms; `status` may be several."""
+    statuses = status if isinstance(status, str) or status is None else ",".join(status)
+    return {
+        "tenant_id": tenant_id,
+        "status": statuses,
+        "request_type": request_type,
+        "label": label,
+        "since": since,
+        "until": until,
+    }
+
+
+def jobs(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[JobLine]:
+    return Lines(JobLine, "/v1/jobs", "jobs", filters, limit=limit, retries=retries)
+
+
+def events(job_id: str, limit: int | None, retries: Retries) -> Lines[Event]:
+    return Lines(Event, calls.events_path(job_id), "events", {}, limit=limit, retries=retries)
+
+
+def dead_letters(tenant_id: str | None, limit: int | None, retries: Retries) -> Lines[DeadLetter]:
+    return Lines(DeadLetter, "/v1/deadletters", "deadletters", {"tenant_id": tenant_id}, limit=limit, retries=retries)
+
+
+def protocols(retries: Retries) -> Lines[Protocol]:
+    return Lines(Protocol, "/v1/protocols", "protocols", {}, limit=None, retries=retries, paged=False)
+
+
+def rejected(day: date | None, limit: int | None, retries: Retries) -> Lines[RejectedLine]:
+    return Lines(RejectedLine, "/v1/rejected", "rejected", {"date": day}, limit=limit, retries=retries)
+
+
+class Changes(Series[Job]):
     """A job each time that it is another, until it has ended.
 
     By long poll: the API answers when the job is no longer what it was, or says after a while that it still is.
@@ -110,7 +154,7 @@ class Changes:
         self._pause_s = _AFTER_CHANGE_S
         self._etag = response.header("ETag")
         self._job = calls.read_job(response)
-        self.more = self._job.status not in _TERMINAL
+        self.more = self._job.status not in TERMINAL
         return [self._job]
 
     def _left_s(self, job: Job) -> float:

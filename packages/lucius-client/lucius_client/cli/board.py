@@ -19,8 +19,8 @@ from rich.text import Text
 
 from lucius_client import Client
 from lucius_client.cli.rendering import Json, coloured
+from lucius_client.series import TERMINAL
 
-TERMINAL = {"SUCCEEDED", "FAILED_FINAL", "CANCELLED"}
 _POLL_S = 0.4
 
 
