@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lucius_client.cli.exits import UsageError
-from lucius_client.cli.labels import unique_labels
+from lucius_client.cli.sources import unique_labels
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 _GENERAL_QUESTIONS = ["What is this document about?", "Who wrote it or whom does it concern?", "Which dates are named?"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lucius_client.cli.exits import UsageError
@@ -20,6 +20,18 @@ def documents(names: list[str]) -> list[str]:
     """URIs as they are, files, every file of a folder (hidden ones apart), and what a pattern fits; each once."""
     documents_ = [document for name in names for document in _each(name)]
     return list(dict.fromkeys(documents_))
+
+
+def unique_labels(names: Sequence[str]) -> list[str]:
+    """The last part of each path or URI; a name that was there before gets its number: `a.pdf`, `a.pdf (2)`."""
+    labels: list[str] = []
+    for name in names:
+        short = name.rstrip("/").rsplit("/", 1)[-1] or name
+        label, number = short, 2
+        while label in labels:
+            label, number = f"{short} ({number})", number + 1
+        labels.append(label)
+    return labels
 
 
 def is_uri(name: str) -> bool:

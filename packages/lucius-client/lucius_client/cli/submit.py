@@ -16,7 +16,6 @@ from lucius_client.cli import credentials, rendering, sources
 from lucius_client.cli.board import Board, follow
 from lucius_client.cli.envelope import envelope, payload_for
 from lucius_client.cli.exits import CliError, Exit, UsageError, cli_error
-from lucius_client.cli.labels import unique_labels
 from lucius_client.cli.rendering import Json, field, job_id
 from lucius_client.cli.results import show_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
@@ -196,7 +195,7 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
     if not watch or not accepted:
         session.show(accepted, SUBMITTED, job_id)
         return
-    labels = unique_labels([job["document"] for job in accepted])
+    labels = sources.unique_labels([job["document"] for job in accepted])
     ended = follow_all(session, {label: job_id(job) for label, job in zip(labels, accepted, strict=True)})
     jobs = list(ended.values())
     if session.for_people:
