@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lucius_client.cli.audit_bundle import verify
+from lucius_client.cli.audit import verify
 from shared.core.canonical import canonical_json, digest
 from shared.views.audit import bundle
 from tests.lucius_client.cli.lucius import lucius_here
