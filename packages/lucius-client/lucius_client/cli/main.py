@@ -4,19 +4,63 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import StrEnum
+from typing import Annotated
 
 import typer
+from rich.text import Text
 from typer._completion_classes import completion_init
+from typer._completion_shared import get_completion_script
 
+from lucius_client.cli import rendering
 from lucius_client.cli.audit import audit_app
-from lucius_client.cli.completion import PROGRAM, completion
 from lucius_client.cli.exits import CliError, Exit
-from lucius_client.cli.health import health
 from lucius_client.cli.jobs import deadletters, job_app, jobs
 from lucius_client.cli.login import login, logout
 from lucius_client.cli.protocols import protocol_app, protocols
 from lucius_client.cli.rejected import rejected_app
+from lucius_client.cli.rendering import Columns, field
+from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import submit
+
+PROGRAM = "lucius"
+#: what the script sets when it asks the program for completions
+VARIABLE = "_LUCIUS_COMPLETE"
+DEPENDENCIES: Columns = [
+    ("dependency", field("name")),
+    ("status", lambda row: Text(row["status"], style="green" if row["status"] == "ok" else "red")),
+    ("since", field("since")),
+    ("reason", field("reason")),
+]
+
+
+class Shell(StrEnum):
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> None:
+    """Print the script: `eval "$(lucius completion bash)"`, or `lucius completion fish | source`."""
+    print(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value))
+
+
+@with_session
+def health(session: Session) -> None:
+    """Live, ready, and each thing that LUCIUS needs. Exit code 3 where it is not ready, 4 where nobody answers."""
+    session.client.live()
+    readiness = session.client.ready().plain()
+    if not session.for_people:
+        session.show([readiness], [], lambda each: str(each["status"]), readiness)
+        return
+    screen = rendering.console()
+    build = readiness.get("build") or {}
+    screen.print(
+        f"{readiness['status']}  version {build.get('version')}  commit {build.get('commit') or '-'}", highlight=False
+    )
+    rows = [{"name": name, **state} for name, state in (readiness.get("dependencies") or {}).items()]
+    screen.print(rendering.table(rows, DEPENDENCIES))
+
 
 app = typer.Typer(
     help="Submit documents to LUCIUS and watch what becomes of them.",
