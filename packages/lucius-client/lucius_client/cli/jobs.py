@@ -60,13 +60,6 @@ def jobs(
 
 
 @with_session
-def deadletters(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
-    """List jobs that failed for good: where, why, and what took their place."""
-    items = session.client.dead_letters(tenant_id=tenant, limit=limit)
-    session.show([job.plain() for job in items], rendering.DEAD_LETTERS, job_id)
-
-
-@with_session
 def show(
     session: Session,
     job: JobId,

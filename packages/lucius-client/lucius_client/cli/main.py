@@ -15,10 +15,10 @@ from typer._completion_shared import get_completion_script
 from lucius_client.cli import rendering
 from lucius_client.cli.audit import audit_app
 from lucius_client.cli.exits import CliError, Exit
-from lucius_client.cli.jobs import deadletters, job_app, jobs
+from lucius_client.cli.failures import deadletters, rejected_app
+from lucius_client.cli.jobs import job_app, jobs
 from lucius_client.cli.login import login, logout
 from lucius_client.cli.protocols import protocol_app, protocols
-from lucius_client.cli.rejected import rejected_app
 from lucius_client.cli.rendering import Columns, field
 from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import submit

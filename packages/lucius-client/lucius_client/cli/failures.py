@@ -10,6 +10,8 @@ import typer
 
 from lucius_client.cli import rendering
 from lucius_client.cli.exits import UsageError
+from lucius_client.cli.jobs import Limit, Tenant
+from lucius_client.cli.rendering import job_id
 from lucius_client.cli.session import Session, with_session
 
 rejected_app = typer.Typer(help="Messages that no job could take: list, show, redrive.", no_args_is_help=True)
@@ -18,10 +20,17 @@ MessageId = Annotated[str, typer.Argument(metavar="ID", help="A rejected message
 
 
 @with_session
+def deadletters(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
+    """List jobs that failed for good: where, why, and what took their place."""
+    items = session.client.dead_letters(tenant_id=tenant, limit=limit)
+    session.show([job.plain() for job in items], rendering.DEAD_LETTERS, job_id)
+
+
+@with_session
 def list_(
     session: Session,
     day: Annotated[str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Only of this day (UTC).")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest.")] = 50,
+    limit: Limit = 50,
 ) -> None:
     """List them, newest first, each with the reason."""
     messages = [message.plain() for message in session.client.rejected(day=_day(day), limit=limit)]
