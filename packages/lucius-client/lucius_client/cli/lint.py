@@ -18,7 +18,9 @@ from jsonschema.exceptions import SchemaError
 from lucius_client.cli.exits import UsageError
 
 SCHEMA = Path(__file__).with_name("protocol.schema.json")
-TOPOLOGY = Path(__file__).resolve().parents[4] / "infra" / "bicep" / "topology.json"
+#: the bus topology of the checkout that this package stands in; an installed package has no such file
+_PACKAGE = Path(__file__).resolve().parents[2]
+_CHECKOUT_TOPOLOGY = _PACKAGE.parent.parent / "infra" / "bicep" / "topology.json"
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,17 @@ class Linter:
 
 
 def services_of(topology: Path | None) -> dict[str, str] | None:
-    """Of a topology file; of this checkout's by default, and None where there is none."""
-    file = topology or TOPOLOGY
-    if topology is None and not file.is_file():
+    """The step type of each service in a bus topology file; None where no file is given and there is no checkout.
+
+    Raises UsageError where the file is not a bus topology.
+    """
+    if topology is None and not _CHECKOUT_TOPOLOGY.is_file():
         return None
+    file = topology or _CHECKOUT_TOPOLOGY
     try:
         return {service["name"]: service["stepType"] for service in json.loads(file.read_text("utf-8"))["services"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{file} is no bus topology: {error}") from error
+        raise UsageError(f"{file} is not a bus topology: {error}") from error
 
 
 def _step_id_faults(steps: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

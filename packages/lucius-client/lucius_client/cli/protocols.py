@@ -33,7 +33,8 @@ def show(session: Session, name: Annotated[str, typer.Argument(metavar="REQUEST_
 def lint(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Protocol files, or folders of them.")],
     topology: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The bus topology; this checkout's infra/bicep/topology.json.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The bus topology; in a checkout by default infra/bicep/topology.json."),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="What was found, as JSON.")] = False,
 ) -> None:
