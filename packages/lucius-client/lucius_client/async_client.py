@@ -1,7 +1,6 @@
 """The asynchronous client: `async with AsyncClient(url) as lucius: ...`.
 
-It sends and sleeps, and decides nothing, as `lucius_client.client` does. A test holds the signatures and docstrings of
-both equal.
+It only sends and sleeps, as `lucius_client.client` does; a test holds the signatures and docstrings of both equal.
 """
 
 from __future__ import annotations
@@ -42,9 +41,16 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """One API. Every method raises `LuciusError`s alone: `Refused` (by kind and code), `Unreachable`, `NotLucius`.
+    """A client of one API.
 
-    `token` goes out as a bearer token. `transport` is httpx's, for tests and for proxies of one's own.
+    `url` is the root of the API. `token` is sent as a bearer token; a function is called for one before each request.
+    `retries` bounds the repetitions of a request, `timeout_s` the seconds for connecting and between two received
+    bytes. `transport` replaces the one of httpx, for tests and for proxies. Proxies named by the environment are not
+    used.
+
+    Every method raises `LuciusError`: a subclass of `Refused` for a problem, `Unreachable` without a response,
+    `NotLucius` for a response of another form. The constructor raises `BadAddress`. An iterator sends its requests,
+    and raises, while it is consumed.
     """
 
     def __init__(
@@ -74,30 +80,31 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
+        """Close all connections."""
         await self._http.aclose()
 
     async def submit(self, envelope: EnvelopeLike) -> Submitted:
-        """See `lucius_client.calls.submit` for the key."""
+        """Create a job. An envelope without `idempotency_key` gets a random key; with None, its body is the key."""
         return await self._call(calls.submit(envelope))
 
     async def submit_many(self, envelopes: Iterable[EnvelopeLike], *, dry_run: bool = False) -> BatchOutcome:
-        """At most 1000 jobs and 1 MiB in one request."""
+        """Create up to 1000 jobs in one request of up to 1 MiB; each envelope has its own outcome."""
         return await self._call(calls.submit_many(envelopes, dry_run=dry_run))
 
     async def dry_run(self, envelope: EnvelopeLike) -> DryRun:
-        """What a submit would do; nothing is written."""
+        """What a submit of the envelope would do; nothing is written."""
         return await self._call(calls.dry_run(envelope))
 
     async def job(self, job_id: str, *, as_of: int | None = None) -> Job:
-        """`as_of`: the job as that event left it."""
+        """A job with its steps; `as_of`: as it was after the event with that `seq`."""
         return await self._call(calls.job(job_id, as_of=as_of))
 
     def changes(self, job_id: str, *, timeout_s: float | None = None) -> AsyncIterator[Job]:
-        """The job now, and each time that it has changed, until it has ended. Raises WaitTimeout."""
+        """The job now and after each change, until it has ended. Raises WaitTimeout after `timeout_s` seconds."""
         return self._iterate(series.Changes(job_id, timeout_s, self._retries))
 
     async def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
-        """The job once it has ended, however it ended. Raises WaitTimeout."""
+        """The job when it has ended, in any of the final states. Raises WaitTimeout after `timeout_s` seconds."""
         return [job async for job in self.changes(job_id, timeout_s=timeout_s)][-1]
 
     def jobs(
@@ -111,71 +118,80 @@ class AsyncClient:
         until: datetime | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[JobLine]:
-        """Newest first; `label` is `key:value`. Pages are fetched as they are needed."""
+        """Jobs, newest first. `label` is `key:value`; `since` and `until` (exclusive) bound the time of creation.
+
+        `limit` is the maximum number of lines. Pages are fetched when they are needed. Raises ValueError for a time
+        without time zone.
+        """
         filters = series.job_filters(tenant_id, status, request_type, label, since, until)
         return self._iterate(series.jobs(filters, limit, self._retries))
 
     def events(self, job_id: str, *, limit: int | None = None) -> AsyncIterator[Event]:
-        """All that happened to a job, in order."""
+        """The events of a job, in order."""
         return self._iterate(series.events(job_id, limit, self._retries))
 
     def dead_letters(self, *, tenant_id: str | None = None, limit: int | None = None) -> AsyncIterator[DeadLetter]:
-        """Jobs that failed for good, newest first."""
+        """Jobs that ended FAILED_FINAL, newest first."""
         return self._iterate(series.dead_letters(tenant_id, limit, self._retries))
 
     def protocols(self) -> AsyncIterator[Protocol]:
-        """What can be asked for."""
+        """The protocols that a job can request."""
         return self._iterate(series.protocols(self._retries))
 
     async def protocol(self, name: str) -> Protocol:
-        """By request type or protocol id."""
+        """A protocol by its request type or its protocol id."""
         return await self._call(calls.protocol(name))
 
     async def explain(self, job_id: str) -> Explanation:
-        """What the job waits for, until when, and what happens then."""
+        """What a job waits for, until when, and what happens then."""
         return await self._call(calls.explain(job_id))
 
     async def receipt(self, job_id: str) -> Receipt:
-        """Where its time went."""
+        """How the time of a job is divided between queue, ACK, service, backoff, backlog and pauses."""
         return await self._call(calls.receipt(job_id))
 
     async def audit(self, job_id: str) -> dict[str, Any]:
-        """Its whole history as one document that proves itself."""
+        """The audit bundle of a job, to be verified offline by `lucius audit verify`."""
         return await self._call(calls.audit(job_id))
 
     async def cancel(self, job_id: str, *, reason: str | None = None) -> Job:
+        """End a job; an attempt in flight is waited for (R11 of docs/lifecycle.md)."""
         return await self._call(calls.control(job_id, "cancel", reason))
 
     async def pause(self, job_id: str, *, reason: str | None = None) -> Job:
+        """Start no further attempt of a job; an attempt in flight is waited for (R11 of docs/lifecycle.md)."""
         return await self._call(calls.control(job_id, "pause", reason))
 
     async def resume(self, job_id: str, *, reason: str | None = None) -> Job:
+        """Continue a paused job."""
         return await self._call(calls.control(job_id, "resume", reason))
 
     async def redrive(self, job_id: str, *, reason: str | None = None) -> Job:
-        """The new job that takes a failed or cancelled one up again; asked again, the same one."""
+        """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
         return await self._call(calls.redrive(job_id, reason))
 
     def rejected(self, *, day: date | None = None, limit: int | None = None) -> AsyncIterator[RejectedLine]:
-        """Messages that no job could take, newest first; `day` is one of the UTC calendar, None: today's."""
+        """Messages that no job could take, newest first, of one UTC day; None: of today."""
         return self._iterate(series.rejected(day, limit, self._retries))
 
     async def rejected_message(self, rejected_id: str) -> RejectedMessage:
-        """With its body, and what would happen if it came now."""
+        """A rejected message with its body and with what would happen if it came now."""
         return await self._call(calls.rejected_message(rejected_id))
 
     async def redrive_rejected(self, rejected_id: str) -> RejectedMessage:
+        """Apply a rejected message to its job again; `redriven_outcome` of the result is what came of it."""
         return await self._call(calls.redrive_rejected(rejected_id))
 
     async def reconcile(self, *, dry_run: bool = False) -> Reconciled:
-        """A pass of the sweeper, now."""
+        """Run the sweeper once; with `dry_run` it only lists what it would do."""
         return await self._call(calls.reconcile(dry_run=dry_run))
 
     async def live(self) -> Live:
+        """Whether the API runs. Raises Unreachable where it does not."""
         return await self._call(calls.live())
 
     async def ready(self) -> Ready:
-        """Raises Unavailable where something that LUCIUS needs does not answer."""
+        """The state of each dependency. Raises Unavailable while one of them does not respond."""
         return await self._call(calls.ready())
 
     async def _call(self, call: Call[T]) -> T:

@@ -1,4 +1,4 @@
-"""Things that come bit by bit: the lines of a list, the states of a job (no I/O)."""
+"""Results of several requests: the lines of a list, the states of a job (no I/O)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from lucius_client.retry import Retries, send
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
-#: lines that one request asks for
+#: lines of one page
 PAGE = 100
-#: seconds that the API holds back the answer about a job that has not changed
+#: seconds for which the API may delay its response while the job has not changed: the API's maximum (decision 17)
 LONG_POLL_S = 20
-#: between two looks at a job: after a change, and after none, so that an API that holds nothing back is not pressed
+#: seconds between two reads of a job: after a change, and after none; they bound the load where an API does not hold
+#: long polls
 _AFTER_CHANGE_S = 0.2
 _AFTER_NONE_S = 1.0
 #: states of a job that has ended
@@ -42,7 +43,11 @@ class Series(ABC, Generic[T]):
 
 
 class Lines(Series[M]):
-    """A list of the API, page after page. `limit`: at most so many lines; None: all. `paged`: the route takes it."""
+    """The lines of a list, fetched page by page.
+
+    `key` is the field of the response that holds the lines. `limit` is the maximum number of lines; None: all lines.
+    `paged` is False where the route has no pages. `next` raises NotLucius where a response is not such a list.
+    """
 
     def __init__(
         self,
@@ -71,7 +76,7 @@ class Lines(Series[M]):
         try:
             lines = [self._model.model_validate(line) for line in body[self._key]]
         except (KeyError, TypeError, ValidationError) as error:
-            raise NotLucius(f"it answered no page of {self._key}") from error
+            raise NotLucius(f"the response is not a page of {self._key}") from error
         if self._left is not None:
             lines = lines[: self._left]
             self._left -= len(lines)
@@ -88,7 +93,7 @@ def job_filters(
     since: datetime | None,
     until: datetime | None,
 ) -> dict[str, Any]:
-    """The API's names and forms; `status` may be several."""
+    """Query parameters of `GET /v1/jobs`; None: no such filter."""
     statuses = status if isinstance(status, str) or status is None else ",".join(status)
     return {
         "tenant_id": tenant_id,
@@ -121,10 +126,10 @@ def rejected(day: date | None, limit: int | None, retries: Retries) -> Lines[Rej
 
 
 class Changes(Series[Job]):
-    """A job each time that it is another, until it has ended.
+    """A job as it is now and after each change, until it has ended.
 
-    By long poll: the API answers when the job is no longer what it was, or says after a while that it still is.
-    `timeout_s`: then WaitTimeout; None: as long as it takes.
+    It uses long polls: the API responds as soon as the job has changed, or with 304 after `LONG_POLL_S`. `next` raises
+    WaitTimeout when the job has not ended after `timeout_s`; None: there is no time limit.
     """
 
     def __init__(
