@@ -155,11 +155,11 @@ class AsyncClient:
         return await self._call(calls.audit(job_id))
 
     async def cancel(self, job_id: str, *, reason: str | None = None) -> Job:
-        """End a job; an attempt in flight is waited for (R11 of docs/lifecycle.md)."""
+        """End a job; attempts in flight are waited for (R11 of docs/lifecycle.md)."""
         return await self._call(calls.control(job_id, "cancel", reason))
 
     async def pause(self, job_id: str, *, reason: str | None = None) -> Job:
-        """Start no further attempt of a job; an attempt in flight is waited for (R11 of docs/lifecycle.md)."""
+        """Start no further attempt of a job; attempts in flight are waited for (R11 of docs/lifecycle.md)."""
         return await self._call(calls.control(job_id, "pause", reason))
 
     async def resume(self, job_id: str, *, reason: str | None = None) -> Job:

@@ -157,11 +157,11 @@ class Client:
         return self._call(calls.audit(job_id))
 
     def cancel(self, job_id: str, *, reason: str | None = None) -> Job:
-        """End a job; an attempt in flight is waited for (R11 of docs/lifecycle.md)."""
+        """End a job; attempts in flight are waited for (R11 of docs/lifecycle.md)."""
         return self._call(calls.control(job_id, "cancel", reason))
 
     def pause(self, job_id: str, *, reason: str | None = None) -> Job:
-        """Start no further attempt of a job; an attempt in flight is waited for (R11 of docs/lifecycle.md)."""
+        """Start no further attempt of a job; attempts in flight are waited for (R11 of docs/lifecycle.md)."""
         return self._call(calls.control(job_id, "pause", reason))
 
     def resume(self, job_id: str, *, reason: str | None = None) -> Job:

@@ -123,7 +123,7 @@ def test_health_and_the_rest_of_the_reads(stack: RunningStack) -> None:
     ("words", "line"),
     [
         (("submit",), "lucius: name documents to submit, or envelopes by --ndjson FILE"),
-        (("submit", INVOICE), "lucius: --protocol says what to do with the documents"),
+        (("submit", INVOICE), "lucius: --protocol must name a protocol; see `lucius protocols`"),
         (("submit", INVOICE, "-p", "OCR", "--label", "red"), "lucius: --label red: must be KEY:VALUE"),
         (("jobs", "--since", "yesterday"), "lucius: --since yesterday: must be an instant like "),
         (("rejected", "list", "--date", "today"), "lucius: --date today: must be a day like "),

@@ -95,10 +95,10 @@ def test_refusals_of_a_login(issuer: str, tmp_path: Path) -> None:
     nobody = f"http://127.0.0.1:{find_free()}"
     away = lucius_here("login", "--as", "tenant_a", "--issuer", nobody, **config)
     assert away.returncode == 4
-    assert away.stderr.startswith(f"lucius: no token issuer answers at {nobody} ")
+    assert away.stderr.startswith(f"lucius: no token issuer responds at {nobody} ")
     another = lucius_here("login", "--as", "tenant_a", "--api", nobody, **config)
     assert another.returncode == 2
-    assert another.stderr.startswith(f"lucius: --issuer (or LUCIUS_ISSUER): who issues tokens for {nobody}?")
+    assert another.stderr.startswith(f"lucius: --issuer or LUCIUS_ISSUER must name the token issuer of {nobody}; ")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -106,8 +106,8 @@ def test_protocols_are_listed(stack: RunningStack) -> None:
     ("words", "code", "line"),
     [
         (("job", "show", "nobody"), 3, "lucius: the API refused (404 JOB_NOT_FOUND): "),
-        (("job", "show", ""), 2, "lucius: '' is no id or name"),
-        (("protocol", "show", ".."), 2, "lucius: '..' is no id or name"),
+        (("job", "show", ""), 2, "lucius: '' is not an id or a name"),
+        (("protocol", "show", ".."), 2, "lucius: '..' is not an id or a name"),
         (("submit", INVOICE, "-p", "NOPE"), 3, "lucius: the API refused (404 PROTOCOL_NOT_FOUND): known: "),
         (("submit", INVOICE, "-p", "OCR", "--payload", '{"dpi": 1}', "--again"), 3, "lucius: the API refused (4"),
         (("submit", "nowhere.pdf", "-p", "OCR"), 2, "lucius: no such file: nowhere.pdf"),
@@ -128,7 +128,7 @@ def test_nobody_there_is_exit_code_4() -> None:
     port = find_free()
     failed = lucius("jobs", "--api", f"http://127.0.0.1:{port}")
     assert failed.returncode == 4
-    assert failed.stderr.startswith(f"lucius: no API answers at http://127.0.0.1:{port} ")
+    assert failed.stderr.startswith(f"lucius: no API responds at http://127.0.0.1:{port} ")
 
 
 def test_no_blob_store_is_exit_code_4(stack: RunningStack) -> None:

@@ -1,12 +1,13 @@
-"""The proof of an audit bundle (`lucius-audit/1`), from the bundle alone (FEATURES N1).
+"""`lucius audit verify`: proves an audit bundle (`lucius-audit/1`) from the bundle alone, without the API.
 
-A second implementation on purpose: whoever has to believe a history should not need the program that wrote it.
+This is a second implementation on purpose: it shares no code with the app that wrote the history.
 
-- `digest` is the SHA-256 of the canonical JSON of all the rest: keys sorted, no white space, `1.0` as `1`, nulls in
+- `digest` is the SHA-256 of the canonical JSON of all other fields: keys sorted, no white space, `1.0` as `1`, nulls in
   objects left out.
-- Each event's `hash` is that of its other fields, `prev_hash` among them; the first one's is empty. JOB names the last.
-- The first event holds the digest of the rows as created (`data.rows`), each one the columns that it changed
-  (`data.changes`): so the rows as they are can be taken back to the first, and made anew from it.
+- The `hash` of an event is the SHA-256 of its other fields, including `prev_hash`, the hash of the event before it. The
+  first `prev_hash` is empty. The JOB row names the hash of the last event.
+- The first event holds the digest of the rows as created (`data.rows`). Each event holds the columns that it changed
+  (`data.changes`). The rows can therefore be taken back to their first state, and computed again from it.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ import typer
 from lucius_client.cli.exits import Exit, UsageError
 
 FORMAT = "lucius-audit/1"
-#: columns that every move touches, or that are counted without an event
+#: columns that every transition writes, or that are counted without an event
 _UNRECORDED = frozenset({"updated_at", "event_seq", "event_hash", "suppressed"})
-#: what a column is before its first change; the others are null
+#: values of columns before their first change; other columns are null
 _FIRST_OF_JOB = {"status": "QUEUED", "attempts_total": 0, "park_no": 0}
 _FIRST_OF_STEP = {
     "status": "PENDING",
@@ -50,11 +51,11 @@ def audit() -> None:
 def verify_file(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A bundle; - is standard input.")],
     head: Annotated[
-        str | None, typer.Option(metavar="HASH", help="The head that was noted elsewhere, to be compared with.")
+        str | None, typer.Option(metavar="HASH", help="The hash that the last event must have, as noted elsewhere.")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="The verdict as JSON.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
-    """Check the digest, the chain of events, and that the rows are what the events made. Exit code 1 if it fails."""
+    """Check the digest, the chain of events, and that the rows follow from the events. Exit code 1 if a check fails."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         bundle = json.loads(text)
@@ -74,9 +75,12 @@ def verify_file(
 
 
 def verify(bundle: Json, *, head: str | None = None) -> list[str]:
-    """What is wrong, in words; an empty list if it is proved. `head`: the last event's hash, if one was noted."""
+    """The faults of a bundle, in words; an empty list if it is proved.
+
+    `head` is the hash that the last event must have, as noted elsewhere; None: any hash.
+    """
     if not isinstance(bundle, Mapping) or bundle.get("format") != FORMAT:
-        return [f"this is no audit bundle of format {FORMAT}"]
+        return [f"this is not an audit bundle of format {FORMAT}"]
     faults = []
     try:
         rest = {name: value for name, value in bundle.items() if name != "digest"}
@@ -88,6 +92,7 @@ def verify(bundle: Json, *, head: str | None = None) -> list[str]:
 
 
 def _chain_faults(job: Row, steps: list[Row], events: list[Row], head: str | None) -> list[str]:
+    """Faults of the chain of events; where it is whole, also those of the rows."""
     previous = ""
     for seq, event in enumerate(events, start=1):
         if event["seq"] != seq:
@@ -107,6 +112,7 @@ def _chain_faults(job: Row, steps: list[Row], events: list[Row], head: str | Non
 
 
 def _row_faults(job: Row, steps: list[Row], events: list[Row]) -> list[str]:
+    """Faults of the rows, taken back to their first state and computed again from the events."""
     first = events[0].get("data") or {}
     digest_as_created = first.get("rows")
     if digest_as_created is None:
@@ -125,7 +131,7 @@ def _row_faults(job: Row, steps: list[Row], events: list[Row]) -> list[str]:
 
 
 def _as_created(job: Row, steps: list[Row], events: list[Row], first: Row) -> dict[str | None, Row]:
-    """The rows before any event changed them."""
+    """The rows as they were before any event changed them."""
     rows = _rows_by_name(job, steps)
     touched: dict[str | None, set[str]] = {}
     for event in events:
@@ -146,11 +152,12 @@ def _as_created(job: Row, steps: list[Row], events: list[Row], first: Row) -> di
 
 
 def _rows_by_name(job: Row, steps: list[Row]) -> dict[str | None, Row]:
-    """JOB under None, each STEP under its id, in the order of the steps."""
+    """The JOB row under None and each STEP row under its id, in the order of the steps."""
     return {None: dict(job), **{step["step_id"]: dict(step) for step in steps}}
 
 
 def _changes(event: Row) -> dict[str | None, Row]:
+    """The columns that an event changed, by row as in `_rows_by_name`."""
     data = event.get("data")
     changes = data.get("changes", {}) if isinstance(data, Mapping) else {}
     return {None: changes.get("job", {}), **changes.get("steps", {})}

@@ -1,6 +1,6 @@
-"""Live progress: a line a job with step, state, attempt and elapsed time.
+"""Live progress: for each job a line with its step, state, attempt and elapsed time.
 
-In a terminal the lines stay in place; elsewhere a line is printed for every change.
+In a terminal the lines are updated in place; elsewhere a line is printed for each change.
 """
 
 from __future__ import annotations
@@ -26,16 +26,18 @@ _POLL_S = 0.4
 
 @dataclass(frozen=True)
 class Line:
-    """What is shown of a job."""
+    """The progress of one job."""
 
+    #: position and id, as `2/3 embedding`
     step: str
     state: str
+    #: number and maximum, as `1/3`; the maximum is missing where the API does not send it
     attempt: str
     elapsed_s: float
 
     @classmethod
     def of(cls, job: Json) -> Line:
-        """The step that the job is at; of an ended job the job's own state."""
+        """The line of `job`, as the API sends it. Its state is that of its current step; an ended job has its own."""
         created = datetime.fromisoformat(job["created_at"])
         until = datetime.fromisoformat(job["completed_at"]) if job.get("completed_at") else datetime.now(created.tzinfo)
         steps = job["steps"]
@@ -52,10 +54,10 @@ class Line:
 
 
 class Board:
-    """Shows jobs by label; use it as a context manager."""
+    """Shows jobs by label, as a context manager."""
 
     def __init__(self, console: Console) -> None:
-        #: jobs shown so far; each was read from the ledger
+        #: number of jobs passed to `show` so far
         self.shown = 0
         self._console = console
         self._lines: dict[str, Line] = {}
@@ -77,6 +79,7 @@ class Board:
             self._live.stop()
 
     def show(self, label: str, job: Json) -> None:
+        """Updates the line of `label`."""
         self.shown += 1
         before, line = self._lines.get(label), Line.of(job)
         self._lines[label] = line
@@ -101,10 +104,10 @@ def follow(
     pending: Iterable[tuple[str, Callable[[], str]]] = (),
     max_in_flight: int = 1,
 ) -> dict[str, Json]:
-    """Shows the jobs (label: job id) until all have ended; the ended jobs by label.
+    """Shows the jobs in `active` (label: job id) until all have ended; returns the ended jobs by label.
 
-    `waiting` are jobs still to be submitted, each a label and what submits it; at most `at_once` are in flight.
-    `client` should be patient: a host that was killed is back in a few seconds.
+    `pending` are jobs to submit, each a label and the function that submits it and returns the job id; at most
+    `max_in_flight` jobs run at once. `client` should have the retries `WATCH_RETRIES`.
     """
     running, queue, ended = dict(active), deque(pending), {}
     while running or queue:

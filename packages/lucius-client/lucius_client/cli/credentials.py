@@ -1,4 +1,4 @@
-"""Where `lucius login` keeps what it was given: one file a user, which only that user can read."""
+"""The tokens of `lucius login`, by API, in one file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -12,40 +12,41 @@ import typer
 
 from lucius_client.cli.exits import UsageError
 
-#: seconds before its end from which on a token counts as over
+#: seconds before its expiry from which a token is not used any more
 _EXPIRY_MARGIN_S = 5.0
 
 
 def path() -> Path:
-    """`LUCIUS_CONFIG_DIR`, else the platform's folder for settings."""
+    """`tokens.json` in `LUCIUS_CONFIG_DIR`, or else in the platform's folder for settings."""
     folder = os.environ.get("LUCIUS_CONFIG_DIR")
     return (Path(folder) if folder else Path(typer.get_app_dir("lucius"))) / "tokens.json"
 
 
 def access_token(api: str) -> str | None:
-    """The token for this API; None where nobody logged in. Raises UsageError where it has run out."""
+    """The token for this API; None: there is no login for it. Raises UsageError where the token has expired."""
     entry = _read().get(_key(api))
     if entry is None:
         return None
     if entry["expires_at"] <= time.time() + _EXPIRY_MARGIN_S:
-        raise UsageError(f"the token for {_key(api)} has run out; log in again: lucius login --as {entry['tenant']}")
+        raise UsageError(f"the token for {_key(api)} has expired; log in again: lucius login --as {entry['tenant']}")
     return str(entry["access_token"])
 
 
 def tenant(api: str) -> str | None:
-    """Whose token is kept for this API."""
+    """The tenant of the token for this API; None: there is no login for it."""
     entry = _read().get(_key(api))
     return str(entry["tenant"]) if entry is not None else None
 
 
 def store(api: str, *, tenant: str, scope: str, access_token: str, expires_in_s: float) -> None:
+    """Keeps a token for this API, in place of the one before."""
     expires_at = time.time() + expires_in_s
     entry = {"tenant": tenant, "scope": scope, "access_token": access_token, "expires_at": expires_at}
     _write({**_read(), _key(api): entry})
 
 
 def forget(api: str) -> bool:
-    """Whether there was one."""
+    """Removes the token for this API; whether there was one."""
     tokens = _read()
     if tokens.pop(_key(api), None) is None:
         return False
@@ -68,7 +69,7 @@ def _read() -> dict[str, Any]:
 
 
 def _write(tokens: dict[str, Any]) -> None:
-    """Whole or not at all, and never readable to others, not for a moment."""
+    """Replaces the file in one step; it is never readable to others, also not while it is written."""
     file = path()
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What `lucius submit` posts, made from its options."""
+"""The envelope that `lucius submit` posts, built from its options."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ Json = dict[str, Any]
 
 
 def payload_for(protocol: Json, text: str | None, questions: list[Any]) -> Json:
-    """One key a step; `given` is JSON or `@file`, and the questions are the prompt set of the protocol's SIS step.
+    """The payload of an envelope, with one key for each step of `protocol`.
 
-    A `given` without the step's key is taken as the payload of a one-step protocol's only step.
+    `text` is JSON or `@FILE`; in a protocol of one step it may be the payload of this step without the key. `questions`
+    become the prompt set of each SIS step. Raises UsageError where the options do not fit the protocol.
     """
     payload = _parse(text) if text else {}
     steps = protocol["steps"]
@@ -41,7 +42,7 @@ def envelope(
     key: str | None,
     labels: dict[str, str] | None = None,
 ) -> Json:
-    """The body of `POST /v1/orchestrate`; without a `key` the body itself is the key, so that it is one job."""
+    """The body of `POST /v1/orchestrate`; `key` is the idempotency key, None: the body itself is the key."""
     body: Json = {
         "schema_version": "1.0",
         "tenant_id": tenant,

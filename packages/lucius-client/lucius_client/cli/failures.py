@@ -1,4 +1,4 @@
-"""`lucius rejected`: messages that no job could take."""
+"""`lucius deadletters` and `lucius rejected`: jobs that failed for good, and messages that no job could take."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MessageId = Annotated[str, typer.Argument(metavar="ID", help="A rejected message
 
 @with_session
 def deadletters(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
-    """List jobs that failed for good: where, why, and what took their place."""
+    """List jobs that failed for good: the step, the error, and the job that redrives it."""
     items = session.client.dead_letters(tenant_id=tenant, limit=limit)
     session.show([job.plain() for job in items], rendering.DEAD_LETTERS, job_id)
 
@@ -32,14 +32,14 @@ def list_(
     day: Annotated[str | None, typer.Option("--date", metavar="YYYY-MM-DD", help="Only of this day (UTC).")] = None,
     limit: Limit = 50,
 ) -> None:
-    """List them, newest first, each with the reason."""
+    """List rejected messages with the reason, newest first."""
     messages = [message.plain() for message in session.client.rejected(day=_day(day), limit=limit)]
     session.show(messages, rendering.REJECTED, lambda message: str(message["id"]))
 
 
 @with_session
 def show(session: Session, message: MessageId) -> None:
-    """One with its body, and what would happen if it came now; prints JSON."""
+    """Print a rejected message as JSON, with its body and what would happen if it came now."""
     print(json.dumps(session.client.rejected_message(message).plain(), indent=2, ensure_ascii=False))
 
 
@@ -47,7 +47,7 @@ def show(session: Session, message: MessageId) -> None:
 def redrive(
     session: Session, messages: Annotated[list[str], typer.Argument(metavar="ID...", help="Rejected messages.")]
 ) -> None:
-    """Hand them to their jobs again; what came of it stands under `redriven`."""
+    """Apply rejected messages to their jobs again; `redriven` is the outcome."""
     redriven = [session.client.redrive_rejected(message).plain() for message in messages]
     session.show(redriven, rendering.REJECTED, lambda message: str(message["id"]))
 

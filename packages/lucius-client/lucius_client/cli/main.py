@@ -1,4 +1,7 @@
-"""`lucius`: submit documents, watch jobs, control them. Speaks HTTP only, beside the upload of documents."""
+"""The command `lucius`: all its commands, and how it ends.
+
+It uses the HTTP API and, for the upload of documents, the blob store.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import submit
 
 PROGRAM = "lucius"
-#: what the script sets when it asks the program for completions
+#: environment variable by which the script of a shell asks the program for completions
 VARIABLE = "_LUCIUS_COMPLETE"
 DEPENDENCIES: Columns = [
     ("dependency", field("name")),
@@ -40,14 +43,14 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> None:
-    """Print the script: `eval "$(lucius completion bash)"`, or `lucius completion fish | source`."""
+def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
+    """Print the completion script of a shell: `eval "$(lucius completion bash)"`, `lucius completion fish | source`."""
     print(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value))
 
 
 @with_session
 def health(session: Session) -> None:
-    """Live, ready, and each thing that LUCIUS needs. Exit code 3 where it is not ready, 4 where nobody answers."""
+    """Show whether the API runs and is ready, and its dependencies. Exit code 3: not ready, 4: no response."""
     session.client.live()
     readiness = session.client.ready().plain()
     if not session.for_people:
@@ -63,9 +66,9 @@ def health(session: Session) -> None:
 
 
 app = typer.Typer(
-    help="Submit documents to LUCIUS and watch what becomes of them.",
-    epilog="Exit codes: 0 done, 1 what was watched or checked is not well, 2 wrong usage, 3 the API refused, "
-    "4 the API, the blob store or the issuer does not answer, 130 interrupted.",
+    help="Submit documents to LUCIUS, and watch and control the jobs.",
+    epilog="Exit codes: 0 done, 1 a watched job failed or a checked file is wrong, 2 wrong usage, 3 the API refused, "
+    "4 the API, the blob store or the issuer does not respond, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -80,7 +83,7 @@ app.add_typer(audit_app, name="audit")
 
 
 def main() -> None:
-    """Runs the command; every error is a line on stderr and an exit code, never a stack trace."""
+    """Runs the command. Every error is a message on stderr and an exit code, never a stack trace."""
     completion_init()
     try:
         app(prog_name=PROGRAM)

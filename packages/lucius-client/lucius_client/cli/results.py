@@ -1,4 +1,4 @@
-"""What SIS answered, and where in the document it stands."""
+"""The result of an ended job: the answers of SIS, with their places in the document."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rich.text import Text
 
 from lucius_client.cli.rendering import coloured
 
-if TYPE_CHECKING:  # the blob SDK takes longer to import than most commands run
+if TYPE_CHECKING:  # importing the blob SDK takes longer than most commands
     from lucius_client.cli.documents import Documents
 
 Json = dict[str, Any]
 
 
 def show_result(screen: Console, label: str, job: Json, documents: Documents) -> None:
-    """The job's end: its answers if it has any that can be read here, else where its output is, or its error."""
+    """Prints the answers of a job if it has any that can be read here, or else the URI of its output, or its error."""
     screen.print(Text.assemble((label, "bold"), "  ", coloured(job["status"]), f"  {job['jobId']}"))
     if job.get("error_code"):
         screen.print(Text(f"  {job['error_code']}: {job.get('error_message') or ''}"))
@@ -30,7 +30,7 @@ def show_result(screen: Console, label: str, job: Json, documents: Documents) ->
 
 
 def sis_answers(result: Any) -> list[Json]:
-    """The answers of a SIS result (`lucius.answers/1`); [] where it is something else."""
+    """The answers in a result of SIS (`lucius.answers/1`); [] where `result` is something else."""
     answers = result.get("answers") if isinstance(result, dict) else None
     return [answer for answer in answers or [] if isinstance(answer, dict)]
 

@@ -1,4 +1,4 @@
-"""What every command that asks the API is given: a client, and the form of its answer."""
+"""The session of a command that uses the API: a client, and the output format."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from lucius_client.cli import credentials, rendering
 from lucius_client.cli.exits import cli_error
 from lucius_client.cli.rendering import Columns, Json, OutputFormat
 
-#: a person waits in front of it: what a moment mends is mended, the rest is told
+#: a person waits: only faults that pass within seconds are bridged
 RETRIES = Retries(attempts=3, first_s=0.25, longest_s=2.0)
-#: while jobs are watched, a host that was killed has some seconds to come back
+#: while jobs are watched, about two minutes: a host that restarts is ready again by then
 WATCH_RETRIES = Retries(attempts=60, first_s=0.25, longest_s=2.0)
 
 ApiOption = Annotated[str, typer.Option("--api", envvar="LUCIUS_API", metavar="URL", help="The HTTP API.")]
 TokenOption = Annotated[
     str | None,
-    typer.Option("--token", envvar="LUCIUS_TOKEN", metavar="TOKEN", help="Instead of the one of `lucius login`."),
+    typer.Option(
+        "--token", envvar="LUCIUS_TOKEN", metavar="TOKEN", help="A bearer token, instead of the one of `lucius login`."
+    ),
 ]
-OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="For people, for programs, for pipes.")]
+OutputOption = Annotated[
+    OutputFormat, typer.Option("--output", "-o", help="A table for people, JSON for programs, ids for pipes.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 
 
 @dataclass
 class Session:
-    """One command's API and output."""
+    """The API and the output of one command."""
 
     api: str
     token: str | None
@@ -43,6 +47,7 @@ class Session:
         return self.connect(RETRIES)
 
     def connect(self, retries: Retries) -> Client:
+        """Another client of the same API. Raises UsageError where the token of the login has expired."""
         return Client(self.api, token=self.token or credentials.access_token(self.api), retries=retries)
 
     @property
@@ -51,15 +56,16 @@ class Session:
 
     @property
     def progress(self) -> Console:
-        """Where progress goes: to stderr where the answer on stdout is for a program."""
+        """The console for progress: stderr where stdout is for a program."""
         return rendering.console() if self.for_people else rendering.console(stderr=True)
 
     def show(self, rows: list[Json], columns: Columns, id_of: Callable[[Json], str], document: Any = None) -> None:
+        """Prints `rows` in the output format; `document` is printed as JSON in their place, None: `rows`."""
         rendering.show(self.output, rows, columns, id_of, rows if document is None else document)
 
 
 def with_session(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives `command` its `session`, made from the options that all commands share."""
+    """Adds the options that all commands share to `command`, and passes the session made from them as `session`."""
     hints = get_type_hints(command, include_extras=True)
     own = [each for each in inspect.signature(command).parameters.values() if each.name != "session"]
     parameters = [each.replace(annotation=hints[each.name]) for each in own]

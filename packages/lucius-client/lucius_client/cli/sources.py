@@ -1,4 +1,4 @@
-"""What `lucius submit` is pointed at: files, folders, patterns, URIs, and lines of envelopes."""
+"""The input of `lucius submit`: files, folders, patterns, URIs, and lines of envelopes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from pathlib import Path
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.rendering import Json
 
-#: what one request of the API takes
+#: bounds of one request of the API
 MAX_LINES = 1000
 MAX_BYTES = 1024 * 1024
 
 
 def documents(names: list[str]) -> list[str]:
-    """URIs as they are, files, every file of a folder (hidden ones apart), and what a pattern fits; each once."""
-    documents_ = [document for name in names for document in _each(name)]
-    return list(dict.fromkeys(documents_))
+    """The URIs and paths that `names` stand for, each once.
+
+    A name is a URI, a file, a folder (all its files but hidden ones) or a pattern. Raises UsageError where there is no
+    such file.
+    """
+    return list(dict.fromkeys(document for name in names for document in _each(name)))
 
 
 def unique_labels(names: Sequence[str]) -> list[str]:
-    """The last part of each path or URI; a name that was there before gets its number: `a.pdf`, `a.pdf (2)`."""
+    """The last part of each path or URI, numbered where it is not unique: `a.pdf`, `a.pdf (2)`."""
     labels: list[str] = []
     for name in names:
         short = name.rstrip("/").rsplit("/", 1)[-1] or name
@@ -56,8 +59,11 @@ def _hidden(path: Path) -> bool:
 
 
 def envelopes(source: str, defaults: Json) -> list[Json]:
-    """One a line of the NDJSON file (`-`: standard input); `defaults` stand where a line says nothing."""
-    envelopes_ = []
+    """The envelopes of an NDJSON file, one for each line; `-` is standard input.
+
+    `defaults` are the fields that a line does not have. Raises UsageError for a line that is not a JSON object.
+    """
+    lines = []
     for number, line in enumerate(_lines(source), start=1):
         if not line.strip():
             continue
@@ -67,10 +73,10 @@ def envelopes(source: str, defaults: Json) -> list[Json]:
             raise UsageError(f"{source}:{number}: {error}") from error
         if not isinstance(envelope, dict):
             raise UsageError(f"{source}:{number}: not a JSON object")
-        envelopes_.append({**defaults, **envelope})
-    if not envelopes_:
+        lines.append({**defaults, **envelope})
+    if not lines:
         raise UsageError(f"{source} has no line")
-    return envelopes_
+    return lines
 
 
 def _lines(source: str) -> list[str]:
@@ -82,7 +88,7 @@ def _lines(source: str) -> list[str]:
 
 
 def batches(lines: Iterable[Json]) -> Iterator[list[Json]]:
-    """As few requests as the API's bounds allow."""
+    """Splits envelopes into as few requests as the bounds of the API allow."""
     batch: list[Json] = []
     size = 0
     for line in lines:

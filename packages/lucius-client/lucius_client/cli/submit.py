@@ -1,4 +1,4 @@
-"""`lucius submit`: documents or envelopes in, jobs out."""
+"""`lucius submit`: creates jobs from documents or from envelopes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lucius_client.cli.rendering import Json, field, job_id
 from lucius_client.cli.results import show_result
 from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 
-if TYPE_CHECKING:  # the blob SDK takes longer to import than most commands run
+if TYPE_CHECKING:  # importing the blob SDK takes longer than most commands
     from lucius_client.cli.documents import Documents
 
 SUBMITTED: rendering.Columns = [
@@ -45,45 +45,53 @@ def submit(
     documents: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE|FOLDER|PATTERN|URI]...", help="What to upload; http(s) URIs are used as they are."
+            metavar="[FILE|FOLDER|PATTERN|URI]...", help="Documents to upload; http(s) URIs are used as they are."
         ),
     ] = None,
     protocol: Annotated[
         str | None, typer.Option("--protocol", "-p", metavar="REQUEST_TYPE", help="See `lucius protocols`.")
     ] = None,
     tenant: Annotated[
-        str | None, typer.Option(envvar="LUCIUS_TENANT", help="Whose jobs these are; that of the login, else demo.")
+        str | None,
+        typer.Option(
+            envvar="LUCIUS_TENANT", help="The tenant of the jobs; by default that of the login, or else demo."
+        ),
     ] = None,
     payload: Annotated[
-        str | None, typer.Option(metavar="JSON|@FILE", help="The steps' parameters, one key a step.")
+        str | None, typer.Option(metavar="JSON|@FILE", help="Parameters of the steps, one key for each step.")
     ] = None,
-    ask: Annotated[list[str] | None, typer.Option(metavar="QUESTION", help="For SIS; may be repeated.")] = None,
-    label: Annotated[list[str] | None, typer.Option(metavar="KEY:VALUE", help="May be repeated.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="A new job even where the same request is known.")] = False,
+    ask: Annotated[
+        list[str] | None, typer.Option(metavar="QUESTION", help="A question for SIS; may be repeated.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="KEY:VALUE", help="A label of the jobs; may be repeated.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Create a new job even if the same request is known.")] = False,
     ndjson: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Envelopes, one a line, instead of documents; - is standard input."),
+        typer.Option(metavar="FILE", help="Envelopes, one for each line, instead of documents; - is standard input."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what would happen; write and upload nothing.")
+        bool, typer.Option("--dry-run", help="Show what would happen; write and upload nothing.")
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show progress until the jobs end.")] = False,
 ) -> None:
-    """Upload documents (to LUCIUS_BLOB_CONNECTION, else Azurite on this machine) and submit a job for each.
+    """Upload documents and submit a job for each.
 
-    The same request is one job, however often it is submitted; --again makes another.
+    Documents are uploaded to LUCIUS_BLOB_CONNECTION, or else to Azurite on this machine. The same request is one job,
+    however often it is submitted; --again creates another.
     """
     if bool(documents) == bool(ndjson):
         raise UsageError("name documents to submit, or envelopes by --ndjson FILE")
     if dry_run and watch:
-        raise UsageError("--dry-run makes no job that could be watched")
+        raise UsageError("--dry-run creates no job that could be watched")
     labels = dict(_label(each) for each in label or [])
     owner = tenant or credentials.tenant(session.api) or "demo"
     if ndjson:
         _submit_lines(session, ndjson, owner, protocol, labels, dry_run=dry_run, watch=watch)
         return
     if protocol is None:
-        raise UsageError("--protocol says what to do with the documents; see `lucius protocols`")
+        raise UsageError("--protocol must name a protocol; see `lucius protocols`")
     names = sources.documents(documents or [])
     store = _store()
     definition = session.client.protocol(protocol).plain()
@@ -114,7 +122,10 @@ def _store() -> Documents:
 
 
 def _each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[Json], bool]:
-    """What came of each; a refusal of one is told and touches no other, unless it is the only one."""
+    """The results of `act` for each name, and whether one was refused.
+
+    A refusal is printed and does not affect the other names; where there is only one name, it is raised.
+    """
     done: list[Json] = []
     refused = False
     for name in names:
@@ -131,7 +142,7 @@ def _each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[
 def _submit(session: Session, body: Json, name: str) -> Json:
     submitted = session.client.submit(body)
     if submitted.replayed:
-        print(f"{name}: this request is known; --again makes a new job of it", file=sys.stderr)
+        print(f"{name}: this request is known; --again creates a new job", file=sys.stderr)
     return {**submitted.job.plain(), "document": name, "known": submitted.replayed}
 
 
@@ -157,7 +168,7 @@ def _submit_lines(
     dry_run: bool,
     watch: bool,
 ) -> None:
-    """Each line has its own outcome; a line that names no key is known by its body."""
+    """Submits each line of `source`, with its own outcome. The body of a line without an idempotency key is its key."""
     defaults: Json = {"schema_version": "1.0", "tenant_id": tenant, "idempotency_key": None, "source": "lucius-cli"}
     defaults |= {"request_type": protocol} if protocol else {}
     defaults |= {"labels": labels} if labels else {}
@@ -208,7 +219,7 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
 
 
 def follow_all(session: Session, active: dict[str, str]) -> dict[str, Any]:
-    """The jobs (label: id) once they have ended; their progress is shown meanwhile."""
+    """Shows the progress of the jobs in `active` (label: id); returns them by label when all have ended."""
     with Board(session.progress) as board:
         return follow(session.connect(WATCH_RETRIES), board, active)
 
