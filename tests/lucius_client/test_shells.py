@@ -31,7 +31,7 @@ from lucius_client import (
     WaitTimeout,
 )
 from tests.lucius_client import samples
-from tests.lucius_client.api_of_its_own import Says, serving
+from tests.lucius_client.stub_api import Says, serving
 
 SOON = Retries(attempts=4, first_s=0.001)
 

@@ -17,8 +17,8 @@ from emulator.up.ports import find_free
 from lucius_client.cli.login import SCOPES
 from shared.access.caller import Scope
 from tests.lucius_client import samples
-from tests.lucius_client.api_of_its_own import Says, serving
 from tests.lucius_client.cli.lucius import lucius_here
+from tests.lucius_client.stub_api import Says, serving
 from tests.running_stack import ROOT
 
 
