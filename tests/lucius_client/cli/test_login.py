@@ -18,7 +18,7 @@ from lucius_client.cli.login import SCOPES
 from shared.access.caller import Scope
 from tests.lucius_client import samples
 from tests.lucius_client.cli.lucius import lucius_here
-from tests.lucius_client.stub_api import Says, serving
+from tests.lucius_client.stub_api import CannedResponse, serving
 from tests.running_stack import ROOT
 
 
@@ -44,7 +44,7 @@ def claims(token: str) -> dict:  # type: ignore[type-arg]
 def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
     """As the tenant, with the scopes, to that API alone; in a file for its owner only."""
     config = tmp_path / "config"
-    with serving(Says(body=samples.page())) as api:
+    with serving(CannedResponse(body=samples.page())) as api:
         there = {"api": api.url, "LUCIUS_CONFIG_DIR": str(config)}
         told = lucius_here("login", "--as", "tenant_a", "--scope", "orch:read", "--issuer", issuer, **there)
         assert told.returncode == 0, told.stderr
@@ -56,7 +56,7 @@ def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
         assert lucius_here("jobs", LUCIUS_TOKEN="of-the-environment", **there).returncode == 0
         assert lucius_here("logout", **there).stdout == f"logged out of {api.url}\n"
         assert lucius_here("jobs", **there).returncode == 0
-    sent = [asked.headers.get("authorization") for asked in api.asked]
+    sent = [request.headers.get("authorization") for request in api.requests]
     said = claims((sent[0] or "").removeprefix("Bearer "))
     assert (said["tenant_id"], said["scp"]) == ("tenant_a", "orch:read")
     assert sent[1:] == ["Bearer given", "Bearer of-the-environment", None]
@@ -66,12 +66,12 @@ def test_a_submit_is_for_whom_the_login_is(tmp_path: Path) -> None:
     """Without --tenant the jobs are those of the tenant of the token."""
     step = {"step_id": "ocr", "step_type": "OCR", "service": "ocr"}
     protocol = {"protocol_id": "ocr", "version": 1, "request_type": "OCR", "steps": [step], "digest": "0"}
-    with serving(Says(body=protocol), Says(400, samples.problem(400, "ENVELOPE_INVALID"))) as api:
+    with serving(CannedResponse(body=protocol), CannedResponse(400, samples.problem(400, "ENVELOPE_INVALID"))) as api:
         kept = {"tenant": "tenant_a", "scope": "", "access_token": "t", "expires_at": 1e12}
         (tmp_path / "tokens.json").write_text(json.dumps({api.url: kept}))
         words = ["submit", "https://example.org/a.pdf", "-p", "OCR"]
         assert lucius_here(*words, api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path)).returncode == 3
-    assert json.loads(api.asked[1].body)["tenant_id"] == "tenant_a"
+    assert json.loads(api.requests[1].body)["tenant_id"] == "tenant_a"
 
 
 def test_a_token_that_has_run_out_is_told(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_scopes_are_those_of_the_api() -> None:
 
 def test_a_refused_token_says_how_to_get_one(tmp_path: Path) -> None:
     """401 is exit code 3, and the line names `lucius login`."""
-    with serving(Says(401, samples.problem(401, "TOKEN_MISSING"))) as api:
+    with serving(CannedResponse(401, samples.problem(401, "TOKEN_MISSING"))) as api:
         told = lucius_here("jobs", api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
     assert told.returncode == 3
     assert told.stderr.startswith("lucius: the API refused (401 TOKEN_MISSING): get a token by `lucius login")
