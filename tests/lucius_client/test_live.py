@@ -108,9 +108,7 @@ def test_a_change_ends_the_long_poll(stack: RunningStack, lucius: Client, waitin
     assert seen[-1] == "CANCELLED"
 
 
-def test_a_list_tells_what_its_jobs_tell_after_a_sweep(
-    stack: RunningStack, lucius: Client, tenant: str, waiting_job: Job
-) -> None:
+def test_a_list_is_up_to_date_after_a_sweep(stack: RunningStack, lucius: Client, tenant: str, waiting_job: Job) -> None:
     """State, step and event of a living job stand in its line as in itself."""
     lucius.pause(waiting_job.jobId)
     deadline = time.monotonic() + 120

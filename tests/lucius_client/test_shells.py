@@ -33,24 +33,24 @@ from lucius_client import (
 from tests.lucius_client import samples
 from tests.lucius_client.stub_api import CannedResponse, serving
 
-SOON = Retries(attempts=4, first_s=0.001)
+FAST_RETRIES = Retries(attempts=4, first_s=0.001)
 
 
-class Either:
+class EitherClient:
     """One of the two clients, called the same way."""
 
     def __init__(self, kind: type[Client] | type[AsyncClient]) -> None:
         self._kind = kind
 
-    async def ask(self, url: str, call: Callable[[Any], Any], **options: Any) -> Any:
-        client = self._kind(url, **{"retries": SOON, **options})
+    async def call(self, url: str, call: Callable[[Any], Any], **options: Any) -> Any:
+        client = self._kind(url, **{"retries": FAST_RETRIES, **options})
         try:
-            told = call(client)
-            if isinstance(told, AsyncIterator):
-                return [each async for each in told]
-            if hasattr(told, "__await__"):
-                return await told
-            return list(told) if hasattr(told, "__next__") else told
+            result = call(client)
+            if isinstance(result, AsyncIterator):
+                return [each async for each in result]
+            if hasattr(result, "__await__"):
+                return await result
+            return list(result) if hasattr(result, "__next__") else result
         finally:
             closed = client.close()
             if closed is not None:
@@ -58,8 +58,8 @@ class Either:
 
 
 @pytest.fixture(params=[Client, AsyncClient])
-def either(request: pytest.FixtureRequest) -> Either:
-    return Either(request.param)
+def either(request: pytest.FixtureRequest) -> EitherClient:
+    return EitherClient(request.param)
 
 
 def _public(kind: type) -> dict[str, tuple[str, str | None]]:
@@ -79,14 +79,14 @@ def test_both_clients_have_the_same_methods() -> None:
     assert len(_public(Client)) > 20
 
 
-async def test_a_lost_answer_is_one_job(either: Either) -> None:
+async def test_a_lost_answer_is_one_job(either: EitherClient) -> None:
     """A submit without a key gets one, and it is the same in every repetition."""
     with serving(
         CannedResponse(body=None),
         CannedResponse(503, samples.problem(503, "DEPENDENCY_UNAVAILABLE")),
         CannedResponse(202, samples.accepted()),
     ) as api:
-        submitted = await either.ask(api.url, lambda client: client.submit(samples.ENVELOPE))
+        submitted = await either.call(api.url, lambda client: client.submit(samples.ENVELOPE))
     assert submitted.job.jobId == "job_1"
     keys = [json.loads(request.body)["idempotency_key"] for request in api.requests]
     assert len(keys) == 3
@@ -95,10 +95,10 @@ async def test_a_lost_answer_is_one_job(either: Either) -> None:
 
 
 @pytest.mark.parametrize("key", ["mine", None])
-async def test_a_key_that_is_given_is_kept(either: Either, key: str | None) -> None:
+async def test_a_key_that_is_given_is_kept(either: EitherClient, key: str | None) -> None:
     """Also null, which says that the body is the key."""
     with serving(CannedResponse(202, samples.accepted(), {"Idempotency-Replayed": "true"})) as api:
-        submitted = await either.ask(
+        submitted = await either.call(
             api.url, lambda client: client.submit({**samples.ENVELOPE, "idempotency_key": key})
         )
     assert submitted.replayed
@@ -120,14 +120,14 @@ async def test_a_key_that_is_given_is_kept(either: Either, key: str | None) -> N
         (418, "TEAPOT", Refused),
     ],
 )
-async def test_problems_are_typed(either: Either, status: int, code: str, kind: type[Refused]) -> None:
+async def test_problems_are_typed(either: EitherClient, status: int, code: str, kind: type[Refused]) -> None:
     """By code where it has a class, else by status; the problem itself is at hand."""
     body = samples.problem(
         status, code, errors=(("payload.ocr", "is missing"),), extra={"limit": "LUCIUS_MAX_INFLIGHT"}
     )
     with serving(CannedResponse(status, body)) as api:
         with pytest.raises(kind) as refused:
-            await either.ask(api.url, lambda client: client.job("job_1"))
+            await either.call(api.url, lambda client: client.job("job_1"))
     error = refused.value
     assert type(error) is kind
     assert (error.status, error.code, error.limit) == (status, code, "LUCIUS_MAX_INFLIGHT")
@@ -135,37 +135,37 @@ async def test_problems_are_typed(either: Either, status: int, code: str, kind: 
     assert len(api.requests) == (4 if status in (429, 500, 503) else 1)
 
 
-async def test_a_retry_after_that_is_too_long_is_told(either: Either) -> None:
+async def test_a_retry_after_that_is_too_long_is_raised_at_once(either: EitherClient) -> None:
     """The caller learns when to come again."""
     with serving(CannedResponse(429, samples.problem(429, "LIMIT_REACHED"), {"Retry-After": "3600"})) as api:
         with pytest.raises(LimitReached) as refused:
-            await either.ask(api.url, lambda client: client.submit(samples.ENVELOPE))
+            await either.call(api.url, lambda client: client.submit(samples.ENVELOPE))
     assert refused.value.retry_after_s == 3600
     assert len(api.requests) == 1
 
 
-async def test_a_proxys_page_is_an_error_of_ours(either: Either) -> None:
+async def test_a_page_of_a_proxy_is_an_error(either: EitherClient) -> None:
     """An HTML page is told by its status; one with status 200 is no LUCIUS."""
     with serving(CannedResponse(502, b"<html>Bad gateway</html>")) as api:
         with pytest.raises(ServerFault, match="HTTP_502"):
-            await either.ask(api.url, lambda client: client.job("job_1"))
+            await either.call(api.url, lambda client: client.job("job_1"))
     with serving(CannedResponse(200, b"<html>Welcome</html>")) as api:
         with pytest.raises(NotLucius):
-            await either.ask(api.url, lambda client: client.job("job_1"))
+            await either.call(api.url, lambda client: client.job("job_1"))
 
 
-async def test_silence_and_nonsense_are_told_apart(either: Either) -> None:
+async def test_no_response_and_bad_addresses_have_errors_of_their_own(either: EitherClient) -> None:
     """Nobody there: Unreachable. No address: BadAddress. An id that would make another address: BadId."""
     with pytest.raises(Unreachable):
-        await either.ask(f"http://127.0.0.1:{find_free()}", lambda client: client.live())
+        await either.call(f"http://127.0.0.1:{find_free()}", lambda client: client.live())
     with pytest.raises(BadAddress):
-        await either.ask("ftp://127.0.0.1", lambda client: client.live())
+        await either.call("ftp://127.0.0.1", lambda client: client.live())
     for name in ("", ".", ".."):
         with pytest.raises(BadId):
-            await either.ask(f"http://127.0.0.1:{find_free()}", lambda client, name=name: client.job(name))
+            await either.call(f"http://127.0.0.1:{find_free()}", lambda client, name=name: client.job(name))
 
 
-async def test_a_list_is_fetched_page_by_page(either: Either) -> None:
+async def test_a_list_is_fetched_page_by_page(either: EitherClient) -> None:
     """Cursors follow each other, also past an empty page, and a limit ends it."""
     pages = (
         CannedResponse(body=samples.page("a", "b", next_="p2")),
@@ -173,19 +173,19 @@ async def test_a_list_is_fetched_page_by_page(either: Either) -> None:
         CannedResponse(body=samples.page("c", "d")),
     )
     with serving(*pages) as api:
-        found = await either.ask(
+        lines = await either.call(
             api.url, lambda client: client.jobs(status=["FAILED_FINAL", "CANCELLED"], label="team:red")
         )
-        assert [line.jobId for line in found] == ["a", "b", "c", "d"]
+        assert [line.jobId for line in lines] == ["a", "b", "c", "d"]
     assert "status=FAILED_FINAL%2CCANCELLED" in api.requests[0].path
     assert ["cursor=p2" in request.path for request in api.requests] == [False, True, False]
     with serving(*pages) as api:
-        found = await either.ask(api.url, lambda client: client.jobs(limit=3))
-        assert [line.jobId for line in found] == ["a", "b", "c"]
+        lines = await either.call(api.url, lambda client: client.jobs(limit=3))
+        assert [line.jobId for line in lines] == ["a", "b", "c"]
     assert "limit=1" in api.requests[-1].path
 
 
-async def test_waiting_is_a_long_poll(either: Either) -> None:
+async def test_waiting_is_a_long_poll(either: EitherClient) -> None:
     """The ETag goes back with `wait`; a 304 is nothing new; the end of the job is the end of it."""
     answers = (
         CannedResponse(body=samples.job("QUEUED"), headers={"ETag": '"one"'}),
@@ -193,44 +193,44 @@ async def test_waiting_is_a_long_poll(either: Either) -> None:
         CannedResponse(body=samples.job("SUCCEEDED"), headers={"ETag": '"two"'}),
     )
     with serving(*answers) as api:
-        changes = await either.ask(api.url, lambda client: client.changes("job_1"))
+        changes = await either.call(api.url, lambda client: client.changes("job_1"))
     assert [job.status for job in changes] == ["QUEUED", "SUCCEEDED"]
     assert [request.headers.get("if-none-match") for request in api.requests] == [None, '"one"', '"one"']
     assert [request.path for request in api.requests] == ["/v1/jobs/job_1", *["/v1/jobs/job_1?wait=20"] * 2]
 
 
-async def test_waiting_ends_when_its_time_is_up(either: Either) -> None:
+async def test_waiting_ends_when_its_time_is_up(either: EitherClient) -> None:
     """WaitTimeout has the job as it was last seen."""
     with serving(
         CannedResponse(body=samples.job("IN_PROGRESS"), headers={"ETag": '"one"'}), CannedResponse(304)
     ) as api:
         with pytest.raises(WaitTimeout) as late:
-            await either.ask(api.url, lambda client: client.wait("job_1", timeout_s=0.3))
+            await either.call(api.url, lambda client: client.wait("job_1", timeout_s=0.3))
     assert late.value.job.status == "IN_PROGRESS"
 
 
-async def test_the_token_is_asked_for_before_each_request(either: Either) -> None:
+async def test_the_token_is_asked_for_before_each_request(either: EitherClient) -> None:
     """A callable renews it; a string stays; without one nothing is sent."""
     tokens = iter(["first", "second"])
     with serving(CannedResponse(503, samples.problem(503, "NOT_READY")), CannedResponse()) as api:
-        await either.ask(api.url, lambda client: client.job("job_1"), token=lambda: next(tokens))
-        await either.ask(api.url, lambda client: client.job("job_1"), token="fixed")
-        await either.ask(api.url, lambda client: client.job("job_1"))
+        await either.call(api.url, lambda client: client.job("job_1"), token=lambda: next(tokens))
+        await either.call(api.url, lambda client: client.job("job_1"), token="fixed")
+        await either.call(api.url, lambda client: client.job("job_1"))
     sent = [request.headers.get("authorization") for request in api.requests]
     assert sent == ["Bearer first", "Bearer second", "Bearer fixed", None]
 
 
-async def test_an_id_is_never_a_path(either: Either) -> None:
+async def test_an_id_is_never_a_path(either: EitherClient) -> None:
     """What a caller names stays one segment."""
     with serving(CannedResponse()) as api:
-        await either.ask(api.url, lambda client: client.job("../admin?x=1"))
+        await either.call(api.url, lambda client: client.job("../admin?x=1"))
     assert api.requests[0].path == "/v1/jobs/..%2Fadmin%3Fx%3D1"
 
 
-async def test_what_a_newer_api_adds_is_kept(either: Either) -> None:
+async def test_what_a_newer_api_adds_is_kept(either: EitherClient) -> None:
     """Unknown fields are no error, and are there."""
     with serving(CannedResponse(body={**samples.job(), "invented": 1})) as api:
-        job = await either.ask(api.url, lambda client: client.job("job_1"))
+        job = await either.call(api.url, lambda client: client.job("job_1"))
     assert job.plain()["invented"] == 1
 
 
