@@ -10,7 +10,7 @@ import pytest
 from lucius_client.cli.audit import verify
 from shared.core.canonical import canonical_json, digest
 from shared.views.audit import bundle
-from tests.lucius_client.cli.lucius import lucius_here
+from tests.lucius_client.cli.command import lucius_here
 from tests.operations.conftest import World, world
 from tests.operations.test_history import TALES, TAMPERINGS, Told, _leaves, eventful, history
 

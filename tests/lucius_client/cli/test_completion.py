@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.lucius_client.cli.lucius import lucius, lucius_here
+from tests.lucius_client.cli.command import lucius, lucius_here
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from emulator.up.ports import DEFAULTS
-from tests.lucius_client.cli.lucius import PROGRAM, lucius_here
+from tests.lucius_client.cli.command import PROGRAM, lucius_here
 from tests.running_stack import ROOT, RunningStack
 
 

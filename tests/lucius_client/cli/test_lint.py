@@ -12,7 +12,7 @@ import pytest
 from lucius_client.cli.lint import Linter, services_of
 from shared.core.registry import build_protocol
 from shared.errors import ProtocolError
-from tests.lucius_client.cli.lucius import lucius_here
+from tests.lucius_client.cli.command import lucius_here
 from tests.running_stack import ROOT
 
 SERVICES = services_of(ROOT / "infra" / "bicep" / "topology.json") or {}

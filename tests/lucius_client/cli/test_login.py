@@ -17,7 +17,7 @@ from emulator.up.ports import find_free
 from lucius_client.cli.login import SCOPES
 from shared.access.caller import Scope
 from tests.lucius_client import samples
-from tests.lucius_client.cli.lucius import lucius_here
+from tests.lucius_client.cli.command import lucius_here
 from tests.lucius_client.stub_api import CannedResponse, serving
 from tests.running_stack import ROOT
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from emulator.up.ports import find_free
-from tests.lucius_client.cli.lucius import lucius, lucius_here
+from tests.lucius_client.cli.command import lucius, lucius_here
 from tests.running_stack import ROOT, RunningStack
 
 INVOICE = str(ROOT / "samples" / "invoice.png")

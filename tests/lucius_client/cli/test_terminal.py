@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.lucius_client.cli.lucius import PROGRAM
+from tests.lucius_client.cli.command import PROGRAM
 from tests.lucius_client.cli.test_lucius import INVOICE, done
 from tests.running_stack import ROOT, RunningStack
 
