@@ -16,7 +16,7 @@ from tests.running_stack import ROOT
 PROGRAM = Path(sys.executable).parent / "lucius"
 
 
-def lucius(*words: str, api: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_program(*words: str, api: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     """Without a terminal, as in a script."""
     assert PROGRAM.exists(), "run `make setup`"
     return subprocess.run(
@@ -30,7 +30,7 @@ def lucius(*words: str, api: str | None = None, **environment: str) -> subproces
     )
 
 
-def lucius_here(
+def run_main(
     *words: str, api: str | None = None, cwd: Path = ROOT, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """The same from `main` on, without a process of its own: a second less for each call."""

@@ -10,7 +10,7 @@ import pytest
 from lucius_client.cli.audit import verify
 from shared.core.canonical import canonical_json, digest
 from shared.views.audit import bundle
-from tests.lucius_client.cli.command import lucius_here
+from tests.lucius_client.cli.command import run_main
 from tests.operations.conftest import World, world
 from tests.operations.test_history import TALES, TAMPERINGS, Told, _leaves, eventful, history
 
@@ -70,11 +70,11 @@ async def test_the_command_tells_by_its_exit_code(world: World, tmp_path: Path) 
     """0 proved, 1 not, 2 no JSON; --json for programs."""
     file = tmp_path / "bundle.json"
     file.write_text(await written(world, eventful))
-    proved = lucius_here("audit", "verify", str(file))
+    proved = run_main("audit", "verify", str(file))
     assert (proved.returncode, proved.stdout.split()[0]) == (0, "proved:")
     file.write_text(file.read_text().replace("SUCCEEDED", "CANCELLED"))
-    told = lucius_here("audit", "verify", str(file), "--json")
+    told = run_main("audit", "verify", str(file), "--json")
     assert told.returncode == 1
     assert json.loads(told.stdout)["proved"] is False
     file.write_text("{")
-    assert lucius_here("audit", "verify", str(file)).returncode == 2
+    assert run_main("audit", "verify", str(file)).returncode == 2

@@ -7,13 +7,13 @@ import subprocess
 
 import pytest
 
-from tests.lucius_client.cli.command import lucius, lucius_here
+from tests.lucius_client.cli.command import run_main, run_program
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_names_the_program(shell: str) -> None:
     """One for each shell, and bash finds no fault in its own."""
-    script = lucius_here("completion", shell)
+    script = run_main("completion", shell)
     assert script.returncode == 0
     assert "lucius" in script.stdout
     if shell == "bash":
@@ -23,13 +23,13 @@ def test_the_script_names_the_program(shell: str) -> None:
 
 def test_commands_are_completed() -> None:
     """As bash asks for them."""
-    asked = lucius(_LUCIUS_COMPLETE="complete_bash", COMP_WORDS="lucius job e", COMP_CWORD="2")
+    asked = run_program(_LUCIUS_COMPLETE="complete_bash", COMP_WORDS="lucius job e", COMP_CWORD="2")
     assert asked.stdout.split() == ["events", "explain"]
 
 
 def test_help_has_a_short_form() -> None:
     """-h, for every command."""
     for words in ((), ("job",), ("job", "show"), ("submit",)):
-        told = lucius_here(*words, "-h")
+        told = run_main(*words, "-h")
         assert told.returncode == 0
         assert "Usage: lucius" in told.stdout

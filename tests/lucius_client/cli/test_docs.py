@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from emulator.up.ports import DEFAULTS
-from tests.lucius_client.cli.command import PROGRAM, lucius_here
+from tests.lucius_client.cli.command import PROGRAM, run_main
 from tests.running_stack import ROOT, RunningStack
 
 
@@ -53,7 +53,7 @@ def test_the_commands(stack: RunningStack, checkout: Path) -> None:
             if "|" in line:
                 told += run(["bash", "-euo", "pipefail", "-c", line], stack, checkout)
             else:
-                done = lucius_here(
+                done = run_main(
                     *shlex.split(line)[1:],
                     api=stack.api,
                     cwd=checkout,

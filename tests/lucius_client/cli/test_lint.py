@@ -12,7 +12,7 @@ import pytest
 from lucius_client.cli.lint import Linter, services_of
 from shared.core.registry import build_protocol
 from shared.errors import ProtocolError
-from tests.lucius_client.cli.command import lucius_here
+from tests.lucius_client.cli.command import run_main
 from tests.running_stack import ROOT
 
 SERVICES = services_of(ROOT / "infra" / "bicep" / "topology.json") or {}
@@ -86,7 +86,7 @@ def test_what_the_app_takes_is_in_order(folder: Path) -> None:
     """The example as it stands, and every protocol of this repository."""
     assert app_says(folder, definition()) is None
     assert linted(folder, definition()) == []
-    shipped = lucius_here("protocol", "lint", "protocols")
+    shipped = run_main("protocol", "lint", "protocols")
     assert (shipped.returncode, shipped.stdout) == (0, "no fault found\n")
 
 
@@ -105,7 +105,7 @@ def test_the_command_names_file_and_place(folder: Path) -> None:
     (folder / "b.json").write_text(json.dumps({**definition(), "version": 0}))
     (folder / "c.json").write_text(json.dumps(definition()))
     (folder / "d.json").write_text("{")
-    found = lucius_here("protocol", "lint", str(folder))
+    found = run_main("protocol", "lint", str(folder))
     assert found.returncode == 1
     lines = found.stdout.splitlines()
     assert [line.removeprefix(f"{folder}/").split(": ")[:2] for line in lines] == [
@@ -113,10 +113,10 @@ def test_the_command_names_file_and_place(folder: Path) -> None:
         ["c.json", "request_type"],
         ["d.json", "cannot be read"],
     ]
-    told = json.loads(lucius_here("protocol", "lint", str(folder), "--json").stdout)
+    told = json.loads(run_main("protocol", "lint", str(folder), "--json").stdout)
     assert [(Path(each["file"]).name, each["path"]) for each in told] == [
         ("b.json", "version"),
         ("c.json", "request_type"),
         ("d.json", ""),
     ]
-    assert lucius_here("protocol", "lint", str(folder), "--topology", str(folder / "d.json")).returncode == 2
+    assert run_main("protocol", "lint", str(folder), "--topology", str(folder / "d.json")).returncode == 2

@@ -17,7 +17,7 @@ from emulator.up.ports import find_free
 from lucius_client.cli.login import SCOPES
 from shared.access.caller import Scope
 from tests.lucius_client import samples
-from tests.lucius_client.cli.command import lucius_here
+from tests.lucius_client.cli.command import run_main
 from tests.lucius_client.stub_api import CannedResponse, serving
 from tests.running_stack import ROOT
 
@@ -46,16 +46,16 @@ def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
     config = tmp_path / "config"
     with serving(CannedResponse(body=samples.page())) as api:
         there = {"api": api.url, "LUCIUS_CONFIG_DIR": str(config)}
-        told = lucius_here("login", "--as", "tenant_a", "--scope", "orch:read", "--issuer", issuer, **there)
+        told = run_main("login", "--as", "tenant_a", "--scope", "orch:read", "--issuer", issuer, **there)
         assert told.returncode == 0, told.stderr
         assert told.stdout.startswith(f"logged in to {api.url} as tenant_a (orch:read) for ")
         kept = config / "tokens.json"
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-        assert lucius_here("jobs", **there).returncode == 0
-        assert lucius_here("jobs", "--token", "given", **there).returncode == 0
-        assert lucius_here("jobs", LUCIUS_TOKEN="of-the-environment", **there).returncode == 0
-        assert lucius_here("logout", **there).stdout == f"logged out of {api.url}\n"
-        assert lucius_here("jobs", **there).returncode == 0
+        assert run_main("jobs", **there).returncode == 0
+        assert run_main("jobs", "--token", "given", **there).returncode == 0
+        assert run_main("jobs", LUCIUS_TOKEN="of-the-environment", **there).returncode == 0
+        assert run_main("logout", **there).stdout == f"logged out of {api.url}\n"
+        assert run_main("jobs", **there).returncode == 0
     sent = [request.headers.get("authorization") for request in api.requests]
     said = claims((sent[0] or "").removeprefix("Bearer "))
     assert (said["tenant_id"], said["scp"]) == ("tenant_a", "orch:read")
@@ -70,7 +70,7 @@ def test_a_submit_is_for_whom_the_login_is(tmp_path: Path) -> None:
         kept = {"tenant": "tenant_a", "scope": "", "access_token": "t", "expires_at": 1e12}
         (tmp_path / "tokens.json").write_text(json.dumps({api.url: kept}))
         words = ["submit", "https://example.org/a.pdf", "-p", "OCR"]
-        assert lucius_here(*words, api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path)).returncode == 3
+        assert run_main(*words, api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path)).returncode == 3
     assert json.loads(api.requests[1].body)["tenant_id"] == "tenant_a"
 
 
@@ -78,7 +78,7 @@ def test_a_token_that_has_run_out_is_told(tmp_path: Path) -> None:
     """Before it is sent, with the way to a new one."""
     kept = {"tenant": "tenant_a", "scope": "orch:read", "access_token": "old", "expires_at": 1}
     (tmp_path / "tokens.json").write_text(json.dumps({"http://127.0.0.1:1": kept}))
-    told = lucius_here("jobs", "--api", "http://127.0.0.1:1/", LUCIUS_CONFIG_DIR=str(tmp_path))
+    told = run_main("jobs", "--api", "http://127.0.0.1:1/", LUCIUS_CONFIG_DIR=str(tmp_path))
     assert told.returncode == 2
     assert "log in again: lucius login --as tenant_a" in told.stderr
 
@@ -86,17 +86,17 @@ def test_a_token_that_has_run_out_is_told(tmp_path: Path) -> None:
 def test_refusals_of_a_login(issuer: str, tmp_path: Path) -> None:
     """A scope that is none is 2, an issuer that refuses 3, one that is not there 4; nothing is kept or told."""
     config = {"LUCIUS_CONFIG_DIR": str(tmp_path)}
-    refused = lucius_here("login", "--as", "", "--issuer", issuer, **config)
+    refused = run_main("login", "--as", "", "--issuer", issuer, **config)
     assert (refused.returncode, refused.stdout) == (3, "")
     assert refused.stderr.startswith(f"lucius: {issuer} gave no token: ")
-    misspelt = lucius_here("login", "--as", "tenant_a", "--scope", "orch:raed", "--issuer", issuer, **config)
+    misspelt = run_main("login", "--as", "tenant_a", "--scope", "orch:raed", "--issuer", issuer, **config)
     assert misspelt.returncode == 2
     assert misspelt.stderr.startswith("lucius: --scope orch:raed: must be one of orch:read, ")
     nobody = f"http://127.0.0.1:{find_free()}"
-    away = lucius_here("login", "--as", "tenant_a", "--issuer", nobody, **config)
+    away = run_main("login", "--as", "tenant_a", "--issuer", nobody, **config)
     assert away.returncode == 4
     assert away.stderr.startswith(f"lucius: no token issuer responds at {nobody} ")
-    another = lucius_here("login", "--as", "tenant_a", "--api", nobody, **config)
+    another = run_main("login", "--as", "tenant_a", "--api", nobody, **config)
     assert another.returncode == 2
     assert another.stderr.startswith(f"lucius: --issuer or LUCIUS_ISSUER must name the token issuer of {nobody}; ")
     assert list(tmp_path.iterdir()) == []
@@ -110,6 +110,6 @@ def test_the_scopes_are_those_of_the_api() -> None:
 def test_a_refused_token_says_how_to_get_one(tmp_path: Path) -> None:
     """401 is exit code 3, and the line names `lucius login`."""
     with serving(CannedResponse(401, samples.problem(401, "TOKEN_MISSING"))) as api:
-        told = lucius_here("jobs", api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
+        told = run_main("jobs", api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
     assert told.returncode == 3
     assert told.stderr.startswith("lucius: the API refused (401 TOKEN_MISSING): get a token by `lucius login")

@@ -1,4 +1,4 @@
-"""`lucius` against the real API."""
+"""`run_program` against the real API."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import httpx
 import pytest
 
 from emulator.up.ports import find_free
-from tests.lucius_client.cli.command import lucius, lucius_here
+from tests.lucius_client.cli.command import run_main, run_program
 from tests.running_stack import ROOT, RunningStack
 
 INVOICE = str(ROOT / "samples" / "invoice.png")
 
 
 def run(stack: RunningStack, *words: str) -> subprocess.CompletedProcess[str]:
-    return lucius_here(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
+    return run_main(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
 
 
 def done(stack: RunningStack, *words: str) -> str:
@@ -30,7 +30,7 @@ def done(stack: RunningStack, *words: str) -> str:
 def test_a_file_is_submitted_watched_and_answered(stack: RunningStack) -> None:
     """submit --watch uploads, shows each change in a line of its own, and ends with answer, page and quote."""
     words = ["submit", INVOICE, "-p", "OCR_EMBEDDING_SIS", "--ask", "What is the invoice number?", "--watch", "--again"]
-    program = lucius(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
+    program = run_program(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
     assert program.returncode == 0, program.stderr
     out = program.stdout
     assert "invoice.png  step 3/3 sis  SUCCEEDED" in out
@@ -126,7 +126,7 @@ def test_errors_are_lines_and_codes(stack: RunningStack, words: tuple[str, ...],
 def test_nobody_there_is_exit_code_4() -> None:
     """Without an API the line says where it was looked for; the same for the blob store."""
     port = find_free()
-    failed = lucius("jobs", "--api", f"http://127.0.0.1:{port}")
+    failed = run_program("jobs", "--api", f"http://127.0.0.1:{port}")
     assert failed.returncode == 4
     assert failed.stderr.startswith(f"lucius: no API responds at http://127.0.0.1:{port} ")
 
@@ -134,7 +134,7 @@ def test_nobody_there_is_exit_code_4() -> None:
 def test_no_blob_store_is_exit_code_4(stack: RunningStack) -> None:
     """An upload that reaches nobody names the setting."""
     nobody = stack.storage_connection.replace(stack.blob, f"http://127.0.0.1:{find_free()}/devstoreaccount1")
-    failed = lucius_here("submit", INVOICE, "-p", "OCR", api=stack.api, LUCIUS_BLOB_CONNECTION=nobody)
+    failed = run_main("submit", INVOICE, "-p", "OCR", api=stack.api, LUCIUS_BLOB_CONNECTION=nobody)
     assert failed.returncode == 4
     assert "LUCIUS_BLOB_CONNECTION names another" in failed.stderr
     assert len(failed.stderr.splitlines()) == 1
