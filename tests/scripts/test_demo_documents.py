@@ -37,7 +37,7 @@ def test_a_file_of_the_users_own_gets_general_questions(tmp_path: Path) -> None:
     assert all(isinstance(prompt, str) for prompt in document.prompt_set)
 
 
-def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_files_of_one_name_have_labels_of_their_own(tmp_path: Path) -> None:
     """Two files called the same keep a line each."""
     paths = [tmp_path / "a" / "x.pdf", tmp_path / "b" / "x.pdf"]
     for path in paths:
@@ -48,7 +48,7 @@ def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("docs", ["nowhere.pdf", f"{SAMPLES}/invoice.png nowhere.pdf", "'open"])
-def test_what_is_no_file_is_named(docs: str) -> None:
+def test_a_missing_file_is_named(docs: str) -> None:
     """A missing file or an open quote is one line, before anything starts."""
     with pytest.raises(UsageError, match=r"^DOCS: ") as caught:
         chosen_documents(docs, "")

@@ -22,27 +22,27 @@ async def written(world: World, tale: Told) -> str:
     return json.dumps(bundle(record, events, world.clock.now()))
 
 
-def redigested(given: dict) -> dict:  # type: ignore[type-arg]
-    rest = {name: value for name, value in given.items() if name != "digest"}
+def with_digest(bundle_: dict) -> dict:  # type: ignore[type-arg]
+    rest = {name: value for name, value in bundle_.items() if name != "digest"}
     return {**rest, "digest": "sha256:" + digest(canonical_json(rest))}
 
 
 @TALES
 async def test_what_the_app_wrote_is_proved(world: World, tale: Told) -> None:
     """Without a line of the app's code."""
-    given = json.loads(await written(world, tale))
-    assert verify(given) == []
-    assert verify(given, head=given["job"]["event_hash"]) == []
-    assert verify(given, head="another") == ["the head is not the one that was noted"]
+    bundle_ = json.loads(await written(world, tale))
+    assert verify(bundle_) == []
+    assert verify(bundle_, head=bundle_["job"]["event_hash"]) == []
+    assert verify(bundle_, head="another") == ["the head is not the one that was noted"]
 
 
 @pytest.mark.parametrize("tampering", TAMPERINGS)
 async def test_every_tampering_is_found(world: World, tampering: str) -> None:
     """With the old digest, and with one made anew."""
-    given = json.loads(await written(world, eventful))
-    TAMPERINGS[tampering](given)
-    assert "the digest is not that of the content" in verify(given)
-    assert verify(redigested(given)) not in ([], ["the digest is not that of the content"])
+    bundle_ = json.loads(await written(world, eventful))
+    TAMPERINGS[tampering](bundle_)
+    assert "the digest is not that of the content" in verify(bundle_)
+    assert verify(with_digest(bundle_)) not in ([], ["the digest is not that of the content"])
 
 
 async def test_every_value_counts(world: World) -> None:
@@ -52,29 +52,29 @@ async def test_every_value_counts(world: World) -> None:
     paths = [path for path in _leaves(json.loads(text)) if not free & set(path)]
     assert len(paths) > 100
     for number, path in enumerate(paths):
-        given = json.loads(text)
-        place = given
+        bundle_ = json.loads(text)
+        place = bundle_
         for key in path[:-1]:
             place = place[key]
         place[path[-1]] = ["tampered", 1e300, {"x": [None]}][number % 3]
-        assert verify(redigested(given)), path
+        assert verify(with_digest(bundle_)), path
 
 
 @pytest.mark.parametrize("given", [None, [], {}, {"format": "lucius-audit/2"}, {"format": "lucius-audit/1"}])
-def test_what_is_no_bundle_is_said_so(given: object) -> None:
+def test_anything_else_is_not_proved(given: object) -> None:
     """Anything at all gets an answer and no exception."""
     assert verify(given)
 
 
-async def test_the_command_tells_by_its_exit_code(world: World, tmp_path: Path) -> None:
+async def test_the_command_has_an_exit_code_for_each_verdict(world: World, tmp_path: Path) -> None:
     """0 proved, 1 not, 2 no JSON; --json for programs."""
     file = tmp_path / "bundle.json"
     file.write_text(await written(world, eventful))
     proved = run_main("audit", "verify", str(file))
     assert (proved.returncode, proved.stdout.split()[0]) == (0, "proved:")
     file.write_text(file.read_text().replace("SUCCEEDED", "CANCELLED"))
-    told = run_main("audit", "verify", str(file), "--json")
-    assert told.returncode == 1
-    assert json.loads(told.stdout)["proved"] is False
+    refused = run_main("audit", "verify", str(file), "--json")
+    assert refused.returncode == 1
+    assert json.loads(refused.stdout)["proved"] is False
     file.write_text("{")
     assert run_main("audit", "verify", str(file)).returncode == 2

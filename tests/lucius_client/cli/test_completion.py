@@ -23,13 +23,13 @@ def test_the_script_names_the_program(shell: str) -> None:
 
 def test_commands_are_completed() -> None:
     """As bash asks for them."""
-    asked = run_program(_LUCIUS_COMPLETE="complete_bash", COMP_WORDS="lucius job e", COMP_CWORD="2")
-    assert asked.stdout.split() == ["events", "explain"]
+    completed = run_program(_LUCIUS_COMPLETE="complete_bash", COMP_WORDS="lucius job e", COMP_CWORD="2")
+    assert completed.stdout.split() == ["events", "explain"]
 
 
 def test_help_has_a_short_form() -> None:
     """-h, for every command."""
     for words in ((), ("job",), ("job", "show"), ("submit",)):
-        told = run_main(*words, "-h")
-        assert told.returncode == 0
-        assert "Usage: lucius" in told.stdout
+        completed = run_main(*words, "-h")
+        assert completed.returncode == 0
+        assert "Usage: lucius" in completed.stdout

@@ -22,8 +22,8 @@ def test_questions_go_to_the_sis_step() -> None:
 
 def test_questions_join_a_payload() -> None:
     """--ask adds to what --payload says of the same step."""
-    given = '{"ask": {"top_k": 2}, "ocr": {"dpi": 200}}'
-    assert payload_for(ALL, given, ["Who?"]) == {"ocr": {"dpi": 200}, "ask": {"top_k": 2, "prompt_set": ["Who?"]}}
+    text = '{"ask": {"top_k": 2}, "ocr": {"dpi": 200}}'
+    assert payload_for(ALL, text, ["Who?"]) == {"ocr": {"dpi": 200}, "ask": {"top_k": 2, "prompt_set": ["Who?"]}}
 
 
 def test_a_one_step_payload_may_be_flat() -> None:
@@ -47,10 +47,10 @@ def test_a_payload_is_read_from_a_file(tmp_path: Path) -> None:
         (ALL, '{"ask": []}', ["Who?"], "ask must be a JSON object"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(protocol: dict, given: str | None, questions: list[str], words: str) -> None:
+def test_what_cannot_be_meant_is_refused(protocol: dict, text: str | None, questions: list[str], message: str) -> None:
     """Wrong options are one line that names the option."""
-    with pytest.raises(UsageError, match=words) as caught:
-        payload_for(protocol, given, questions)
+    with pytest.raises(UsageError, match=message) as caught:
+        payload_for(protocol, text, questions)
     assert "\n" not in str(caught.value)
 
 

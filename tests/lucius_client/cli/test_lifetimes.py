@@ -60,11 +60,11 @@ def test_a_dry_run_writes_nothing(stack: RunningStack, tenant: str, tmp_path: Pa
     file = tmp_path / f"{uuid.uuid4()}.pdf"
     file.write_bytes(uuid.uuid4().bytes)
     words = ["submit", str(file), "-p", "OCR_EMBEDDING", "--tenant", tenant, "--dry-run"]
-    [told] = json.loads(done(stack, *words, "--json"))
-    assert (told["dryRun"], told["idempotency"]["verdict"], told["tenant"]) == (True, "NEW", tenant)
+    [checked] = json.loads(done(stack, *words, "--json"))
+    assert (checked["dryRun"], checked["idempotency"]["verdict"], checked["tenant"]) == (True, "NEW", tenant)
     assert "ocr > embedding" in done(stack, *words)
     assert listed(stack, "--tenant", tenant) == []
-    uri = next(each["output_ref"]["uri"] for each in told["directives"])
+    uri = next(each["output_ref"]["uri"] for each in checked["directives"])
     assert uri.startswith(stack.blob)
     assert run(stack, "submit", str(file), "-p", "NOPE", "--dry-run").returncode == 3
 
@@ -108,10 +108,10 @@ def test_a_history_is_taken_home_and_proved(stack: RunningStack, tenant: str, tm
 
 def test_health_and_the_rest_of_the_reads(stack: RunningStack) -> None:
     """Each dependency by name; protocols one by one; rejected messages as a list."""
-    told = json.loads(done(stack, "health", "--json"))
-    assert told["status"] == "ready"
+    readiness = json.loads(done(stack, "health", "--json"))
+    assert readiness["status"] == "ready"
     shown = done(stack, "health")
-    assert all(name in shown for name in told["dependencies"])
+    assert all(name in shown for name in readiness["dependencies"])
     assert json.loads(done(stack, "protocol", "show", "OCR"))["request_type"] == "OCR"
     rejected = httpx.get(f"{stack.api}/v1/rejected").json()["rejected"]
     ids = done(stack, "rejected", "list", "-o", "ids").split()

@@ -28,19 +28,19 @@ def definition() -> dict[str, Any]:
 
 
 def step(**changes: Any) -> Change:
-    return lambda given: given["steps"][1].update(changes)
+    return lambda definition_: definition_["steps"][1].update(changes)
 
 
 WRONG: dict[str, Change] = {
-    "a field too many": lambda given: given.update(colour="red"),
-    "a field too few": lambda given: given.pop("version"),
-    "no step": lambda given: given.update(steps=[]),
-    "too many steps": lambda given: given.update(
-        parallel=[], steps=[{**given["steps"][0], "step_id": f"s{number}"} for number in range(51)]
+    "a field too many": lambda definition_: definition_.update(colour="red"),
+    "a field too few": lambda definition_: definition_.pop("version"),
+    "no step": lambda definition_: definition_.update(steps=[]),
+    "too many steps": lambda definition_: definition_.update(
+        parallel=[], steps=[{**definition_["steps"][0], "step_id": f"s{number}"} for number in range(51)]
     ),
-    "a version of none": lambda given: given.update(version=0),
-    "a version in words": lambda given: given.update(version="first"),
-    "a name that is no key": lambda given: given.update(request_type="A/B"),
+    "a version of none": lambda definition_: definition_.update(version=0),
+    "a version in words": lambda definition_: definition_.update(version="first"),
+    "a name that is no key": lambda definition_: definition_.update(request_type="A/B"),
     "a step's name with a colon": step(step_id="a:b"),
     "a step twice": step(step_id="ONE"),
     "a time of nothing": step(ack_timeout_s=0),
@@ -52,20 +52,20 @@ WRONG: dict[str, Change] = {
     "a service of another type": step(step_type="SIS"),
     "a schema that is not there": step(payload_schema="steps/none.json"),
     "a schema that is none": step(payload_schema="steps/wrong.json"),
-    "a group of one": lambda given: given.update(parallel=[["one"]]),
-    "a group of strangers": lambda given: given.update(parallel=[["one", "four"]]),
-    "a group apart": lambda given: given.update(parallel=[["one", "three"]]),
-    "a step in two groups": lambda given: given.update(parallel=[["one", "two"], ["two", "three"]]),
-    "a step twice in a group": lambda given: given.update(parallel=[["one", "one"]]),
+    "a group of one": lambda definition_: definition_.update(parallel=[["one"]]),
+    "a group of strangers": lambda definition_: definition_.update(parallel=[["one", "four"]]),
+    "a group apart": lambda definition_: definition_.update(parallel=[["one", "three"]]),
+    "a step in two groups": lambda definition_: definition_.update(parallel=[["one", "two"], ["two", "three"]]),
+    "a step twice in a group": lambda definition_: definition_.update(parallel=[["one", "one"]]),
 }
 
 
-def app_says(folder: Path, given: Any) -> str | None:
+def error_of_app(folder: Path, definition_: Any) -> str | None:
     schemas = {f"steps/{path.name}": json.loads(path.read_text()) for path in (folder / "steps").glob("*.json")}
     try:
-        build_protocol("p.json", given, schemas, SERVICES)
-    except ProtocolError as wrong:
-        return str(wrong)
+        build_protocol("p.json", definition_, schemas, SERVICES)
+    except ProtocolError as error:
+        return str(error)
     return None
 
 
@@ -77,14 +77,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def linted(folder: Path, given: Any) -> list[str]:
-    (folder / "p.json").write_text(json.dumps(given))
+def linted(folder: Path, definition_: Any) -> list[str]:
+    (folder / "p.json").write_text(json.dumps(definition_))
     return [str(finding) for finding in Linter(SERVICES).check(folder / "p.json")]
 
 
 def test_what_the_app_takes_is_in_order(folder: Path) -> None:
     """The example as it stands, and every protocol of this repository."""
-    assert app_says(folder, definition()) is None
+    assert error_of_app(folder, definition()) is None
     assert linted(folder, definition()) == []
     shipped = run_main("protocol", "lint", "protocols")
     assert (shipped.returncode, shipped.stdout) == (0, "no fault found\n")
@@ -93,10 +93,10 @@ def test_what_the_app_takes_is_in_order(folder: Path) -> None:
 @pytest.mark.parametrize("change", WRONG)
 def test_what_the_app_refuses_is_found(folder: Path, change: str) -> None:
     """Each with its place in the file."""
-    given = definition()
-    WRONG[change](given)
-    assert app_says(folder, given) is not None
-    assert linted(folder, given)
+    definition_ = definition()
+    WRONG[change](definition_)
+    assert error_of_app(folder, definition_) is not None
+    assert linted(folder, definition_)
 
 
 def test_the_command_names_file_and_place(folder: Path) -> None:
@@ -105,16 +105,16 @@ def test_the_command_names_file_and_place(folder: Path) -> None:
     (folder / "b.json").write_text(json.dumps({**definition(), "version": 0}))
     (folder / "c.json").write_text(json.dumps(definition()))
     (folder / "d.json").write_text("{")
-    found = run_main("protocol", "lint", str(folder))
-    assert found.returncode == 1
-    lines = found.stdout.splitlines()
+    completed = run_main("protocol", "lint", str(folder))
+    assert completed.returncode == 1
+    lines = completed.stdout.splitlines()
     assert [line.removeprefix(f"{folder}/").split(": ")[:2] for line in lines] == [
         ["b.json", "version"],
         ["c.json", "request_type"],
         ["d.json", "cannot be read"],
     ]
-    told = json.loads(run_main("protocol", "lint", str(folder), "--json").stdout)
-    assert [(Path(each["file"]).name, each["path"]) for each in told] == [
+    findings = json.loads(run_main("protocol", "lint", str(folder), "--json").stdout)
+    assert [(Path(each["file"]).name, each["path"]) for each in findings] == [
         ("b.json", "version"),
         ("c.json", "request_type"),
         ("d.json", ""),

@@ -45,42 +45,42 @@ def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
     """As the tenant, with the scopes, to that API alone; in a file for its owner only."""
     config = tmp_path / "config"
     with serving(CannedResponse(body=samples.page())) as api:
-        there = {"api": api.url, "LUCIUS_CONFIG_DIR": str(config)}
-        told = run_main("login", "--as", "tenant_a", "--scope", "orch:read", "--issuer", issuer, **there)
-        assert told.returncode == 0, told.stderr
-        assert told.stdout.startswith(f"logged in to {api.url} as tenant_a (orch:read) for ")
-        kept = config / "tokens.json"
-        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-        assert run_main("jobs", **there).returncode == 0
-        assert run_main("jobs", "--token", "given", **there).returncode == 0
-        assert run_main("jobs", LUCIUS_TOKEN="of-the-environment", **there).returncode == 0
-        assert run_main("logout", **there).stdout == f"logged out of {api.url}\n"
-        assert run_main("jobs", **there).returncode == 0
+        login = {"api": api.url, "LUCIUS_CONFIG_DIR": str(config)}
+        completed = run_main("login", "--as", "tenant_a", "--scope", "orch:read", "--issuer", issuer, **login)
+        assert completed.returncode == 0, completed.stderr
+        assert completed.stdout.startswith(f"logged in to {api.url} as tenant_a (orch:read) for ")
+        file = config / "tokens.json"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert run_main("jobs", **login).returncode == 0
+        assert run_main("jobs", "--token", "given", **login).returncode == 0
+        assert run_main("jobs", LUCIUS_TOKEN="of-the-environment", **login).returncode == 0
+        assert run_main("logout", **login).stdout == f"logged out of {api.url}\n"
+        assert run_main("jobs", **login).returncode == 0
     sent = [request.headers.get("authorization") for request in api.requests]
-    said = claims((sent[0] or "").removeprefix("Bearer "))
-    assert (said["tenant_id"], said["scp"]) == ("tenant_a", "orch:read")
+    claims_ = claims((sent[0] or "").removeprefix("Bearer "))
+    assert (claims_["tenant_id"], claims_["scp"]) == ("tenant_a", "orch:read")
     assert sent[1:] == ["Bearer given", "Bearer of-the-environment", None]
 
 
-def test_a_submit_is_for_whom_the_login_is(tmp_path: Path) -> None:
+def test_a_submit_is_for_the_tenant_of_the_login(tmp_path: Path) -> None:
     """Without --tenant the jobs are those of the tenant of the token."""
     step = {"step_id": "ocr", "step_type": "OCR", "service": "ocr"}
     protocol = {"protocol_id": "ocr", "version": 1, "request_type": "OCR", "steps": [step], "digest": "0"}
     with serving(CannedResponse(body=protocol), CannedResponse(400, samples.problem(400, "ENVELOPE_INVALID"))) as api:
-        kept = {"tenant": "tenant_a", "scope": "", "access_token": "t", "expires_at": 1e12}
-        (tmp_path / "tokens.json").write_text(json.dumps({api.url: kept}))
+        entry = {"tenant": "tenant_a", "scope": "", "access_token": "t", "expires_at": 1e12}
+        (tmp_path / "tokens.json").write_text(json.dumps({api.url: entry}))
         words = ["submit", "https://example.org/a.pdf", "-p", "OCR"]
         assert run_main(*words, api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path)).returncode == 3
     assert json.loads(api.requests[1].body)["tenant_id"] == "tenant_a"
 
 
-def test_a_token_that_has_run_out_is_told(tmp_path: Path) -> None:
+def test_an_expired_token_is_an_error(tmp_path: Path) -> None:
     """Before it is sent, with the way to a new one."""
-    kept = {"tenant": "tenant_a", "scope": "orch:read", "access_token": "old", "expires_at": 1}
-    (tmp_path / "tokens.json").write_text(json.dumps({"http://127.0.0.1:1": kept}))
-    told = run_main("jobs", "--api", "http://127.0.0.1:1/", LUCIUS_CONFIG_DIR=str(tmp_path))
-    assert told.returncode == 2
-    assert "log in again: lucius login --as tenant_a" in told.stderr
+    entry = {"tenant": "tenant_a", "scope": "orch:read", "access_token": "old", "expires_at": 1}
+    (tmp_path / "tokens.json").write_text(json.dumps({"http://127.0.0.1:1": entry}))
+    completed = run_main("jobs", "--api", "http://127.0.0.1:1/", LUCIUS_CONFIG_DIR=str(tmp_path))
+    assert completed.returncode == 2
+    assert "log in again: lucius login --as tenant_a" in completed.stderr
 
 
 def test_refusals_of_a_login(issuer: str, tmp_path: Path) -> None:
@@ -107,9 +107,9 @@ def test_the_scopes_are_those_of_the_api() -> None:
     assert set(SCOPES) == {scope.value for scope in Scope}
 
 
-def test_a_refused_token_says_how_to_get_one(tmp_path: Path) -> None:
+def test_a_refused_token_leads_to_a_hint(tmp_path: Path) -> None:
     """401 is exit code 3, and the line names `lucius login`."""
     with serving(CannedResponse(401, samples.problem(401, "TOKEN_MISSING"))) as api:
-        told = run_main("jobs", api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
-    assert told.returncode == 3
-    assert told.stderr.startswith("lucius: the API refused (401 TOKEN_MISSING): get a token by `lucius login")
+        completed = run_main("jobs", api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
+    assert completed.returncode == 3
+    assert completed.stderr.startswith("lucius: the API refused (401 TOKEN_MISSING): get a token by `lucius login")

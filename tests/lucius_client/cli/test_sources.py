@@ -29,19 +29,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["a.pdf", "*.pdf"], ["a.pdf", "odd [1].pdf"]),
     ],
 )
-def test_documents_are_files_folders_patterns_and_uris(folder: Path, names: list[str], found: list[str]) -> None:
+def test_documents_are_files_folders_patterns_and_uris(folder: Path, names: list[str], documents: list[str]) -> None:
     """A folder gives all its files but hidden ones; a file's own name is never a pattern; each comes once."""
-    assert sources.documents(names) == found
+    assert sources.documents(names) == documents
 
 
 @pytest.mark.parametrize("name", ["none.pdf", "*.docx"])
-def test_what_is_not_there_is_said(folder: Path, name: str) -> None:
+def test_a_missing_file_is_an_error(folder: Path, name: str) -> None:
     """A pattern that fits nothing is a mistake, not an empty submit."""
     with pytest.raises(UsageError, match="no such file"):
         sources.documents([name])
 
 
-def test_an_empty_folder_is_said(folder: Path) -> None:
+def test_an_empty_folder_is_an_error(folder: Path) -> None:
     """Hidden files are not documents."""
     (folder / "empty").mkdir()
     (folder / "empty" / ".hidden").touch()
