@@ -22,27 +22,27 @@ async def written(world: World, tale: Told) -> str:
     return json.dumps(bundle(record, events, world.clock.now()))
 
 
-def with_digest(bundle_: dict) -> dict:  # type: ignore[type-arg]
-    rest = {name: value for name, value in bundle_.items() if name != "digest"}
+def with_digest(document: dict) -> dict:  # type: ignore[type-arg]
+    rest = {name: value for name, value in document.items() if name != "digest"}
     return {**rest, "digest": "sha256:" + digest(canonical_json(rest))}
 
 
 @TALES
 async def test_what_the_app_wrote_is_proved(world: World, tale: Told) -> None:
     """Without a line of the app's code."""
-    bundle_ = json.loads(await written(world, tale))
-    assert verify(bundle_) == []
-    assert verify(bundle_, head=bundle_["job"]["event_hash"]) == []
-    assert verify(bundle_, head="another") == ["the head is not the one that was noted"]
+    document = json.loads(await written(world, tale))
+    assert verify(document) == []
+    assert verify(document, head=document["job"]["event_hash"]) == []
+    assert verify(document, head="another") == ["the head is not the one that was noted"]
 
 
 @pytest.mark.parametrize("tampering", TAMPERINGS)
 async def test_every_tampering_is_found(world: World, tampering: str) -> None:
     """With the old digest, and with one made anew."""
-    bundle_ = json.loads(await written(world, eventful))
-    TAMPERINGS[tampering](bundle_)
-    assert "the digest is not that of the content" in verify(bundle_)
-    assert verify(with_digest(bundle_)) not in ([], ["the digest is not that of the content"])
+    document = json.loads(await written(world, eventful))
+    TAMPERINGS[tampering](document)
+    assert "the digest is not that of the content" in verify(document)
+    assert verify(with_digest(document)) not in ([], ["the digest is not that of the content"])
 
 
 async def test_every_value_counts(world: World) -> None:
@@ -52,18 +52,18 @@ async def test_every_value_counts(world: World) -> None:
     paths = [path for path in _leaves(json.loads(text)) if not free & set(path)]
     assert len(paths) > 100
     for number, path in enumerate(paths):
-        bundle_ = json.loads(text)
-        place = bundle_
+        document = json.loads(text)
+        place = document
         for key in path[:-1]:
             place = place[key]
         place[path[-1]] = ["tampered", 1e300, {"x": [None]}][number % 3]
-        assert verify(with_digest(bundle_)), path
+        assert verify(with_digest(document)), path
 
 
-@pytest.mark.parametrize("given", [None, [], {}, {"format": "lucius-audit/2"}, {"format": "lucius-audit/1"}])
-def test_anything_else_is_not_proved(given: object) -> None:
+@pytest.mark.parametrize("document", [None, [], {}, {"format": "lucius-audit/2"}, {"format": "lucius-audit/1"}])
+def test_anything_else_is_not_proved(document: object) -> None:
     """Anything at all gets an answer and no exception."""
-    assert verify(given)
+    assert verify(document)
 
 
 async def test_the_command_has_an_exit_code_for_each_verdict(world: World, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_payload_is_read_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "given", "questions", "words"),
+    ("protocol", "text", "questions", "message"),
     [
         (OCR, None, ["Who?"], "OCR has none"),
         (OCR, "{", [], "--payload is not JSON"),

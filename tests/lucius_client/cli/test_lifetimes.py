@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.lucius_client.cli.test_lucius import INVOICE, done, run
+from tests.lucius_client.cli.test_lucius import INVOICE, run_on, stdout_of
 from tests.running_stack import RunningStack
 
 
@@ -19,7 +19,7 @@ def tenant() -> str:
 
 
 def listed(stack: RunningStack, *words: str) -> list[str]:
-    return done(stack, "jobs", *words, "-o", "ids").split()
+    return stdout_of(stack, "jobs", *words, "-o", "ids").split()
 
 
 def test_a_folder_and_lines_become_jobs_that_filters_find(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_folder_and_lines_become_jobs_that_filters_find(stack: RunningStack, t
         (tmp_path / "in").mkdir(exist_ok=True)
         (tmp_path / "in" / f"{number}.txt").write_text(f"text {number}")
     words = ["--tenant", tenant, "--label", "batch:one"]
-    files = done(stack, "submit", str(tmp_path / "in"), "-p", "EMBEDDING", *words, "-o", "ids").split()
+    files = stdout_of(stack, "submit", str(tmp_path / "in"), "-p", "EMBEDDING", *words, "-o", "ids").split()
     assert len(files) == 2
     reference = {"input_ref": {"uri": f"{stack.blob}/documents/samples/invoice.png"}}
     lines = [
@@ -37,12 +37,12 @@ def test_a_folder_and_lines_become_jobs_that_filters_find(stack: RunningStack, t
     ]
     batch = tmp_path / "jobs.ndjson"
     batch.write_text("\n".join(json.dumps(line) for line in lines))
-    sent = run(stack, "submit", "--ndjson", str(batch), "-p", "OCR", "--tenant", tenant, "--json")
+    sent = run_on(stack, "submit", "--ndjson", str(batch), "-p", "OCR", "--tenant", tenant, "--json")
     assert sent.returncode == 3
     assert sent.stderr.startswith("line 2: 400 ENVELOPE_INVALID: ")
     first, second = json.loads(sent.stdout)
     assert (first["status"], second["status"]) == (202, 400)
-    again = run(stack, "submit", "--ndjson", str(batch), "-p", "OCR", "--tenant", tenant, "--json")
+    again = run_on(stack, "submit", "--ndjson", str(batch), "-p", "OCR", "--tenant", tenant, "--json")
     assert json.loads(again.stdout)[0]["replayed"] is True
     everything = {*files, first["jobId"]}
     assert set(listed(stack, "--tenant", tenant)) == everything
@@ -50,7 +50,7 @@ def test_a_folder_and_lines_become_jobs_that_filters_find(stack: RunningStack, t
     assert listed(stack, "--tenant", tenant, "--type", "OCR") == [first["jobId"]]
     assert set(listed(stack, "--tenant", tenant, "--since", "1h")) == everything
     assert listed(stack, "--tenant", tenant, "--until", "1h") == []
-    watched = run(stack, "job", "watch", *everything)
+    watched = run_on(stack, "job", "watch", *everything)
     assert watched.returncode == 0, watched.stderr
     assert set(listed(stack, "--tenant", tenant, "--status", "succeeded")) == everything
 
@@ -60,63 +60,63 @@ def test_a_dry_run_writes_nothing(stack: RunningStack, tenant: str, tmp_path: Pa
     file = tmp_path / f"{uuid.uuid4()}.pdf"
     file.write_bytes(uuid.uuid4().bytes)
     words = ["submit", str(file), "-p", "OCR_EMBEDDING", "--tenant", tenant, "--dry-run"]
-    [checked] = json.loads(done(stack, *words, "--json"))
+    [checked] = json.loads(stdout_of(stack, *words, "--json"))
     assert (checked["dryRun"], checked["idempotency"]["verdict"], checked["tenant"]) == (True, "NEW", tenant)
-    assert "ocr > embedding" in done(stack, *words)
+    assert "ocr > embedding" in stdout_of(stack, *words)
     assert listed(stack, "--tenant", tenant) == []
     uri = next(each["output_ref"]["uri"] for each in checked["directives"])
     assert uri.startswith(stack.blob)
-    assert run(stack, "submit", str(file), "-p", "NOPE", "--dry-run").returncode == 3
+    assert run_on(stack, "submit", str(file), "-p", "NOPE", "--dry-run").returncode == 3
 
 
 def test_a_failed_job_is_found_explained_and_taken_up_again(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
     """deadletters tells where and why; redrive makes the job that takes its place; diff tells the two apart."""
     broken = tmp_path / "broken.pdf"
     broken.write_bytes(b"%PDF-1.7 this is none " + uuid.uuid4().bytes)
-    failed = run(stack, "submit", str(broken), "-p", "OCR", "--tenant", tenant, "--watch", "-o", "ids")
+    failed = run_on(stack, "submit", str(broken), "-p", "OCR", "--tenant", tenant, "--watch", "-o", "ids")
     assert failed.returncode == 1
     old = failed.stdout.strip()
-    [dead] = json.loads(done(stack, "deadletters", "--tenant", tenant, "--json"))
+    [dead] = json.loads(stdout_of(stack, "deadletters", "--tenant", tenant, "--json"))
     assert (dead["jobId"], dead["failed_step_id"]) == (old, "ocr")
-    assert dead["error_code"] in done(stack, "deadletters", "--tenant", tenant)
-    new = json.loads(done(stack, "job", "redrive", old, "--reason", "a new engine", "--json"))
+    assert dead["error_code"] in stdout_of(stack, "deadletters", "--tenant", tenant)
+    new = json.loads(stdout_of(stack, "job", "redrive", old, "--reason", "a new engine", "--json"))
     assert new["redrive_of"] == old
-    assert json.loads(done(stack, "job", "redrive", old, "--json"))["jobId"] == new["jobId"]
-    assert run(stack, "job", "watch", new["jobId"]).returncode == 1
-    assert old in done(stack, "job", "show", new["jobId"])
-    differing = run(stack, "job", "diff", old, new["jobId"])
+    assert json.loads(stdout_of(stack, "job", "redrive", old, "--json"))["jobId"] == new["jobId"]
+    assert run_on(stack, "job", "watch", new["jobId"]).returncode == 1
+    assert old in stdout_of(stack, "job", "show", new["jobId"])
+    differing = run_on(stack, "job", "diff", old, new["jobId"])
     assert differing.returncode == 1
     assert any(line.startswith("-") and "JOB_REDRIVEN" in line for line in differing.stdout.splitlines())
-    same = json.loads(done(stack, "job", "diff", old, old, "--json"))
+    same = json.loads(stdout_of(stack, "job", "diff", old, old, "--json"))
     assert (same["same"], same["lines"]) == (True, [])
 
 
 def test_a_history_is_taken_home_and_proved(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
     """The bundle of a job that ran here is proved by a program that asks nobody; so is its receipt readable."""
-    job_id = done(stack, "submit", INVOICE, "-p", "OCR", "--tenant", tenant, "-o", "ids").strip()
-    assert run(stack, "job", "watch", job_id).returncode == 0
+    job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "--tenant", tenant, "-o", "ids").strip()
+    assert run_on(stack, "job", "watch", job_id).returncode == 0
     bundle = tmp_path / "bundle.json"
-    done(stack, "job", "audit", job_id, "--out", str(bundle))
-    assert done(stack, "audit", "verify", str(bundle)).startswith(f"proved: {job_id} SUCCEEDED, ")
+    stdout_of(stack, "job", "audit", job_id, "--out", str(bundle))
+    assert stdout_of(stack, "audit", "verify", str(bundle)).startswith(f"proved: {job_id} SUCCEEDED, ")
     head = json.loads(bundle.read_text())["job"]["event_hash"]
-    done(stack, "audit", "verify", str(bundle), "--head", head)
-    assert run(stack, "audit", "verify", str(bundle), "--head", "another").returncode == 1
-    assert "total" in done(stack, "job", "receipt", job_id)
-    created = json.loads(done(stack, "job", "show", job_id, "--as-of", "1", "--json"))
+    stdout_of(stack, "audit", "verify", str(bundle), "--head", head)
+    assert run_on(stack, "audit", "verify", str(bundle), "--head", "another").returncode == 1
+    assert "total" in stdout_of(stack, "job", "receipt", job_id)
+    created = json.loads(stdout_of(stack, "job", "show", job_id, "--as-of", "1", "--json"))
     assert (created["status"], created["as_of"]["type"]) == ("QUEUED", "JOB_CREATED")
 
 
 def test_health_and_the_rest_of_the_reads(stack: RunningStack) -> None:
     """Each dependency by name; protocols one by one; rejected messages as a list."""
-    readiness = json.loads(done(stack, "health", "--json"))
+    readiness = json.loads(stdout_of(stack, "health", "--json"))
     assert readiness["status"] == "ready"
-    shown = done(stack, "health")
+    shown = stdout_of(stack, "health")
     assert all(name in shown for name in readiness["dependencies"])
-    assert json.loads(done(stack, "protocol", "show", "OCR"))["request_type"] == "OCR"
+    assert json.loads(stdout_of(stack, "protocol", "show", "OCR"))["request_type"] == "OCR"
     rejected = httpx.get(f"{stack.api}/v1/rejected").json()["rejected"]
-    ids = done(stack, "rejected", "list", "-o", "ids").split()
+    ids = stdout_of(stack, "rejected", "list", "-o", "ids").split()
     assert {each["id"] for each in rejected} <= set(ids)
-    assert run(stack, "rejected", "redrive", "nobody").returncode == 3
+    assert run_on(stack, "rejected", "redrive", "nobody").returncode == 3
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,6 @@ def test_health_and_the_rest_of_the_reads(stack: RunningStack) -> None:
 )
 def test_wrong_usage_is_a_line_and_exit_code_2(stack: RunningStack, words: tuple[str, ...], line: str) -> None:
     """Before anything is asked or written."""
-    failed = run(stack, *words)
+    failed = run_on(stack, *words)
     assert (failed.returncode, failed.stdout) == (2, "")
     assert failed.stderr.startswith(line)

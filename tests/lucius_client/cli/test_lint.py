@@ -19,7 +19,7 @@ SERVICES = services_of(ROOT / "infra" / "bicep" / "topology.json") or {}
 Change = Callable[[dict[str, Any]], Any]
 
 
-def definition() -> dict[str, Any]:
+def three_steps() -> dict[str, Any]:
     steps = [
         {"step_id": name, "step_type": "OCR", "service": "ocr", "payload_schema": "steps/ocr.schema.json"}
         for name in ("one", "two", "three")
@@ -28,19 +28,19 @@ def definition() -> dict[str, Any]:
 
 
 def step(**changes: Any) -> Change:
-    return lambda definition_: definition_["steps"][1].update(changes)
+    return lambda definition: definition["steps"][1].update(changes)
 
 
 WRONG: dict[str, Change] = {
-    "a field too many": lambda definition_: definition_.update(colour="red"),
-    "a field too few": lambda definition_: definition_.pop("version"),
-    "no step": lambda definition_: definition_.update(steps=[]),
-    "too many steps": lambda definition_: definition_.update(
-        parallel=[], steps=[{**definition_["steps"][0], "step_id": f"s{number}"} for number in range(51)]
+    "a field too many": lambda definition: definition.update(colour="red"),
+    "a field too few": lambda definition: definition.pop("version"),
+    "no step": lambda definition: definition.update(steps=[]),
+    "too many steps": lambda definition: definition.update(
+        parallel=[], steps=[{**definition["steps"][0], "step_id": f"s{number}"} for number in range(51)]
     ),
-    "a version of none": lambda definition_: definition_.update(version=0),
-    "a version in words": lambda definition_: definition_.update(version="first"),
-    "a name that is no key": lambda definition_: definition_.update(request_type="A/B"),
+    "a version of none": lambda definition: definition.update(version=0),
+    "a version in words": lambda definition: definition.update(version="first"),
+    "a name that is no key": lambda definition: definition.update(request_type="A/B"),
     "a step's name with a colon": step(step_id="a:b"),
     "a step twice": step(step_id="ONE"),
     "a time of nothing": step(ack_timeout_s=0),
@@ -52,18 +52,18 @@ WRONG: dict[str, Change] = {
     "a service of another type": step(step_type="SIS"),
     "a schema that is not there": step(payload_schema="steps/none.json"),
     "a schema that is none": step(payload_schema="steps/wrong.json"),
-    "a group of one": lambda definition_: definition_.update(parallel=[["one"]]),
-    "a group of strangers": lambda definition_: definition_.update(parallel=[["one", "four"]]),
-    "a group apart": lambda definition_: definition_.update(parallel=[["one", "three"]]),
-    "a step in two groups": lambda definition_: definition_.update(parallel=[["one", "two"], ["two", "three"]]),
-    "a step twice in a group": lambda definition_: definition_.update(parallel=[["one", "one"]]),
+    "a group of one": lambda definition: definition.update(parallel=[["one"]]),
+    "a group of strangers": lambda definition: definition.update(parallel=[["one", "four"]]),
+    "a group apart": lambda definition: definition.update(parallel=[["one", "three"]]),
+    "a step in two groups": lambda definition: definition.update(parallel=[["one", "two"], ["two", "three"]]),
+    "a step twice in a group": lambda definition: definition.update(parallel=[["one", "one"]]),
 }
 
 
-def error_of_app(folder: Path, definition_: Any) -> str | None:
+def error_of_app(folder: Path, definition: Any) -> str | None:
     schemas = {f"steps/{path.name}": json.loads(path.read_text()) for path in (folder / "steps").glob("*.json")}
     try:
-        build_protocol("p.json", definition_, schemas, SERVICES)
+        build_protocol("p.json", definition, schemas, SERVICES)
     except ProtocolError as error:
         return str(error)
     return None
@@ -77,15 +77,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def linted(folder: Path, definition_: Any) -> list[str]:
-    (folder / "p.json").write_text(json.dumps(definition_))
+def linted(folder: Path, definition: Any) -> list[str]:
+    (folder / "p.json").write_text(json.dumps(definition))
     return [str(finding) for finding in Linter(SERVICES).check(folder / "p.json")]
 
 
 def test_what_the_app_takes_is_in_order(folder: Path) -> None:
     """The example as it stands, and every protocol of this repository."""
-    assert error_of_app(folder, definition()) is None
-    assert linted(folder, definition()) == []
+    assert error_of_app(folder, three_steps()) is None
+    assert linted(folder, three_steps()) == []
     shipped = run_main("protocol", "lint", "protocols")
     assert (shipped.returncode, shipped.stdout) == (0, "no fault found\n")
 
@@ -93,17 +93,17 @@ def test_what_the_app_takes_is_in_order(folder: Path) -> None:
 @pytest.mark.parametrize("change", WRONG)
 def test_what_the_app_refuses_is_found(folder: Path, change: str) -> None:
     """Each with its place in the file."""
-    definition_ = definition()
-    WRONG[change](definition_)
-    assert error_of_app(folder, definition_) is not None
-    assert linted(folder, definition_)
+    definition = three_steps()
+    WRONG[change](definition)
+    assert error_of_app(folder, definition) is not None
+    assert linted(folder, definition)
 
 
 def test_the_command_names_file_and_place(folder: Path) -> None:
     """A finding a line, exit code 1; a request type that two files have; what is no JSON; JSON for programs."""
-    (folder / "a.json").write_text(json.dumps(definition()))
-    (folder / "b.json").write_text(json.dumps({**definition(), "version": 0}))
-    (folder / "c.json").write_text(json.dumps(definition()))
+    (folder / "a.json").write_text(json.dumps(three_steps()))
+    (folder / "b.json").write_text(json.dumps({**three_steps(), "version": 0}))
+    (folder / "c.json").write_text(json.dumps(three_steps()))
     (folder / "d.json").write_text("{")
     completed = run_main("protocol", "lint", str(folder))
     assert completed.returncode == 1

@@ -36,7 +36,7 @@ def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             assert process.wait(60) == 0
 
 
-def claims(token: str) -> dict:  # type: ignore[type-arg]
+def claims_of(token: str) -> dict:  # type: ignore[type-arg]
     part = token.split(".")[1]
     return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))  # type: ignore[no-any-return]
 
@@ -57,8 +57,8 @@ def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
         assert run_main("logout", **login).stdout == f"logged out of {api.url}\n"
         assert run_main("jobs", **login).returncode == 0
     sent = [request.headers.get("authorization") for request in api.requests]
-    claims_ = claims((sent[0] or "").removeprefix("Bearer "))
-    assert (claims_["tenant_id"], claims_["scp"]) == ("tenant_a", "orch:read")
+    claims = claims_of((sent[0] or "").removeprefix("Bearer "))
+    assert (claims["tenant_id"], claims["scp"]) == ("tenant_a", "orch:read")
     assert sent[1:] == ["Bearer given", "Bearer of-the-environment", None]
 
 

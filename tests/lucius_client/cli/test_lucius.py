@@ -17,12 +17,12 @@ from tests.running_stack import ROOT, RunningStack
 INVOICE = str(ROOT / "samples" / "invoice.png")
 
 
-def run(stack: RunningStack, *words: str) -> subprocess.CompletedProcess[str]:
+def run_on(stack: RunningStack, *words: str) -> subprocess.CompletedProcess[str]:
     return run_main(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
 
 
-def done(stack: RunningStack, *words: str) -> str:
-    finished = run(stack, *words)
+def stdout_of(stack: RunningStack, *words: str) -> str:
+    finished = run_on(stack, *words)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
 
@@ -41,22 +41,22 @@ def test_a_file_is_submitted_watched_and_answered(stack: RunningStack) -> None:
 def test_ids_go_from_one_command_to_the_next(stack: RunningStack) -> None:
     """-o ids prints ids alone, which the other commands take; JSON is the API's own."""
     tenant = f"ids-{uuid.uuid4()}"
-    job_id = done(stack, "submit", INVOICE, "-p", "OCR", "--tenant", tenant, "-o", "ids").strip()
-    assert done(stack, "jobs", "--tenant", tenant, "-o", "ids").split() == [job_id]
-    shown = json.loads(done(stack, "job", "show", job_id, "-o", "json"))
+    job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "--tenant", tenant, "-o", "ids").strip()
+    assert stdout_of(stack, "jobs", "--tenant", tenant, "-o", "ids").split() == [job_id]
+    shown = json.loads(stdout_of(stack, "job", "show", job_id, "-o", "json"))
     assert (shown["jobId"], shown["tenant_id"]) == (job_id, tenant)
-    events = json.loads(done(stack, "job", "events", job_id, "-o", "json"))
+    events = json.loads(stdout_of(stack, "job", "events", job_id, "-o", "json"))
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
-    assert job_id in done(stack, "jobs", "--tenant", tenant)
-    assert "ocr" in done(stack, "job", "show", job_id)
-    assert done(stack, "job", "explain", job_id).startswith(f"Job {job_id} ")
-    assert json.loads(done(stack, "job", "explain", job_id, "-o", "json"))["jobId"] == job_id
+    assert job_id in stdout_of(stack, "jobs", "--tenant", tenant)
+    assert "ocr" in stdout_of(stack, "job", "show", job_id)
+    assert stdout_of(stack, "job", "explain", job_id).startswith(f"Job {job_id} ")
+    assert json.loads(stdout_of(stack, "job", "explain", job_id, "-o", "json"))["jobId"] == job_id
 
 
 def test_the_same_request_is_one_job(stack: RunningStack) -> None:
     """Submitting again finds the job that is there and says so; --again makes a new one."""
     words = ["submit", INVOICE, "-p", "OCR", "--tenant", f"same-{uuid.uuid4()}", "-o", "ids"]
-    first, second, third = run(stack, *words), run(stack, *words), run(stack, *words, "--again")
+    first, second, third = run_on(stack, *words), run_on(stack, *words), run_on(stack, *words, "--again")
     assert first.stdout == second.stdout != third.stdout
     assert "this request is known" in second.stderr
     assert "this request is known" not in first.stderr + third.stderr
@@ -65,7 +65,7 @@ def test_the_same_request_is_one_job(stack: RunningStack) -> None:
 def test_a_uri_is_used_as_it_is(stack: RunningStack) -> None:
     """What is an http(s) URI already is not uploaded."""
     uri = f"{stack.blob}/documents/samples/invoice.png"
-    job_id = done(stack, "submit", uri, "-p", "OCR", "--again", "-o", "ids").strip()
+    job_id = stdout_of(stack, "submit", uri, "-p", "OCR", "--again", "-o", "ids").strip()
     assert httpx.get(f"{stack.api}/v1/jobs/{job_id}").json()["input_ref"]["uri"] == uri
 
 
@@ -73,9 +73,9 @@ def test_a_failed_job_is_exit_code_1(stack: RunningStack, tmp_path: Path) -> Non
     """--watch tells a script by its exit code that the job failed, and a person why."""
     broken = tmp_path / "broken.pdf"
     broken.write_bytes(b"%PDF-1.7 this is none")
-    failed = run(stack, "submit", str(broken), "-p", "OCR", "--watch")
+    failed = run_on(stack, "submit", str(broken), "-p", "OCR", "--watch")
     assert failed.returncode == 1
-    job = json.loads(done(stack, "jobs", "--status", "failed_final", "--limit", "1", "-o", "json"))[0]
+    job = json.loads(stdout_of(stack, "jobs", "--status", "failed_final", "--limit", "1", "-o", "json"))[0]
     error = httpx.get(f"{stack.api}/v1/jobs/{job['jobId']}").json()["error_code"]
     assert error in failed.stdout
 
@@ -84,22 +84,25 @@ def test_a_job_is_paused_resumed_and_cancelled(stack: RunningStack) -> None:
     """Controls print the job as it stands after; the reason stands in its history."""
     stack.pause("ocr")  # so that the job is surely alive
     try:
-        job_id = done(stack, "submit", INVOICE, "-p", "OCR", "--again", "-o", "ids").strip()
-        paused = json.loads(done(stack, "job", "pause", job_id, "--reason", "lunch", "-o", "json"))
+        job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "--again", "-o", "ids").strip()
+        paused = json.loads(stdout_of(stack, "job", "pause", job_id, "--reason", "lunch", "-o", "json"))
         assert paused["status"] in {"PAUSING", "PAUSED"}
-        assert json.loads(done(stack, "job", "resume", job_id, "-o", "json"))["status"] in {"QUEUED", "IN_PROGRESS"}
-        cancelled = json.loads(done(stack, "job", "cancel", job_id, "-o", "json"))
+        assert json.loads(stdout_of(stack, "job", "resume", job_id, "-o", "json"))["status"] in {
+            "QUEUED",
+            "IN_PROGRESS",
+        }
+        cancelled = json.loads(stdout_of(stack, "job", "cancel", job_id, "-o", "json"))
         assert cancelled["status"] in {"CANCELLING", "CANCELLED"}
     finally:
         stack.resume("ocr")
-    reasons = [event["reason"] for event in json.loads(done(stack, "job", "events", job_id, "-o", "json"))]
+    reasons = [event["reason"] for event in json.loads(stdout_of(stack, "job", "events", job_id, "-o", "json"))]
     assert "lunch" in reasons
 
 
 def test_protocols_are_listed(stack: RunningStack) -> None:
     """What can be asked for, by request type."""
-    assert "OCR_EMBEDDING_SIS" in done(stack, "protocols", "-o", "ids").split()
-    assert "ocr > embedding > sis" in done(stack, "protocols")
+    assert "OCR_EMBEDDING_SIS" in stdout_of(stack, "protocols", "-o", "ids").split()
+    assert "ocr > embedding > sis" in stdout_of(stack, "protocols")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_protocols_are_listed(stack: RunningStack) -> None:
 )
 def test_errors_are_lines_and_codes(stack: RunningStack, words: tuple[str, ...], code: int, line: str) -> None:
     """Every error is a line on stderr that says what to do, an exit code of its kind, and nothing on stdout."""
-    failed = run(stack, *words)
+    failed = run_on(stack, *words)
     assert (failed.returncode, failed.stdout) == (code, "")
     assert failed.stderr.startswith(line)
     assert "Traceback" not in failed.stderr

@@ -19,7 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "documents"),
     [
         (["a.pdf", "https://x/y"], ["a.pdf", "https://x/y"]),
         (["."], ["a.pdf", "b.png", "in/c.pdf", "odd [1].pdf"]),

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from tests.lucius_client.cli.command import PROGRAM
-from tests.lucius_client.cli.test_lucius import INVOICE, done
+from tests.lucius_client.cli.test_lucius import INVOICE, stdout_of
 from tests.running_stack import ROOT, RunningStack
 
 DEADLINE_S = 120
@@ -58,7 +58,7 @@ class Terminal:
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}])
 def test_colours_are_for_those_who_want_them(stack: RunningStack, environment: dict[str, str]) -> None:
     """A terminal has them, NO_COLOR takes them away."""
-    job_id = done(stack, "submit", INVOICE, "-p", "OCR", "-o", "ids").strip()
+    job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "-o", "ids").strip()
     shown = Terminal(stack, "job", "show", job_id, **environment)
     assert shown.end() == 0
     assert job_id in shown.seen
@@ -75,6 +75,6 @@ def test_watching_ends_with_ctrl_c_and_the_job_goes_on(stack: RunningStack) -> N
         assert watched.end() == 130
         assert watched.seen.endswith("\x1b[?25h")
         assert "Traceback" not in watched.seen
-        assert done(stack, "jobs", "--status", "queued,in_progress", "--limit", "1", "-o", "ids")
+        assert stdout_of(stack, "jobs", "--status", "queued,in_progress", "--limit", "1", "-o", "ids")
     finally:
         stack.resume("ocr")
