@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,11 +18,6 @@ from tests.running_stack import RunningStack
 def lucius(stack: RunningStack) -> Iterator[Client]:
     with Client(stack.api) as client:
         yield client
-
-
-@pytest.fixture
-def tenant() -> str:
-    return f"client-{uuid.uuid4()}"
 
 
 def envelope(stack: RunningStack, tenant: str, **more: Any) -> Envelope:

@@ -11,9 +11,10 @@ from pathlib import Path
 from unittest import mock
 
 from lucius_client.cli.main import main
-from tests.running_stack import ROOT
+from tests.running_stack import ROOT, RunningStack
 
 PROGRAM = Path(sys.executable).parent / "lucius"
+INVOICE = str(ROOT / "samples" / "invoice.png")
 
 
 def run_program(*words: str, api: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -48,6 +49,23 @@ def run_main(
         except SystemExit as ended:
             code = int(ended.code or 0)
     return subprocess.CompletedProcess(list(words), code, out.getvalue(), err.getvalue())
+
+
+def run_on(stack: RunningStack, *words: str) -> subprocess.CompletedProcess[str]:
+    """`run_main` with the API and the blob store of `stack`."""
+    return run_main(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
+
+
+def stdout_of(stack: RunningStack, *words: str) -> str:
+    """What `run_on` prints; its exit code must be 0."""
+    completed = run_on(stack, *words)
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
+
+
+def ids_of_jobs(stack: RunningStack, *words: str) -> list[str]:
+    """The ids that `lucius jobs` lists."""
+    return stdout_of(stack, "jobs", *words, "-o", "ids").split()
 
 
 def _settings(api: str | None, environment: dict[str, str]) -> dict[str, str]:

@@ -10,8 +10,7 @@ import time
 
 import pytest
 
-from tests.lucius_client.cli.command import PROGRAM
-from tests.lucius_client.cli.test_lucius import INVOICE, stdout_of
+from tests.lucius_client.cli.command import INVOICE, PROGRAM, stdout_of
 from tests.running_stack import ROOT, RunningStack
 
 DEADLINE_S = 120
