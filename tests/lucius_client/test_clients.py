@@ -79,7 +79,7 @@ def test_both_clients_have_the_same_methods() -> None:
     assert len(_public(Client)) > 20
 
 
-async def test_a_lost_answer_is_one_job(either: EitherClient) -> None:
+async def test_a_lost_response_is_one_job(either: EitherClient) -> None:
     """A submit without a key gets one, and it is the same in every repetition."""
     with serving(
         CannedResponse(body=None),

@@ -11,7 +11,7 @@ from lucius_client.errors import LimitReached, Unreachable
 from lucius_client.exchange import NoResponse, Pause, Request, Response
 from lucius_client.retry import Retries, send
 
-SILENCE = NoResponse("connection refused")
+NO_RESPONSE = NoResponse("connection refused")
 HALF = Retries(attempts=5, first_s=1.0, longest_s=60.0, random=lambda: 0.5)
 
 
@@ -19,14 +19,14 @@ def response(status: int, **headers: str) -> Response:
     return Response(status, {name.replace("_", "-").lower(): value for name, value in headers.items()}, b"")
 
 
-@pytest.mark.parametrize("outcome", [SILENCE, *(response(status) for status in (429, 500, 502, 503, 504))])
+@pytest.mark.parametrize("outcome", [NO_RESPONSE, *(response(status) for status in (429, 500, 502, 503, 504))])
 def test_the_wait_doubles_and_is_a_random_part_of_it(outcome: Response | NoResponse) -> None:
     """Full jitter: half of 1, 2, 4 and 8 seconds; after the last attempt none."""
     assert [HALF.wait_s(attempt, outcome) for attempt in range(1, 6)] == [0.5, 1.0, 2.0, 4.0, None]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 415, 501])
-def test_what_time_does_not_mend_is_not_repeated(status: int) -> None:
+def test_a_final_response_is_not_repeated(status: int) -> None:
     """A refusal is final."""
     assert HALF.wait_s(1, response(status)) is None
 
@@ -47,7 +47,7 @@ def test_the_flow_sends_waits_and_sends_again() -> None:
     request = Request("GET", "/v1/jobs")
     flow = send(request, HALF)
     assert next(flow) == request
-    assert flow.send(SILENCE) == Pause(0.5)
+    assert flow.send(NO_RESPONSE) == Pause(0.5)
     assert flow.send(None) == request
     with pytest.raises(StopIteration) as ended:
         flow.send(response(200))
@@ -57,16 +57,16 @@ def test_the_flow_sends_waits_and_sends_again() -> None:
 def test_the_last_outcome_is_the_error() -> None:
     """Silence to the end is Unreachable; a limit to the end is LimitReached."""
     once = Retries(attempts=1)
-    for outcome, error in ((SILENCE, Unreachable), (response(429), LimitReached)):
+    for outcome, error in ((NO_RESPONSE, Unreachable), (response(429), LimitReached)):
         flow = send(Request("GET", "/"), once)
         next(flow)
         with pytest.raises(error):
             flow.send(outcome)
 
 
-def test_health_is_asked_once() -> None:
+def test_a_health_probe_is_not_repeated() -> None:
     """A probe wants to know what is, not what will be."""
     flow = send(Request("GET", "/v1/health/ready", repeat=False), HALF)
     next(flow)
     with pytest.raises(Unreachable):
-        flow.send(SILENCE)
+        flow.send(NO_RESPONSE)

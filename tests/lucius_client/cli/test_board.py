@@ -18,7 +18,7 @@ def job(status: str, step_status: str, index: int = 1, completed_at: str | None 
     }
 
 
-def test_a_living_job_shows_its_step() -> None:
+def test_an_active_job_shows_its_step() -> None:
     """While a job lives its line has the state of the step it is at."""
     line = Line.of(job("IN_PROGRESS", "FAILED_RETRY"))
     assert (line.step, line.state, line.attempt) == ("2/2 embedding", "FAILED_RETRY", "2/3")

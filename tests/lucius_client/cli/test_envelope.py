@@ -47,7 +47,7 @@ def test_a_payload_is_read_from_a_file(tmp_path: Path) -> None:
         (ALL, '{"ask": []}', ["Who?"], "ask must be a JSON object"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(protocol: dict, text: str | None, questions: list[str], message: str) -> None:
+def test_wrong_options_are_refused(protocol: dict, text: str | None, questions: list[str], message: str) -> None:
     """Wrong options are one line that names the option."""
     with pytest.raises(UsageError, match=message) as caught:
         payload_for(protocol, text, questions)

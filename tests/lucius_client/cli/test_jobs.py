@@ -44,7 +44,7 @@ def test_a_job_is_paused_resumed_and_cancelled(stack: RunningStack) -> None:
     assert "lunch" in reasons
 
 
-def test_a_failed_job_is_found_explained_and_taken_up_again(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
+def test_a_failed_job_is_found_redriven_and_compared(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
     """deadletters tells where and why; redrive makes the job that takes its place; diff tells the two apart."""
     broken = tmp_path / "broken.pdf"
     broken.write_bytes(b"%PDF-1.7 this is none " + uuid.uuid4().bytes)
@@ -66,7 +66,7 @@ def test_a_failed_job_is_found_explained_and_taken_up_again(stack: RunningStack,
     assert (same["same"], same["lines"]) == (True, [])
 
 
-def test_a_history_is_taken_home_and_proved(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
+def test_an_audit_bundle_is_proved_offline(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
     """The bundle of a job that ran here is proved by a program that asks nobody; so is its receipt readable."""
     job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "--tenant", tenant, "-o", "ids").strip()
     assert run_on(stack, "job", "watch", job_id).returncode == 0

@@ -31,7 +31,7 @@ def step(**changes: Any) -> Change:
     return lambda definition: definition["steps"][1].update(changes)
 
 
-WRONG: dict[str, Change] = {
+CHANGES: dict[str, Change] = {
     "a field too many": lambda definition: definition.update(colour="red"),
     "a field too few": lambda definition: definition.pop("version"),
     "no step": lambda definition: definition.update(steps=[]),
@@ -82,7 +82,7 @@ def linted(folder: Path, definition: Any) -> list[str]:
     return [str(finding) for finding in Linter(SERVICES).check(folder / "p.json")]
 
 
-def test_what_the_app_takes_is_in_order(folder: Path) -> None:
+def test_what_the_app_accepts_has_no_fault(folder: Path) -> None:
     """The example as it stands, and every protocol of this repository."""
     assert error_of_app(folder, three_steps()) is None
     assert linted(folder, three_steps()) == []
@@ -90,11 +90,11 @@ def test_what_the_app_takes_is_in_order(folder: Path) -> None:
     assert (shipped.returncode, shipped.stdout) == (0, "no fault found\n")
 
 
-@pytest.mark.parametrize("change", WRONG)
-def test_what_the_app_refuses_is_found(folder: Path, change: str) -> None:
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_the_app_refuses_has_a_fault(folder: Path, change: str) -> None:
     """Each with its place in the file."""
     definition = three_steps()
-    WRONG[change](definition)
+    CHANGES[change](definition)
     assert error_of_app(folder, definition) is not None
     assert linted(folder, definition)
 

@@ -83,7 +83,7 @@ def test_an_expired_token_is_an_error(tmp_path: Path) -> None:
     assert "log in again: lucius login --as tenant_a" in completed.stderr
 
 
-def test_refusals_of_a_login(issuer: str, tmp_path: Path) -> None:
+def test_a_failed_login_keeps_nothing(issuer: str, tmp_path: Path) -> None:
     """A scope that is none is 2, an issuer that refuses 3, one that is not there 4; nothing is kept or told."""
     config = {"LUCIUS_CONFIG_DIR": str(tmp_path)}
     refused = run_main("login", "--as", "", "--issuer", issuer, **config)
@@ -92,13 +92,13 @@ def test_refusals_of_a_login(issuer: str, tmp_path: Path) -> None:
     misspelt = run_main("login", "--as", "tenant_a", "--scope", "orch:raed", "--issuer", issuer, **config)
     assert misspelt.returncode == 2
     assert misspelt.stderr.startswith("lucius: --scope orch:raed: must be one of orch:read, ")
-    nobody = f"http://127.0.0.1:{find_free()}"
-    away = run_main("login", "--as", "tenant_a", "--issuer", nobody, **config)
-    assert away.returncode == 4
-    assert away.stderr.startswith(f"lucius: no token issuer responds at {nobody} ")
-    another = run_main("login", "--as", "tenant_a", "--api", nobody, **config)
+    unused = f"http://127.0.0.1:{find_free()}"
+    unreachable = run_main("login", "--as", "tenant_a", "--issuer", unused, **config)
+    assert unreachable.returncode == 4
+    assert unreachable.stderr.startswith(f"lucius: no token issuer responds at {unused} ")
+    another = run_main("login", "--as", "tenant_a", "--api", unused, **config)
     assert another.returncode == 2
-    assert another.stderr.startswith(f"lucius: --issuer or LUCIUS_ISSUER must name the token issuer of {nobody}; ")
+    assert another.stderr.startswith(f"lucius: --issuer or LUCIUS_ISSUER must name the token issuer of {unused}; ")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -45,7 +45,7 @@ def test_protocols_are_listed(stack: RunningStack) -> None:
     assert "ocr > embedding > sis" in stdout_of(stack, "protocols")
 
 
-def test_health_and_the_rest_of_the_reads(stack: RunningStack) -> None:
+def test_health_protocols_and_rejected_messages(stack: RunningStack) -> None:
     """Each dependency by name; protocols one by one; rejected messages as a list."""
     readiness = json.loads(stdout_of(stack, "health", "--json"))
     assert readiness["status"] == "ready"
@@ -97,7 +97,7 @@ def test_wrong_usage_is_a_line_and_exit_code_2(stack: RunningStack, words: tuple
     assert failed.stderr.startswith(line)
 
 
-def test_nobody_there_is_exit_code_4() -> None:
+def test_no_api_is_exit_code_4() -> None:
     """Without an API the line says where it was looked for; the same for the blob store."""
     port = find_free()
     failed = run_program("jobs", "--api", f"http://127.0.0.1:{port}")

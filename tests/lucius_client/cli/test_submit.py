@@ -100,8 +100,8 @@ def test_a_failed_job_is_exit_code_1(stack: RunningStack, tmp_path: Path) -> Non
 
 def test_no_blob_store_is_exit_code_4(stack: RunningStack) -> None:
     """An upload that reaches nobody names the setting."""
-    nobody = stack.storage_connection.replace(stack.blob, f"http://127.0.0.1:{find_free()}/devstoreaccount1")
-    failed = run_main("submit", INVOICE, "-p", "OCR", api=stack.api, LUCIUS_BLOB_CONNECTION=nobody)
+    unused = stack.storage_connection.replace(stack.blob, f"http://127.0.0.1:{find_free()}/devstoreaccount1")
+    failed = run_main("submit", INVOICE, "-p", "OCR", api=stack.api, LUCIUS_BLOB_CONNECTION=unused)
     assert failed.returncode == 4
     assert "LUCIUS_BLOB_CONNECTION names another" in failed.stderr
     assert len(failed.stderr.splitlines()) == 1

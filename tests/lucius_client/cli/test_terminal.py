@@ -55,7 +55,7 @@ class Terminal:
 
 
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}])
-def test_colours_are_for_those_who_want_them(stack: RunningStack, environment: dict[str, str]) -> None:
+def test_no_color_removes_colours(stack: RunningStack, environment: dict[str, str]) -> None:
     """A terminal has them, NO_COLOR takes them away."""
     job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "-o", "ids").strip()
     shown = Terminal(stack, "job", "show", job_id, **environment)
