@@ -1,4 +1,4 @@
-"""A small HTTP server that answers what a test says, and keeps what it was asked: for faults that LUCIUS seldom has."""
+"""A stub of the API: it sends canned responses and records requests, for faults that the real API seldom has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.lucius_client import samples
 
 @dataclass(frozen=True)
 class CannedResponse:
-    """One answer. `body` None: the connection breaks off without one."""
+    """One response. `body` None: the connection is closed without a response."""
 
     status: int = 200
     body: Any = field(default_factory=samples.job)
@@ -38,7 +38,7 @@ class StubApi:
 
 @contextmanager
 def serving(*responses: CannedResponse) -> Iterator[StubApi]:
-    """The answers in turn; the last one repeats."""
+    """Sends the responses in turn; the last one repeats."""
     requests: list[ReceivedRequest] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Both clients, each over real sockets, held to the same behaviour."""
+"""The behaviour of both clients, over real sockets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FAST_RETRIES = Retries(attempts=4, first_s=0.001)
 
 
 class EitherClient:
-    """One of the two clients, called the same way."""
+    """One of the two clients, with one way to call it."""
 
     def __init__(self, kind: type[Client] | type[AsyncClient]) -> None:
         self._kind = kind
@@ -63,7 +63,7 @@ def either(request: pytest.FixtureRequest) -> EitherClient:
 
 
 def _public(kind: type) -> dict[str, tuple[str, str | None]]:
-    """Signature and docstring of the constructor and of each public method, as a caller without `await` sees them."""
+    """Signature and docstring of the constructor and of each public method."""
     methods = inspect.getmembers(kind, inspect.isfunction)
     return {
         name: (str(inspect.signature(method)).replace("Async", ""), inspect.getdoc(method))
@@ -80,7 +80,7 @@ def test_both_clients_have_the_same_methods() -> None:
 
 
 async def test_a_lost_response_is_one_job(either: EitherClient) -> None:
-    """A submit without a key gets one, and it is the same in every repetition."""
+    """A submit without a key gets one, which is the same in every repetition."""
     with serving(
         CannedResponse(body=None),
         CannedResponse(503, samples.problem(503, "DEPENDENCY_UNAVAILABLE")),
@@ -96,7 +96,7 @@ async def test_a_lost_response_is_one_job(either: EitherClient) -> None:
 
 @pytest.mark.parametrize("key", ["mine", None])
 async def test_a_key_that_is_given_is_kept(either: EitherClient, key: str | None) -> None:
-    """Also null, which says that the body is the key."""
+    """A key of the caller is sent, also null, which makes the body the key."""
     with serving(CannedResponse(202, samples.accepted(), {"Idempotency-Replayed": "true"})) as api:
         submitted = await either.call(
             api.url, lambda client: client.submit({**samples.ENVELOPE, "idempotency_key": key})
@@ -121,7 +121,7 @@ async def test_a_key_that_is_given_is_kept(either: EitherClient, key: str | None
     ],
 )
 async def test_problems_are_typed(either: EitherClient, status: int, code: str, kind: type[Refused]) -> None:
-    """By code where it has a class, else by status; the problem itself is at hand."""
+    """The class follows the problem's code, or else the status; the error holds the problem."""
     body = samples.problem(
         status, code, errors=(("payload.ocr", "is missing"),), extra={"limit": "LUCIUS_MAX_INFLIGHT"}
     )
@@ -136,7 +136,7 @@ async def test_problems_are_typed(either: EitherClient, status: int, code: str, 
 
 
 async def test_a_retry_after_that_is_too_long_is_raised_at_once(either: EitherClient) -> None:
-    """The caller learns when to come again."""
+    """A `Retry-After` over `longest_s` raises at once, with the time to wait."""
     with serving(CannedResponse(429, samples.problem(429, "LIMIT_REACHED"), {"Retry-After": "3600"})) as api:
         with pytest.raises(LimitReached) as refused:
             await either.call(api.url, lambda client: client.submit(samples.ENVELOPE))
@@ -145,7 +145,7 @@ async def test_a_retry_after_that_is_too_long_is_raised_at_once(either: EitherCl
 
 
 async def test_a_page_of_a_proxy_is_an_error(either: EitherClient) -> None:
-    """An HTML page is told by its status; one with status 200 is no LUCIUS."""
+    """An HTML page is an error of its status; with status 200 it is NotLucius."""
     with serving(CannedResponse(502, b"<html>Bad gateway</html>")) as api:
         with pytest.raises(ServerFault, match="HTTP_502"):
             await either.call(api.url, lambda client: client.job("job_1"))
@@ -155,7 +155,7 @@ async def test_a_page_of_a_proxy_is_an_error(either: EitherClient) -> None:
 
 
 async def test_no_response_and_bad_addresses_have_errors_of_their_own(either: EitherClient) -> None:
-    """Nobody there: Unreachable. No address: BadAddress. An id that would make another address: BadId."""
+    """No server is Unreachable, a wrong URL BadAddress, an id that would change the path BadId."""
     with pytest.raises(Unreachable):
         await either.call(f"http://127.0.0.1:{find_free()}", lambda client: client.live())
     with pytest.raises(BadAddress):
@@ -166,7 +166,7 @@ async def test_no_response_and_bad_addresses_have_errors_of_their_own(either: Ei
 
 
 async def test_a_list_is_fetched_page_by_page(either: EitherClient) -> None:
-    """Cursors follow each other, also past an empty page, and a limit ends it."""
+    """The cursor of each page, also of an empty one, requests the next; `limit` ends the list."""
     pages = (
         CannedResponse(body=samples.page("a", "b", next_="p2")),
         CannedResponse(body=samples.page(next_="p3")),
@@ -186,7 +186,7 @@ async def test_a_list_is_fetched_page_by_page(either: EitherClient) -> None:
 
 
 async def test_waiting_is_a_long_poll(either: EitherClient) -> None:
-    """The ETag goes back with `wait`; a 304 is nothing new; the end of the job is the end of it."""
+    """The ETag is sent with `wait`, a 304 yields nothing, and the final state ends the iterator."""
     answers = (
         CannedResponse(body=samples.job("QUEUED"), headers={"ETag": '"one"'}),
         CannedResponse(304, headers={"ETag": '"one"'}),
@@ -200,7 +200,7 @@ async def test_waiting_is_a_long_poll(either: EitherClient) -> None:
 
 
 async def test_waiting_ends_when_its_time_is_up(either: EitherClient) -> None:
-    """WaitTimeout has the job as it was last seen."""
+    """WaitTimeout holds the last state of the job."""
     with serving(
         CannedResponse(body=samples.job("IN_PROGRESS"), headers={"ETag": '"one"'}), CannedResponse(304)
     ) as api:
@@ -210,7 +210,7 @@ async def test_waiting_ends_when_its_time_is_up(either: EitherClient) -> None:
 
 
 async def test_the_token_is_asked_for_before_each_request(either: EitherClient) -> None:
-    """A callable renews it; a string stays; without one nothing is sent."""
+    """A function is called for each request, a string stays the same, None sends no header."""
     tokens = iter(["first", "second"])
     with serving(CannedResponse(503, samples.problem(503, "NOT_READY")), CannedResponse()) as api:
         await either.call(api.url, lambda client: client.job("job_1"), token=lambda: next(tokens))
@@ -221,21 +221,21 @@ async def test_the_token_is_asked_for_before_each_request(either: EitherClient) 
 
 
 async def test_an_id_is_never_a_path(either: EitherClient) -> None:
-    """What a caller names stays one segment."""
+    """An id is quoted as one segment of the path."""
     with serving(CannedResponse()) as api:
         await either.call(api.url, lambda client: client.job("../admin?x=1"))
     assert api.requests[0].path == "/v1/jobs/..%2Fadmin%3Fx%3D1"
 
 
 async def test_what_a_newer_api_adds_is_kept(either: EitherClient) -> None:
-    """Unknown fields are no error, and are there."""
+    """Unknown fields of a response are kept."""
     with serving(CannedResponse(body={**samples.job(), "invented": 1})) as api:
         job = await either.call(api.url, lambda client: client.job("job_1"))
     assert job.plain()["invented"] == 1
 
 
 async def test_an_awaited_token() -> None:
-    """The asynchronous client also takes one that has to be awaited."""
+    """The asynchronous client awaits a token where the function returns an awaitable."""
 
     async def token() -> str:
         return "awaited"

@@ -1,4 +1,4 @@
-"""The decisions alone: no socket, no clock."""
+"""When and after which wait a request is repeated, without sockets and clocks."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def response(status: int, **headers: str) -> Response:
 
 @pytest.mark.parametrize("outcome", [NO_RESPONSE, *(response(status) for status in (429, 500, 502, 503, 504))])
 def test_the_wait_doubles_and_is_a_random_part_of_it(outcome: Response | NoResponse) -> None:
-    """Full jitter: half of 1, 2, 4 and 8 seconds; after the last attempt none."""
+    """Full jitter with a random number of 0.5 is half of 1, 2, 4 and 8 s; the last attempt has no wait."""
     assert [HALF.wait_s(attempt, outcome) for attempt in range(1, 6)] == [0.5, 1.0, 2.0, 4.0, None]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 415, 501])
 def test_a_final_response_is_not_repeated(status: int) -> None:
-    """A refusal is final."""
+    """A status that cannot change by itself is not tried again."""
     assert HALF.wait_s(1, response(status)) is None
 
 
 def test_retry_after_is_honoured() -> None:
-    """Never before it, jitter on top; a date counts from now; one that is too long is the caller's to decide."""
+    """Jitter is added to it, a date counts from now, and one over `longest_s` means no repetition."""
     assert HALF.wait_s(1, response(429, Retry_After="7")) == 7.5
     in_ten_s = format_datetime(datetime.now(UTC) + timedelta(seconds=10), usegmt=True)
     waited = HALF.wait_s(1, response(503, Retry_After=in_ten_s))
@@ -43,7 +43,7 @@ def test_retry_after_is_honoured() -> None:
 
 
 def test_the_flow_sends_waits_and_sends_again() -> None:
-    """A request, a pause, the request again; then its answer."""
+    """After a fault that passes, the flow yields a pause and the same request, and returns the response."""
     request = Request("GET", "/v1/jobs")
     flow = send(request, HALF)
     assert next(flow) == request
@@ -55,7 +55,7 @@ def test_the_flow_sends_waits_and_sends_again() -> None:
 
 
 def test_the_last_outcome_is_the_error() -> None:
-    """Silence to the end is Unreachable; a limit to the end is LimitReached."""
+    """No response to the last attempt is Unreachable; a 429 is LimitReached."""
     once = Retries(attempts=1)
     for outcome, error in ((NO_RESPONSE, Unreachable), (response(429), LimitReached)):
         flow = send(Request("GET", "/"), once)
@@ -65,7 +65,7 @@ def test_the_last_outcome_is_the_error() -> None:
 
 
 def test_a_health_probe_is_not_repeated() -> None:
-    """A probe wants to know what is, not what will be."""
+    """A request with `repeat=False` is sent once."""
     flow = send(Request("GET", "/v1/health/ready", repeat=False), HALF)
     next(flow)
     with pytest.raises(Unreachable):

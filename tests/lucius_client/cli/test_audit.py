@@ -1,4 +1,4 @@
-"""`lucius audit verify`: a second implementation, held to the first one's tales and tamperings."""
+"""`lucius audit verify`, with the histories and the tamperings of the app's own verification."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def with_digest(document: dict) -> dict:  # type: ignore[type-arg]
 
 @TALES
 async def test_what_the_app_wrote_is_proved(world: World, tale: Told) -> None:
-    """Without a line of the app's code."""
+    """A bundle of each history is proved; a head that was noted elsewhere is compared."""
     document = json.loads(await written(world, tale))
     assert verify(document) == []
     assert verify(document, head=document["job"]["event_hash"]) == []
@@ -38,7 +38,7 @@ async def test_what_the_app_wrote_is_proved(world: World, tale: Told) -> None:
 
 @pytest.mark.parametrize("tampering", TAMPERINGS)
 async def test_every_tampering_is_found(world: World, tampering: str) -> None:
-    """With the old digest, and with one made anew."""
+    """Each tampering is found with the old digest and with a corrected one."""
     document = json.loads(await written(world, eventful))
     TAMPERINGS[tampering](document)
     assert "the digest is not that of the content" in verify(document)
@@ -46,7 +46,7 @@ async def test_every_tampering_is_found(world: World, tampering: str) -> None:
 
 
 async def test_every_value_counts(world: World) -> None:
-    """Any one value changed, anywhere, and the digest made anew: found."""
+    """Each changed value is found, although the digest is corrected."""
     text = await written(world, eventful)
     free = {"taken_at", "digest", "updated_at", "suppressed"}
     paths = [path for path in _leaves(json.loads(text)) if not free & set(path)]
@@ -62,12 +62,12 @@ async def test_every_value_counts(world: World) -> None:
 
 @pytest.mark.parametrize("document", [None, [], {}, {"format": "lucius-audit/2"}, {"format": "lucius-audit/1"}])
 def test_anything_else_is_not_proved(document: object) -> None:
-    """Anything at all gets an answer and no exception."""
+    """A value that is not a bundle has faults and raises no exception."""
     assert verify(document)
 
 
 async def test_the_command_has_an_exit_code_for_each_verdict(world: World, tmp_path: Path) -> None:
-    """0 proved, 1 not, 2 no JSON; --json for programs."""
+    """0: proved, 1: not proved, 2: not JSON; --json prints the verdict."""
     file = tmp_path / "bundle.json"
     file.write_text(await written(world, eventful))
     proved = run_main("audit", "verify", str(file))

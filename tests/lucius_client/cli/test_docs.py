@@ -1,4 +1,4 @@
-"""The commands of docs/cli.md and the programs of docs/client.md, run as they stand there."""
+"""The commands of docs/cli.md and the programs of docs/client.md, run as they are printed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.running_stack import ROOT, RunningStack
 
 
 def block(document: str, name: str, language: str, stack: RunningStack) -> str:
-    """With the stack's ports for the default ones."""
+    """A code block of a document, with the ports of `stack` in place of the default ones."""
     text = (ROOT / "docs" / document).read_text(encoding="utf-8")
     match = re.search(rf"<!-- tested: {name} -->\n```{language}\n(.*?)```", text, re.DOTALL)
     assert match, f"docs/{document} has no block {name}"
@@ -37,7 +37,7 @@ def run(words: list[str], stack: RunningStack, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the commands name, where they may write."""
+    """A writable folder with the files that the commands name."""
     folder = tmp_path_factory.mktemp("docs")
     for name in ("samples", "protocols"):
         (folder / name).symlink_to(ROOT / name)
@@ -45,7 +45,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_commands(stack: RunningStack, checkout: Path) -> None:
-    """Every block of docs/cli.md in turn; JOB_ID is the job of the first one."""
+    """Every block of docs/cli.md works; JOB_ID is the job of the first one."""
 
     def shell(name: str, job_id: str = "") -> str:
         output = ""
@@ -73,7 +73,7 @@ def test_the_commands(stack: RunningStack, checkout: Path) -> None:
 
 
 def test_the_programs(stack: RunningStack, checkout: Path) -> None:
-    """Both programs of docs/client.md end well and say what they say."""
+    """Both programs of docs/client.md end with exit code 0 and print the state of the job."""
     for name in ("sync", "async"):
         program = checkout / f"{name}.py"
         program.write_text(block("client.md", name, "python", stack))

@@ -11,7 +11,7 @@ from tests.running_stack import RunningStack
 
 
 def test_ids_go_from_one_command_to_the_next(stack: RunningStack) -> None:
-    """-o ids prints ids alone, which the other commands take; JSON is the API's own."""
+    """-o ids prints ids that other commands take; -o json prints the JSON of the API."""
     tenant = f"ids-{uuid.uuid4()}"
     job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "--tenant", tenant, "-o", "ids").strip()
     assert stdout_of(stack, "jobs", "--tenant", tenant, "-o", "ids").split() == [job_id]
@@ -26,8 +26,8 @@ def test_ids_go_from_one_command_to_the_next(stack: RunningStack) -> None:
 
 
 def test_a_job_is_paused_resumed_and_cancelled(stack: RunningStack) -> None:
-    """Controls print the job as it stands after; the reason stands in its history."""
-    stack.pause("ocr")  # so that the job is surely alive
+    """Each control prints the changed job, and its reason is in the events."""
+    stack.pause("ocr")  # the job stays active
     try:
         job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "--again", "-o", "ids").strip()
         paused = json.loads(stdout_of(stack, "job", "pause", job_id, "--reason", "lunch", "-o", "json"))
@@ -45,7 +45,7 @@ def test_a_job_is_paused_resumed_and_cancelled(stack: RunningStack) -> None:
 
 
 def test_a_failed_job_is_found_redriven_and_compared(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
-    """deadletters tells where and why; redrive makes the job that takes its place; diff tells the two apart."""
+    """deadletters names step and error, redrive creates one new job, diff prints the differing events."""
     broken = tmp_path / "broken.pdf"
     broken.write_bytes(b"%PDF-1.7 this is none " + uuid.uuid4().bytes)
     failed = run_on(stack, "submit", str(broken), "-p", "OCR", "--tenant", tenant, "--watch", "-o", "ids")
@@ -67,7 +67,7 @@ def test_a_failed_job_is_found_redriven_and_compared(stack: RunningStack, tenant
 
 
 def test_an_audit_bundle_is_proved_offline(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
-    """The bundle of a job that ran here is proved by a program that asks nobody; so is its receipt readable."""
+    """The bundle of a job is proved without the API; its receipt and its first state can be read."""
     job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "--tenant", tenant, "-o", "ids").strip()
     assert run_on(stack, "job", "watch", job_id).returncode == 0
     bundle = tmp_path / "bundle.json"

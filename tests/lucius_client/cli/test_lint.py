@@ -1,4 +1,4 @@
-"""`lucius protocol lint`, held against what the app says when it loads the same file."""
+"""`lucius protocol lint`, compared with what the app does when it loads the same file."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ CHANGES: dict[str, Change] = {
     "too many steps": lambda definition: definition.update(
         parallel=[], steps=[{**definition["steps"][0], "step_id": f"s{number}"} for number in range(51)]
     ),
-    "a version of none": lambda definition: definition.update(version=0),
+    "a version of zero": lambda definition: definition.update(version=0),
     "a version in words": lambda definition: definition.update(version="first"),
-    "a name that is no key": lambda definition: definition.update(request_type="A/B"),
+    "a name that cannot be a key": lambda definition: definition.update(request_type="A/B"),
     "a step's name with a colon": step(step_id="a:b"),
     "a step twice": step(step_id="ONE"),
     "a time of nothing": step(ack_timeout_s=0),
@@ -48,13 +48,13 @@ CHANGES: dict[str, Change] = {
     "no attempt": step(max_attempts=0),
     "a backoff of another cause": step(backoffs={"weather": [1]}),
     "an empty backoff": step(backoffs={"ack": []}),
-    "a service that nobody is": step(service="fax"),
+    "a service that does not exist": step(service="fax"),
     "a service of another type": step(step_type="SIS"),
-    "a schema that is not there": step(payload_schema="steps/none.json"),
-    "a schema that is none": step(payload_schema="steps/wrong.json"),
+    "a schema without a file": step(payload_schema="steps/none.json"),
+    "a schema that is not one": step(payload_schema="steps/wrong.json"),
     "a group of one": lambda definition: definition.update(parallel=[["one"]]),
-    "a group of strangers": lambda definition: definition.update(parallel=[["one", "four"]]),
-    "a group apart": lambda definition: definition.update(parallel=[["one", "three"]]),
+    "a group with an unknown step": lambda definition: definition.update(parallel=[["one", "four"]]),
+    "a group that is not adjacent": lambda definition: definition.update(parallel=[["one", "three"]]),
     "a step in two groups": lambda definition: definition.update(parallel=[["one", "two"], ["two", "three"]]),
     "a step twice in a group": lambda definition: definition.update(parallel=[["one", "one"]]),
 }
@@ -83,7 +83,7 @@ def linted(folder: Path, definition: Any) -> list[str]:
 
 
 def test_what_the_app_accepts_has_no_fault(folder: Path) -> None:
-    """The example as it stands, and every protocol of this repository."""
+    """The unchanged example and every protocol of this repository are accepted by both."""
     assert error_of_app(folder, three_steps()) is None
     assert linted(folder, three_steps()) == []
     shipped = run_main("protocol", "lint", "protocols")
@@ -92,7 +92,7 @@ def test_what_the_app_accepts_has_no_fault(folder: Path) -> None:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_the_app_refuses_has_a_fault(folder: Path, change: str) -> None:
-    """Each with its place in the file."""
+    """Each change that makes the app refuse the example is a fault."""
     definition = three_steps()
     CHANGES[change](definition)
     assert error_of_app(folder, definition) is not None
@@ -100,7 +100,7 @@ def test_what_the_app_refuses_has_a_fault(folder: Path, change: str) -> None:
 
 
 def test_the_command_names_file_and_place(folder: Path) -> None:
-    """A finding a line, exit code 1; a request type that two files have; what is no JSON; JSON for programs."""
+    """A line for each fault with file and place, exit code 1; --json prints the same."""
     (folder / "a.json").write_text(json.dumps(three_steps()))
     (folder / "b.json").write_text(json.dumps({**three_steps(), "version": 0}))
     (folder / "c.json").write_text(json.dumps(three_steps()))

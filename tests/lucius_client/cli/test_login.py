@@ -1,4 +1,4 @@
-"""Tokens: got from a real issuer, kept for their API, sent with each request."""
+"""`lucius login`: tokens from a real issuer are kept for their API and sent with each request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def claims_of(token: str) -> dict:  # type: ignore[type-arg]
 
 
 def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
-    """As the tenant, with the scopes, to that API alone; in a file for its owner only."""
+    """The token has the tenant and the scopes of the login, and its file can be read by the owner only."""
     config = tmp_path / "config"
     with serving(CannedResponse(body=samples.page())) as api:
         login = {"api": api.url, "LUCIUS_CONFIG_DIR": str(config)}
@@ -63,7 +63,7 @@ def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
 
 
 def test_a_submit_is_for_the_tenant_of_the_login(tmp_path: Path) -> None:
-    """Without --tenant the jobs are those of the tenant of the token."""
+    """Without --tenant a job belongs to the tenant of the token."""
     step = {"step_id": "ocr", "step_type": "OCR", "service": "ocr"}
     protocol = {"protocol_id": "ocr", "version": 1, "request_type": "OCR", "steps": [step], "digest": "0"}
     with serving(CannedResponse(body=protocol), CannedResponse(400, samples.problem(400, "ENVELOPE_INVALID"))) as api:
@@ -75,7 +75,7 @@ def test_a_submit_is_for_the_tenant_of_the_login(tmp_path: Path) -> None:
 
 
 def test_an_expired_token_is_an_error(tmp_path: Path) -> None:
-    """Before it is sent, with the way to a new one."""
+    """An expired token is not sent; the error names the command for a new one."""
     entry = {"tenant": "tenant_a", "scope": "orch:read", "access_token": "old", "expires_at": 1}
     (tmp_path / "tokens.json").write_text(json.dumps({"http://127.0.0.1:1": entry}))
     completed = run_main("jobs", "--api", "http://127.0.0.1:1/", LUCIUS_CONFIG_DIR=str(tmp_path))
@@ -84,7 +84,7 @@ def test_an_expired_token_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_failed_login_keeps_nothing(issuer: str, tmp_path: Path) -> None:
-    """A scope that is none is 2, an issuer that refuses 3, one that is not there 4; nothing is kept or told."""
+    """An unknown scope or issuer is exit code 2, a refusal 3, no response 4; no file is written."""
     config = {"LUCIUS_CONFIG_DIR": str(tmp_path)}
     refused = run_main("login", "--as", "", "--issuer", issuer, **config)
     assert (refused.returncode, refused.stdout) == (3, "")
@@ -103,12 +103,12 @@ def test_a_failed_login_keeps_nothing(issuer: str, tmp_path: Path) -> None:
 
 
 def test_the_scopes_are_those_of_the_api() -> None:
-    """A login takes each scope that a route may need, and no other."""
+    """A login accepts exactly the scopes of the API."""
     assert set(SCOPES) == {scope.value for scope in Scope}
 
 
 def test_a_refused_token_leads_to_a_hint(tmp_path: Path) -> None:
-    """401 is exit code 3, and the line names `lucius login`."""
+    """401 is exit code 3, and the error names `lucius login`."""
     with serving(CannedResponse(401, samples.problem(401, "TOKEN_MISSING"))) as api:
         completed = run_main("jobs", api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
     assert completed.returncode == 3

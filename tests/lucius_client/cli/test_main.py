@@ -1,4 +1,4 @@
-"""The other commands of `lucius`, its completion, and how it ends."""
+"""`lucius` as a whole: completion, help, health, protocols, error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.running_stack import RunningStack
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_names_the_program(shell: str) -> None:
-    """One for each shell, and bash finds no fault in its own."""
+    """Each shell has a script, and bash can parse its own."""
     script = run_main("completion", shell)
     assert script.returncode == 0
     assert "lucius" in script.stdout
@@ -26,13 +26,13 @@ def test_the_script_names_the_program(shell: str) -> None:
 
 
 def test_commands_are_completed() -> None:
-    """As bash asks for them."""
+    """The program completes a word when bash calls it for that."""
     completed = run_program(_LUCIUS_COMPLETE="complete_bash", COMP_WORDS="lucius job e", COMP_CWORD="2")
     assert completed.stdout.split() == ["events", "explain"]
 
 
 def test_help_has_a_short_form() -> None:
-    """-h, for every command."""
+    """Every command takes -h."""
     for words in ((), ("job",), ("job", "show"), ("submit",)):
         completed = run_main(*words, "-h")
         assert completed.returncode == 0
@@ -40,13 +40,13 @@ def test_help_has_a_short_form() -> None:
 
 
 def test_protocols_are_listed(stack: RunningStack) -> None:
-    """What can be asked for, by request type."""
+    """`lucius protocols` lists request types and steps."""
     assert "OCR_EMBEDDING_SIS" in stdout_of(stack, "protocols", "-o", "ids").split()
     assert "ocr > embedding > sis" in stdout_of(stack, "protocols")
 
 
 def test_health_protocols_and_rejected_messages(stack: RunningStack) -> None:
-    """Each dependency by name; protocols one by one; rejected messages as a list."""
+    """health names each dependency, protocol show prints one protocol, rejected list prints the ids of the API."""
     readiness = json.loads(stdout_of(stack, "health", "--json"))
     assert readiness["status"] == "ready"
     shown = stdout_of(stack, "health")
@@ -72,7 +72,7 @@ def test_health_protocols_and_rejected_messages(stack: RunningStack) -> None:
     ],
 )
 def test_errors_are_lines_and_codes(stack: RunningStack, words: tuple[str, ...], code: int, line: str) -> None:
-    """Every error is a line on stderr that says what to do, an exit code of its kind, and nothing on stdout."""
+    """Every error is a line on stderr and an exit code of its kind, with nothing on stdout."""
     failed = run_on(stack, *words)
     assert (failed.returncode, failed.stdout) == (code, "")
     assert failed.stderr.startswith(line)
@@ -91,14 +91,14 @@ def test_errors_are_lines_and_codes(stack: RunningStack, words: tuple[str, ...],
     ],
 )
 def test_wrong_usage_is_a_line_and_exit_code_2(stack: RunningStack, words: tuple[str, ...], line: str) -> None:
-    """Before anything is asked or written."""
+    """Wrong options are refused before any request."""
     failed = run_on(stack, *words)
     assert (failed.returncode, failed.stdout) == (2, "")
     assert failed.stderr.startswith(line)
 
 
 def test_no_api_is_exit_code_4() -> None:
-    """Without an API the line says where it was looked for; the same for the blob store."""
+    """Without an API the line names the address."""
     port = find_free()
     failed = run_program("jobs", "--api", f"http://127.0.0.1:{port}")
     assert failed.returncode == 4

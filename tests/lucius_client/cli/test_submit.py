@@ -14,7 +14,7 @@ from tests.running_stack import RunningStack
 
 
 def test_a_file_is_submitted_watched_and_answered(stack: RunningStack) -> None:
-    """submit --watch uploads, shows each change in a line of its own, and ends with answer, page and quote."""
+    """--watch prints a line for each change, and in the end answer, page and quote."""
     words = ["submit", INVOICE, "-p", "OCR_EMBEDDING_SIS", "--ask", "What is the invoice number?", "--watch", "--again"]
     program = run_program(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
     assert program.returncode == 0, program.stderr
@@ -25,7 +25,7 @@ def test_a_file_is_submitted_watched_and_answered(stack: RunningStack) -> None:
 
 
 def test_the_same_request_is_one_job(stack: RunningStack) -> None:
-    """Submitting again finds the job that is there and says so; --again makes a new one."""
+    """A repeated submit prints the same job and a notice; --again creates a new job."""
     words = ["submit", INVOICE, "-p", "OCR", "--tenant", f"same-{uuid.uuid4()}", "-o", "ids"]
     first, second, third = run_on(stack, *words), run_on(stack, *words), run_on(stack, *words, "--again")
     assert first.stdout == second.stdout != third.stdout
@@ -34,14 +34,14 @@ def test_the_same_request_is_one_job(stack: RunningStack) -> None:
 
 
 def test_a_uri_is_used_as_it_is(stack: RunningStack) -> None:
-    """What is an http(s) URI already is not uploaded."""
+    """An http(s) URI is not uploaded."""
     uri = f"{stack.blob}/documents/samples/invoice.png"
     job_id = stdout_of(stack, "submit", uri, "-p", "OCR", "--again", "-o", "ids").strip()
     assert httpx.get(f"{stack.api}/v1/jobs/{job_id}").json()["input_ref"]["uri"] == uri
 
 
 def test_a_folder_and_lines_become_jobs_that_filters_find(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
-    """A job a file, a job a line, and each is found by type, label, status and time; a bad line harms no other."""
+    """Each file and each line is a job, found by type, label, status and time; a wrong line does not affect others."""
     for number in range(2):
         (tmp_path / "in").mkdir(exist_ok=True)
         (tmp_path / "in" / f"{number}.txt").write_text(f"text {number}")
@@ -74,7 +74,7 @@ def test_a_folder_and_lines_become_jobs_that_filters_find(stack: RunningStack, t
 
 
 def test_a_dry_run_writes_nothing(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
-    """It tells verdict, lane and steps of a job that is not made, and uploads nothing."""
+    """--dry-run prints verdict, lane and steps, and neither creates a job nor uploads a file."""
     file = tmp_path / f"{uuid.uuid4()}.pdf"
     file.write_bytes(uuid.uuid4().bytes)
     words = ["submit", str(file), "-p", "OCR_EMBEDDING", "--tenant", tenant, "--dry-run"]
@@ -88,7 +88,7 @@ def test_a_dry_run_writes_nothing(stack: RunningStack, tenant: str, tmp_path: Pa
 
 
 def test_a_failed_job_is_exit_code_1(stack: RunningStack, tmp_path: Path) -> None:
-    """--watch tells a script by its exit code that the job failed, and a person why."""
+    """--watch of a job that fails has exit code 1 and prints the error code."""
     broken = tmp_path / "broken.pdf"
     broken.write_bytes(b"%PDF-1.7 this is none")
     failed = run_on(stack, "submit", str(broken), "-p", "OCR", "--watch")
@@ -99,7 +99,7 @@ def test_a_failed_job_is_exit_code_1(stack: RunningStack, tmp_path: Path) -> Non
 
 
 def test_no_blob_store_is_exit_code_4(stack: RunningStack) -> None:
-    """An upload that reaches nobody names the setting."""
+    """An upload without a blob store is an error that names the setting."""
     unused = stack.storage_connection.replace(stack.blob, f"http://127.0.0.1:{find_free()}/devstoreaccount1")
     failed = run_main("submit", INVOICE, "-p", "OCR", api=stack.api, LUCIUS_BLOB_CONNECTION=unused)
     assert failed.returncode == 4

@@ -17,7 +17,7 @@ DEADLINE_S = 120
 
 
 class Terminal:
-    """A program in a terminal of its own; `seen` is what it wrote so far."""
+    """A program in a terminal of its own; `seen` is its output so far."""
 
     def __init__(self, stack: RunningStack, *words: str, **environment: str) -> None:
         self._ours, theirs = pty.openpty()
@@ -35,7 +35,7 @@ class Terminal:
         self.seen = ""
 
     def read_until(self, text: str | None) -> None:
-        """None: until the program ends."""
+        """Reads until `text` is seen; None: until the program ends."""
         deadline = time.monotonic() + DEADLINE_S
         while text is None or text not in self.seen:
             assert time.monotonic() < deadline, self.seen
@@ -56,7 +56,7 @@ class Terminal:
 
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}])
 def test_no_color_removes_colours(stack: RunningStack, environment: dict[str, str]) -> None:
-    """A terminal has them, NO_COLOR takes them away."""
+    """Output in a terminal has colours, unless NO_COLOR is set."""
     job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "-o", "ids").strip()
     shown = Terminal(stack, "job", "show", job_id, **environment)
     assert shown.end() == 0
@@ -65,7 +65,7 @@ def test_no_color_removes_colours(stack: RunningStack, environment: dict[str, st
 
 
 def test_watching_ends_with_ctrl_c_and_the_job_goes_on(stack: RunningStack) -> None:
-    """Exit code 130, the cursor is back, no stack trace; the job lives."""
+    """Ctrl-C is exit code 130, shows the cursor again and prints no stack trace; the job continues."""
     stack.pause("ocr")
     try:
         watched = Terminal(stack, "submit", INVOICE, "-p", "OCR", "--again", "--watch")
