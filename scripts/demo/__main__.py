@@ -1,7 +1,7 @@
-"""`make demo`: the whole system with real documents, from nothing to answers and back to nothing.
+"""`make demo`: starts the whole system, puts documents through it, prints the answers, and removes everything.
 
-The documents are the samples, or the files in the environment variable DOCS (parted by spaces; a name with a
-space stands in quotes). The questions are those of `samples/questions.json`, or ASK, or general ones.
+The environment variable DOCS names the documents, separated by spaces, with quotes around names that contain a space;
+without it they are the samples. ASK replaces the questions of `samples/questions.json`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lucius_client.cli.exits import CliError, Exit
 from scripts.demo.documents import Document, chosen_documents
 
-if TYPE_CHECKING:  # imported where they are used: a Ctrl-C may come before they are
+if TYPE_CHECKING:  # imported late, so that Ctrl-C is handled from the first moment
     from lucius_client import Client
     from lucius_client.cli.documents import Documents
     from scripts.demo.stack import LocalStack
 
 _PROTOCOL = "OCR_EMBEDDING_SIS"
 _TENANT = "demo"
-#: Jobs in flight at once. The three services work on one document at a time each, so more would only wait.
+#: more jobs would only wait, since each of the three services works on one document at a time
 _MAX_IN_FLIGHT = 3
 
 
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def run(documents: list[Document]) -> int:
-    """0 if every job SUCCEEDED, else 1."""
+    """Runs the demo; 0 if every job SUCCEEDED, else 1."""
     from lucius_client import Client
     from lucius_client.cli import rendering
     from lucius_client.cli.board import Board, follow

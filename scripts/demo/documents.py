@@ -1,4 +1,4 @@
-"""Which documents the demo takes, and what it asks about each."""
+"""The documents of the demo, and the questions about each."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Document:
-    """A file, and what SIS is asked about it: the step's `prompt_set`."""
+    """A file and the questions about it."""
 
-    #: the file's name, told apart from others of the same name
+    #: the name of the file, numbered where several have the same name
     label: str
     path: Path
+    #: `prompt_set` of the payload of the SIS step
     prompt_set: list[Any]
 
 
 def chosen_documents(docs: str, ask: str) -> list[Document]:
-    """What DOCS names, else the samples; ASK replaces every question."""
+    """The files that DOCS names, or else the samples; ASK replaces every question.
+
+    Raises UsageError where a file is missing.
+    """
     questions_of = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))
     paths = _paths(docs) or [SAMPLES / name for name in questions_of]
     labels = unique_labels([str(path) for path in paths])
@@ -49,7 +53,7 @@ def _questions(path: Path, questions_of: Json) -> list[Any]:
 def _paths(docs: str) -> list[Path]:
     if not docs.strip():
         return []
-    if Path(docs).expanduser().is_file():  # one name with spaces needs no quotes
+    if Path(docs).expanduser().is_file():  # a single name with spaces needs no quotes
         return [Path(docs).expanduser()]
     try:
         paths = [Path(name).expanduser() for name in shlex.split(docs)]
