@@ -65,7 +65,7 @@ def _in_responses(paths: dict[str, Any]) -> Iterator[str]:
     """Names of the schemas in responses."""
     for methods in paths.values():
         for operation in methods.values():
-            yield from _named(operation.get("responses", {}) if isinstance(operation, dict) else {})
+            yield from _references(operation.get("responses", {}) if isinstance(operation, dict) else {})
     yield "Problem"
 
 
@@ -75,20 +75,20 @@ def _reachable(schemas: dict[str, Any], names: list[str]) -> set[str]:
         name = names.pop()
         if name not in reachable:
             reachable.add(name)
-            names += _named(_without_constraints(schemas[name]))
+            names += _references(_without_constraints(schemas[name]))
     return reachable
 
 
-def _named(value: Any) -> Iterator[str]:
+def _references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         ref = value.get("$ref")
         if isinstance(ref, str) and ref.startswith("#/components/schemas/"):
             yield ref.rsplit("/", 1)[1]
         for each in value.values():
-            yield from _named(each)
+            yield from _references(each)
     elif isinstance(value, list):
         for each in value:
-            yield from _named(each)
+            yield from _references(each)
 
 
 def _without_constraints(schema: Any) -> Any:
