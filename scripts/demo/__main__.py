@@ -70,7 +70,7 @@ def run(documents: list[Document]) -> int:
         for label, job in ended.items():
             show_result(screen, label, job, store)
             report("")
-        _show_operations(report, stack, board.shown, len(ended))
+        _show_operations(report, stack, board.updates, len(ended))
         report("\nstopping")
     good = sum(job["status"] == "SUCCEEDED" for job in ended.values())
     report(f"{good} of {len(documents)} jobs SUCCEEDED; {time.monotonic() - began:.0f} s in all, nothing left running")

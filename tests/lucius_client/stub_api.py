@@ -44,7 +44,7 @@ def serving(*responses: CannedResponse) -> Iterator[StubApi]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def answer(self) -> None:
+        def respond(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
             requests.append(ReceivedRequest(self.command, self.path, headers, self.rfile.read(length)))
@@ -61,7 +61,7 @@ def serving(*responses: CannedResponse) -> Iterator[StubApi]:
             if response.status != 304:
                 self.wfile.write(content)
 
-        do_GET = do_POST = answer
+        do_GET = do_POST = respond
 
         def log_message(self, *_: Any) -> None:
             pass

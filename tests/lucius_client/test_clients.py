@@ -187,12 +187,12 @@ async def test_a_list_is_fetched_page_by_page(either: EitherClient) -> None:
 
 async def test_waiting_is_a_long_poll(either: EitherClient) -> None:
     """The ETag is sent with `wait`, a 304 yields nothing, and the final state ends the iterator."""
-    answers = (
+    responses = (
         CannedResponse(body=samples.job("QUEUED"), headers={"ETag": '"one"'}),
         CannedResponse(304, headers={"ETag": '"one"'}),
         CannedResponse(body=samples.job("SUCCEEDED"), headers={"ETag": '"two"'}),
     )
-    with serving(*answers) as api:
+    with serving(*responses) as api:
         changes = await either.call(api.url, lambda client: client.changes("job_1"))
     assert [job.status for job in changes] == ["QUEUED", "SUCCEEDED"]
     assert [request.headers.get("if-none-match") for request in api.requests] == [None, '"one"', '"one"']

@@ -15,8 +15,8 @@ def test_ids_go_from_one_command_to_the_next(stack: RunningStack) -> None:
     tenant = f"ids-{uuid.uuid4()}"
     job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "--tenant", tenant, "-o", "ids").strip()
     assert stdout_of(stack, "jobs", "--tenant", tenant, "-o", "ids").split() == [job_id]
-    shown = json.loads(stdout_of(stack, "job", "show", job_id, "-o", "json"))
-    assert (shown["jobId"], shown["tenant_id"]) == (job_id, tenant)
+    job = json.loads(stdout_of(stack, "job", "show", job_id, "-o", "json"))
+    assert (job["jobId"], job["tenant_id"]) == (job_id, tenant)
     events = json.loads(stdout_of(stack, "job", "events", job_id, "-o", "json"))
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert job_id in stdout_of(stack, "jobs", "--tenant", tenant)

@@ -49,8 +49,8 @@ def test_health_protocols_and_rejected_messages(stack: RunningStack) -> None:
     """health names each dependency, protocol show prints one protocol, rejected list prints the ids of the API."""
     readiness = json.loads(stdout_of(stack, "health", "--json"))
     assert readiness["status"] == "ready"
-    shown = stdout_of(stack, "health")
-    assert all(name in shown for name in readiness["dependencies"])
+    table = stdout_of(stack, "health")
+    assert all(name in table for name in readiness["dependencies"])
     assert json.loads(stdout_of(stack, "protocol", "show", "OCR"))["request_type"] == "OCR"
     rejected = httpx.get(f"{stack.api}/v1/rejected").json()["rejected"]
     ids = stdout_of(stack, "rejected", "list", "-o", "ids").split()

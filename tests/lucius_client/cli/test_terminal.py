@@ -58,10 +58,10 @@ class Terminal:
 def test_no_color_removes_colours(stack: RunningStack, environment: dict[str, str]) -> None:
     """Output in a terminal has colours, unless NO_COLOR is set."""
     job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "-o", "ids").strip()
-    shown = Terminal(stack, "job", "show", job_id, **environment)
-    assert shown.end() == 0
-    assert job_id in shown.seen
-    assert ("\x1b[3" in shown.seen) is not bool(environment)
+    terminal = Terminal(stack, "job", "show", job_id, **environment)
+    assert terminal.end() == 0
+    assert job_id in terminal.seen
+    assert ("\x1b[3" in terminal.seen) is not bool(environment)
 
 
 def test_watching_ends_with_ctrl_c_and_the_job_goes_on(stack: RunningStack) -> None:

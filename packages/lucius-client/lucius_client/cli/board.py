@@ -58,7 +58,7 @@ class Board:
 
     def __init__(self, console: Console) -> None:
         #: number of jobs passed to `show` so far
-        self.shown = 0
+        self.updates = 0
         self._console = console
         self._lines: dict[str, Line] = {}
         self._live = (
@@ -80,7 +80,7 @@ class Board:
 
     def show(self, label: str, job: Json) -> None:
         """Updates the line of `label`."""
-        self.shown += 1
+        self.updates += 1
         before, line = self._lines.get(label), Line.of(job)
         self._lines[label] = line
         changed = before is None or (before.step, before.state, before.attempt) != (line.step, line.state, line.attempt)

@@ -22,7 +22,7 @@ def documents(names: list[str]) -> list[str]:
     A name is a URI, a file, a folder (all its files but hidden ones) or a pattern. Raises UsageError where there is no
     such file.
     """
-    return list(dict.fromkeys(document for name in names for document in _each(name)))
+    return list(dict.fromkeys(document for name in names for document in _expand(name)))
 
 
 def unique_labels(names: Sequence[str]) -> list[str]:
@@ -41,7 +41,7 @@ def is_uri(name: str) -> bool:
     return name.startswith(("http://", "https://"))
 
 
-def _each(name: str) -> list[str]:
+def _expand(name: str) -> list[str]:
     path = Path(name).expanduser()
     if is_uri(name) or path.is_file():
         return [name if is_uri(name) else str(path)]

@@ -102,12 +102,12 @@ def submit(
         return envelope(owner, definition, uri, store.results_uri, parameters, key, labels)
 
     if dry_run:
-        checked, refused = _each(
+        checked, refused = _for_each(
             names, lambda name: _check(session, body(name, _planned_uri(store, name)), name), session.api
         )
         session.show(checked, CHECKED, lambda result: str(result["idempotency"].get("jobId") or ""))
     else:
-        accepted, refused = _each(
+        accepted, refused = _for_each(
             names, lambda name: _submit(session, body(name, _uri(store, name)), name), session.api
         )
         _finish(session, accepted, store, watch=watch)
@@ -121,7 +121,7 @@ def _store() -> Documents:
     return Documents()
 
 
-def _each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[Json], bool]:
+def _for_each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[Json], bool]:
     """The results of `act` for each name, and whether one was refused.
 
     A refusal is printed and does not affect the other names; where there is only one name, it is raised.
