@@ -62,7 +62,7 @@ def _paths(docs: str) -> list[Path]:
     missing = [str(path) for path in paths if not path.is_file()]
     if missing:
         raise UsageError(
-            f"DOCS: no such file: {', '.join(missing)} (a name with a space stands in quotes: "
+            f"DOCS: no such file: {', '.join(missing)} (a name with a space needs quotes: "
             "make demo DOCS=\"'my file.pdf' b.png\")"
         )
     return list(dict.fromkeys(paths))

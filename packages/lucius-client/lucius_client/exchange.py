@@ -1,4 +1,4 @@
-"""What a client is asked to do, and what it reports back: requests, pauses and responses (no I/O).
+"""What a client is to do, and what comes of it: requests, pauses and responses (no I/O).
 
 The code that decides (`retry`, `series`) is a generator that yields a `Request` or a `Pause`. A client sends or sleeps,
 and sends the outcome back into the generator. This is how both clients share every decision.

@@ -1,4 +1,4 @@
-"""The superclass of the generated models; it stands alone because `lucius_client.models` is generated."""
+"""The superclass of the generated models, in a module that is not generated."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from jsonschema.exceptions import SchemaError
 from lucius_client.cli.exits import UsageError
 
 SCHEMA = Path(__file__).with_name("protocol.schema.json")
-#: the bus topology of the checkout that this package stands in; an installed package has no such file
+#: the bus topology of the checkout that contains this package; an installed package has no such file
 _PACKAGE = Path(__file__).resolve().parents[2]
 _CHECKOUT_TOPOLOGY = _PACKAGE.parent.parent / "infra" / "bicep" / "topology.json"
 

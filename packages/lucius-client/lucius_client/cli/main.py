@@ -27,7 +27,7 @@ from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import submit
 
 PROGRAM = "lucius"
-#: environment variable by which the script of a shell asks the program for completions
+#: environment variable by which the completion script of a shell calls the program
 VARIABLE = "_LUCIUS_COMPLETE"
 DEPENDENCIES: Columns = [
     ("dependency", field("name")),
