@@ -25,7 +25,7 @@ from typing import Any
 import httpx
 
 from benchmarks.jobs.services import Answering, answer
-from lucius_client.cli.operations import storage_operations
+from scripts.demo.operations import storage_operations
 
 ROOT = Path(__file__).parents[2]
 STEPS = {"OCR": ("ocr",), "OCR_EMBEDDING": ("ocr", "embedding"), "OCR_EMBEDDING_SIS": ("ocr", "embedding", "sis")}

@@ -1,7 +1,7 @@
-"""`make demo`: the whole system with real documents, from nothing to answers and back to nothing.
+"""`make demo`: starts the whole system, puts documents through it, prints the answers, and removes everything.
 
-The documents are the samples, or the files in the environment variable DOCS (parted by spaces; a name with a
-space stands in quotes). The questions are those of `samples/questions.json`, or ASK, or general ones.
+The environment variable DOCS names the documents, separated by spaces, with quotes around names that contain a space;
+without it they are the samples. ASK replaces the questions of `samples/questions.json`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lucius_client.cli.exits import CliError, Exit
 from scripts.demo.documents import Document, chosen_documents
 
-if TYPE_CHECKING:  # imported where they are used: a Ctrl-C may come before they are
+if TYPE_CHECKING:  # imported late, so that Ctrl-C is handled from the first moment
     from lucius_client import Client
     from lucius_client.cli.documents import Documents
     from scripts.demo.stack import LocalStack
 
 _PROTOCOL = "OCR_EMBEDDING_SIS"
 _TENANT = "demo"
-#: Jobs in flight at once. The three services work on one document at a time each, so more would only wait.
-_AT_ONCE = 3
+#: more jobs would only wait, since each of the three services works on one document at a time
+_MAX_IN_FLIGHT = 3
 
 
 def main() -> int:
@@ -43,37 +43,37 @@ def main() -> int:
 
 
 def run(documents: list[Document]) -> int:
-    """0 if every job SUCCEEDED, else 1."""
+    """Runs the demo; 0 if every job SUCCEEDED, else 1."""
     from lucius_client import Client
     from lucius_client.cli import rendering
-    from lucius_client.cli.answers import show_answers
     from lucius_client.cli.board import Board, follow
     from lucius_client.cli.documents import Documents
-    from lucius_client.cli.session import PATIENT
+    from lucius_client.cli.results import show_result
+    from lucius_client.cli.session import WATCH_RETRIES
     from scripts.demo.stack import LocalStack
 
     screen = rendering.console()
     began = time.monotonic()
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         screen.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    tell("starting Azurite, the bus, the host with function_app.py, and three platform services")
-    with LocalStack(tell) as stack:
-        store, api = Documents.of_azurite(stack.blob), Client(stack.api, retries=PATIENT)
+    report("starting Azurite, the bus, the host with function_app.py, and three platform services")
+    with LocalStack(report) as stack:
+        store, api = Documents.of_azurite(stack.blob), Client(stack.api, retries=WATCH_RETRIES)
         protocol = api.protocol(_PROTOCOL).plain()
-        waiting = [(document.label, partial(_submit, api, store, protocol, document)) for document in documents]
-        tell(f"\n{len(documents)} documents through OCR, EMBEDDING and SIS, at most {_AT_ONCE} at once:\n")
+        pending = [(document.label, partial(_submit, api, store, protocol, document)) for document in documents]
+        report(f"\n{len(documents)} documents through OCR, EMBEDDING and SIS, at most {_MAX_IN_FLIGHT} at once:\n")
         with Board(screen) as board:
-            ended = follow(api, board, {}, waiting, _AT_ONCE)
-        tell("")
+            ended = follow(api, board, {}, pending, _MAX_IN_FLIGHT)
+        report("")
         for label, job in ended.items():
-            show_answers(screen, label, job, store)
-            tell("")
-        _show_operations(tell, stack, board.shown, len(ended))
-        tell("\nstopping")
+            show_result(screen, label, job, store)
+            report("")
+        _show_operations(report, stack, board.updates, len(ended))
+        report("\nstopping")
     good = sum(job["status"] == "SUCCEEDED" for job in ended.values())
-    tell(f"{good} of {len(documents)} jobs SUCCEEDED; {time.monotonic() - began:.0f} s in all, nothing left running")
+    report(f"{good} of {len(documents)} jobs SUCCEEDED; {time.monotonic() - began:.0f} s in all, nothing left running")
     return Exit.OK if good == len(documents) else Exit.NOT_WELL
 
 
@@ -85,17 +85,19 @@ def _submit(api: Client, store: Documents, protocol: dict[str, Any], document: D
     return api.submit(envelope(_TENANT, protocol, uri, store.results_uri, payload, None)).job.jobId
 
 
-def _show_operations(tell: Callable[[str], None], stack: LocalStack, polls: int, jobs: int) -> None:
-    from lucius_client.cli.operations import bus_operations, storage_operations
+def _show_operations(report: Callable[[str], None], stack: LocalStack, polls: int, jobs: int) -> None:
+    from scripts.demo.operations import bus_operations, storage_operations
 
     storage, bus = storage_operations(stack.data / "logs" / "azurite.log"), bus_operations(stack.admin)
-    tell(f"operations of {jobs} jobs, as Azurite and the bus counted them:")
-    tell(f"  Service Bus: {bus['directives']} directives, {bus['replies']} replies, {bus['dead letters']} dead letters")
-    tell(
+    report(f"operations of {jobs} jobs, as Azurite and the bus counted them:")
+    report(
+        f"  Service Bus: {bus['directives']} directives, {bus['replies']} replies, {bus['dead letters']} dead letters"
+    )
+    report(
         f"  Tables: {storage['table transactions']} transactions, {storage['table writes']} single writes, "
         f"{storage['table reads']} reads ({polls} of them for this progress display)"
     )
-    tell(f"  Blobs: {storage['blob writes']} writes, {storage['blob reads']} reads")
+    report(f"  Blobs: {storage['blob writes']} writes, {storage['blob reads']} reads")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Which documents the demo takes, and what it asks about each."""
+"""The documents of the demo, and the questions about each."""
 
 from __future__ import annotations
 
@@ -9,45 +9,51 @@ from pathlib import Path
 from typing import Any
 
 from lucius_client.cli.exits import UsageError
-from lucius_client.cli.labels import unique_labels
+from lucius_client.cli.sources import unique_labels
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
-_GENERAL = ["What is this document about?", "Who wrote it or whom does it concern?", "Which dates are named?"]
+_GENERAL_QUESTIONS = ["What is this document about?", "Who wrote it or whom does it concern?", "Which dates are named?"]
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Document:
-    """A file, and what SIS is asked about it: the step's `prompt_set`."""
+    """A file and the questions about it."""
 
-    #: the file's name, told apart from others of the same name
+    #: the name of the file, numbered where several have the same name
     label: str
     path: Path
+    #: `prompt_set` of the payload of the SIS step
     prompt_set: list[Any]
 
 
 def chosen_documents(docs: str, ask: str) -> list[Document]:
-    """What DOCS names, else the samples; ASK replaces every question."""
-    known = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))
-    paths = _paths(docs) or [SAMPLES / name for name in known]
+    """The files that DOCS names, or else the samples; ASK replaces every question.
+
+    Raises UsageError where a file is missing.
+    """
+    questions_of = json.loads((SAMPLES / "questions.json").read_text(encoding="utf-8"))
+    paths = _paths(docs) or [SAMPLES / name for name in questions_of]
     labels = unique_labels([str(path) for path in paths])
     return [
-        Document(label, path, [ask] if ask else _questions(path, known))
+        Document(label, path, [ask] if ask else _questions(path, questions_of))
         for label, path in zip(labels, paths, strict=True)
     ]
 
 
-def _questions(path: Path, known: Json) -> list[Any]:
+def _questions(path: Path, questions_of: Json) -> list[Any]:
     if path.parent.resolve() != SAMPLES:
-        return list(_GENERAL)
-    return [{"id": each["id"], "prompt": each["prompt"]} for each in known.get(path.name, [])] or list(_GENERAL)
+        return list(_GENERAL_QUESTIONS)
+    return [{"id": each["id"], "prompt": each["prompt"]} for each in questions_of.get(path.name, [])] or list(
+        _GENERAL_QUESTIONS
+    )
 
 
 def _paths(docs: str) -> list[Path]:
     if not docs.strip():
         return []
-    if Path(docs).expanduser().is_file():  # one name with spaces needs no quotes
+    if Path(docs).expanduser().is_file():  # a single name with spaces needs no quotes
         return [Path(docs).expanduser()]
     try:
         paths = [Path(name).expanduser() for name in shlex.split(docs)]
@@ -56,7 +62,7 @@ def _paths(docs: str) -> list[Path]:
     missing = [str(path) for path in paths if not path.is_file()]
     if missing:
         raise UsageError(
-            f"DOCS: no such file: {', '.join(missing)} (a name with a space stands in quotes: "
+            f"DOCS: no such file: {', '.join(missing)} (a name with a space needs quotes: "
             "make demo DOCS=\"'my file.pdf' b.png\")"
         )
     return list(dict.fromkeys(paths))

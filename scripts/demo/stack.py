@@ -1,4 +1,4 @@
-"""A stack of one's own for as long as a command runs: started on free ports, stopped, and its folder removed."""
+"""A local stack for the time of a command: started on free ports, stopped, and its folder removed."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from emulator.up.parent_death import end_with_parent
 from lucius_client.cli.exits import CliError
 
 ROOT = Path(__file__).resolve().parents[2]
-#: `up` gives each of its four kinds of children 25 s.
+#: `emulator up` gives each of its four kinds of children 25 s
 _STOP_TIMEOUT_S = 120
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class LocalStack:
-    """`python -m emulator up` with a throw-away folder inside `.lucius/`; a context manager.
+    """`python -m emulator up` with a temporary folder inside `.lucius/`, as a context manager.
 
-    `tell` gets each of its own log lines. Whatever ends the block, also a signal while it starts, stops the stack;
-    the folder stays only where the stack itself failed, for its logs.
+    `report` gets each log line of `up` itself. The end of the block stops the stack, and so does a signal while it
+    starts. The folder is removed, but kept for its logs where the stack failed. Raises CliError where the stack does
+    not start.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
         self._process: subprocess.Popen[str] | None = None
         self._home = ROOT / ".lucius"
-        self._home_is_ours = not self._home.exists()
+        self._created_home = not self._home.exists()
         self._failed = False
         self._last_line = ""
 
@@ -55,8 +56,8 @@ class LocalStack:
 
     def _start(self) -> None:
         ports = [word for name in ("api", "bus", "admin", "azurite") for word in (f"--{name}-port", "0")]
-        held: list[int] = []
-        with _signals_to(held.append):  # none may come between the fork and our knowing of it
+        signals: list[int] = []
+        with _signals_to(signals.append):  # none may be lost between the fork and the assignment
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "emulator", "up", "--data", str(self.data), *ports],
                 cwd=ROOT,
@@ -65,14 +66,14 @@ class LocalStack:
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
-                start_new_session=True,  # a Ctrl-C is ours to pass on
+                start_new_session=True,  # Ctrl-C reaches this process only, which stops the stack
                 preexec_fn=end_with_parent(signal.SIGTERM),
             )
-        if held:
+        if signals:
             raise KeyboardInterrupt
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        self._reader = threading.Thread(target=self._hear, args=(self._process.stderr,), daemon=True)
+        self._reader = threading.Thread(target=self._read_log, args=(self._process.stderr,), daemon=True)
         self._reader.start()
         ready = self._process.stdout.readline()
         if not ready.startswith("ready "):
@@ -81,25 +82,26 @@ class LocalStack:
             self._reader.join(_STOP_TIMEOUT_S)
             raise CliError(self._last_line.removeprefix("up: ") or "the stack did not start")
         _, self.api, *pairs = ready.rstrip("\n").split(" ", 6)
-        self._places = dict(pair.split("=", 1) for pair in pairs)
+        self._addresses = dict(pair.split("=", 1) for pair in pairs)
 
     @property
     def admin(self) -> str:
-        """The bus's own HTTP."""
-        return self._places["admin"]
+        """The address of the bus emulator's HTTP API."""
+        return self._addresses["admin"]
 
     @property
     def blob(self) -> str:
-        return self._places["blob"]
+        """The address of Azurite's blob account."""
+        return self._addresses["blob"]
 
-    def _hear(self, stream: IO[str]) -> None:
+    def _read_log(self, stream: IO[str]) -> None:
         for line in stream:
             self._last_line = line.rstrip("\n")
             if " up: " in line:
-                self._tell(self._last_line)
+                self._report(self._last_line)
 
     def _end(self) -> None:
-        with _signals_to(lambda number: self._terminate()):  # a second Ctrl-C makes it stop at once
+        with _signals_to(lambda number: self._terminate()):  # a second Ctrl-C stops it at once
             self._terminate()
             if self._process is not None:
                 try:
@@ -109,8 +111,8 @@ class LocalStack:
                     self._process.wait()
             if not self._failed:
                 shutil.rmtree(self.data, ignore_errors=True)
-                if self._home_is_ours:
-                    with suppress(OSError):  # something else lives in it by now
+                if self._created_home:
+                    with suppress(OSError):  # it is used by something else now
                         self._home.rmdir()
 
     def _terminate(self) -> None:
@@ -120,7 +122,7 @@ class LocalStack:
 
 @contextmanager
 def _signals_to(handler: Callable[[int], object]) -> Iterator[None]:
-    """Gives the signals that end a program to `handler` for the length of the block."""
+    """Passes the signals that end a program to `handler` while the block runs."""
     before = {number: signal.signal(number, lambda number, frame: handler(number)) for number in _ENDING}
     try:
         yield

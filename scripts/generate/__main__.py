@@ -1,4 +1,4 @@
-"""Writes everything that is made from something else: tables and diagrams, API documents, the client, Config.json.
+"""Writes everything that is made from something else: tables and diagrams, API documents, client models, Config.json.
 
 `python -m scripts.generate` rewrites the files, `--check` exits 1 where one is out of date.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from emulator import topology
-from scripts.generate import api_documents, api_tables, bicep, client_models, client_shell, protocol_schema
+from scripts.generate import api_documents, api_tables, bicep, client_models, protocol_schema
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_TABLE, STEP_TABLE
 from shared.settings import SETTINGS
@@ -114,7 +114,7 @@ def main() -> int:
     texts |= {DOCS / name: text for name, text in api.items()}
     texts |= {protocol_schema.FILE: protocol_schema.text(), topology.CONFIG: topology.render()}
     texts |= bicep.files()
-    texts |= {client_models.FILE: client_models.text(api["openapi.json"]), client_shell.FILE: client_shell.text()}
+    texts |= {client_models.FILE: client_models.text(api["openapi.json"])}
     for path, fresh in texts.items():
         if not path.exists() or path.read_text(encoding="utf-8") != fresh:
             stale.append(path.relative_to(DOCS.parent).as_posix())

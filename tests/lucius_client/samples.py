@@ -1,4 +1,4 @@
-"""Answers as the app makes them."""
+"""Bodies of requests and responses, built by the app's own code."""
 
 from __future__ import annotations
 

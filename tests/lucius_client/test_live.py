@@ -1,10 +1,9 @@
-"""The client and the real API."""
+"""The clients against the real API."""
 
 from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,11 +20,6 @@ def lucius(stack: RunningStack) -> Iterator[Client]:
         yield client
 
 
-@pytest.fixture
-def tenant() -> str:
-    return f"client-{uuid.uuid4()}"
-
-
 def envelope(stack: RunningStack, tenant: str, **more: Any) -> Envelope:
     return Envelope(
         schema_version="1.0",
@@ -40,7 +34,7 @@ def envelope(stack: RunningStack, tenant: str, **more: Any) -> Envelope:
 
 @pytest.fixture
 def waiting_job(stack: RunningStack, lucius: Client, tenant: str) -> Iterator[Job]:
-    """A job that is surely alive: its service stands still."""
+    """A job that stays active, since its service is paused."""
     stack.pause("ocr")
     try:
         yield lucius.job(lucius.submit(envelope(stack, tenant)).job.jobId)
@@ -49,7 +43,7 @@ def waiting_job(stack: RunningStack, lucius: Client, tenant: str) -> Iterator[Jo
 
 
 async def test_a_job_from_submit_to_end(stack: RunningStack, lucius: Client, tenant: str) -> None:
-    """A model goes in, models come out, and both clients see the same job; the key decides what is the same."""
+    """Both clients send and return models; the idempotency key decides which requests are the same job."""
     first = lucius.submit(envelope(stack, tenant, idempotency_key="k"))
     assert not first.replayed
     async with AsyncClient(stack.api) as client:
@@ -65,7 +59,7 @@ async def test_a_job_from_submit_to_end(stack: RunningStack, lucius: Client, ten
 
 
 def test_every_read_is_its_model(stack: RunningStack, lucius: Client, tenant: str) -> None:
-    """Each method once, against what the app really answers."""
+    """The response of each route is parsed by its model."""
     job = lucius.wait(lucius.submit(envelope(stack, tenant)).job.jobId, timeout_s=120)
     events = list(lucius.events(job.jobId))
     assert [event.seq for event in events] == list(range(1, job.event_seq + 1))
@@ -93,7 +87,7 @@ def test_every_read_is_its_model(stack: RunningStack, lucius: Client, tenant: st
 
 
 def test_a_change_ends_the_long_poll(stack: RunningStack, lucius: Client, waiting_job: Job) -> None:
-    """Whoever waits hears of the change as it comes."""
+    """A client that waits receives a change when it happens."""
     seen: list[str] = []
 
     def watch() -> None:
@@ -108,17 +102,15 @@ def test_a_change_ends_the_long_poll(stack: RunningStack, lucius: Client, waitin
     assert seen[-1] == "CANCELLED"
 
 
-def test_a_list_tells_what_its_jobs_tell_after_a_sweep(
-    stack: RunningStack, lucius: Client, tenant: str, waiting_job: Job
-) -> None:
-    """State, step and event of a living job stand in its line as in itself."""
+def test_a_list_is_up_to_date_after_a_sweep(stack: RunningStack, lucius: Client, tenant: str, waiting_job: Job) -> None:
+    """After a sweep the line of an active job has the job's state, step and event."""
     lucius.pause(waiting_job.jobId)
     deadline = time.monotonic() + 120
     while True:
         lucius.reconcile()
         [line] = lucius.jobs(tenant_id=tenant)
         job = lucius.job(waiting_job.jobId)
-        if line.seq == job.event_seq:  # a time-out may have moved it on meanwhile
+        if line.seq == job.event_seq:  # a time-out can change the job in between
             break
         assert time.monotonic() < deadline, (line, job)
     assert job.event_seq > 1

@@ -1,4 +1,4 @@
-"""The decisions alone: no socket, no clock."""
+"""When and after which wait a request is repeated, without sockets and clocks."""
 
 from __future__ import annotations
 
@@ -8,65 +8,65 @@ from email.utils import format_datetime
 import pytest
 
 from lucius_client.errors import LimitReached, Unreachable
-from lucius_client.exchange import Answer, NoAnswer, Pause, Request
+from lucius_client.exchange import NoResponse, Pause, Request, Response
 from lucius_client.retry import Retries, send
 
-SILENCE = NoAnswer("connection refused")
+NO_RESPONSE = NoResponse("connection refused")
 HALF = Retries(attempts=5, first_s=1.0, longest_s=60.0, random=lambda: 0.5)
 
 
-def answer(status: int, **headers: str) -> Answer:
-    return Answer(status, {name.replace("_", "-").lower(): value for name, value in headers.items()}, b"")
+def response(status: int, **headers: str) -> Response:
+    return Response(status, {name.replace("_", "-").lower(): value for name, value in headers.items()}, b"")
 
 
-@pytest.mark.parametrize("outcome", [SILENCE, *(answer(status) for status in (429, 500, 502, 503, 504))])
-def test_the_wait_doubles_and_is_a_random_part_of_it(outcome: Answer | NoAnswer) -> None:
-    """Full jitter: half of 1, 2, 4 and 8 seconds; after the last attempt none."""
+@pytest.mark.parametrize("outcome", [NO_RESPONSE, *(response(status) for status in (429, 500, 502, 503, 504))])
+def test_the_wait_doubles_and_is_a_random_part_of_it(outcome: Response | NoResponse) -> None:
+    """Full jitter with a random number of 0.5 is half of 1, 2, 4 and 8 s; the last attempt has no wait."""
     assert [HALF.wait_s(attempt, outcome) for attempt in range(1, 6)] == [0.5, 1.0, 2.0, 4.0, None]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 415, 501])
-def test_what_time_does_not_mend_is_not_repeated(status: int) -> None:
-    """A refusal is final."""
-    assert HALF.wait_s(1, answer(status)) is None
+def test_a_final_response_is_not_repeated(status: int) -> None:
+    """A status that cannot change by itself is not tried again."""
+    assert HALF.wait_s(1, response(status)) is None
 
 
 def test_retry_after_is_honoured() -> None:
-    """Never before it, jitter on top; a date counts from now; one that is too long is the caller's to decide."""
-    assert HALF.wait_s(1, answer(429, Retry_After="7")) == 7.5
+    """Jitter is added to it, a date counts from now, and one over `longest_s` means no repetition."""
+    assert HALF.wait_s(1, response(429, Retry_After="7")) == 7.5
     in_ten_s = format_datetime(datetime.now(UTC) + timedelta(seconds=10), usegmt=True)
-    waited = HALF.wait_s(1, answer(503, Retry_After=in_ten_s))
+    waited = HALF.wait_s(1, response(503, Retry_After=in_ten_s))
     assert waited is not None
     assert 5 < waited <= 10.5
-    assert HALF.wait_s(1, answer(429, Retry_After="61")) is None
-    assert HALF.wait_s(1, answer(429, Retry_After="soon")) == 0.5
+    assert HALF.wait_s(1, response(429, Retry_After="61")) is None
+    assert HALF.wait_s(1, response(429, Retry_After="soon")) == 0.5
 
 
 def test_the_flow_sends_waits_and_sends_again() -> None:
-    """A request, a pause, the request again; then its answer."""
+    """After a fault that passes, the flow yields a pause and the same request, and returns the response."""
     request = Request("GET", "/v1/jobs")
     flow = send(request, HALF)
     assert next(flow) == request
-    assert flow.send(SILENCE) == Pause(0.5)
+    assert flow.send(NO_RESPONSE) == Pause(0.5)
     assert flow.send(None) == request
     with pytest.raises(StopIteration) as ended:
-        flow.send(answer(200))
+        flow.send(response(200))
     assert ended.value.value.status == 200
 
 
 def test_the_last_outcome_is_the_error() -> None:
-    """Silence to the end is Unreachable; a limit to the end is LimitReached."""
+    """No response to the last attempt is Unreachable; a 429 is LimitReached."""
     once = Retries(attempts=1)
-    for outcome, error in ((SILENCE, Unreachable), (answer(429), LimitReached)):
+    for outcome, error in ((NO_RESPONSE, Unreachable), (response(429), LimitReached)):
         flow = send(Request("GET", "/"), once)
         next(flow)
         with pytest.raises(error):
             flow.send(outcome)
 
 
-def test_health_is_asked_once() -> None:
-    """A probe wants to know what is, not what will be."""
+def test_a_health_probe_is_not_repeated() -> None:
+    """A request with `repeat=False` is sent once."""
     flow = send(Request("GET", "/v1/health/ready", repeat=False), HALF)
     next(flow)
     with pytest.raises(Unreachable):
-        flow.send(SILENCE)
+        flow.send(NO_RESPONSE)

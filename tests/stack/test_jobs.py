@@ -13,8 +13,8 @@ import httpx
 import pytest
 from azure.data.tables import TableServiceClient
 
-from lucius_client.cli.answers import answers
 from lucius_client.cli.documents import Documents
+from lucius_client.cli.results import sis_answers
 from tests.running_stack import ROOT, RunningStack
 
 SAMPLES = ROOT / "samples"
@@ -73,7 +73,7 @@ def test_a_sample_is_answered_rightly(stack: RunningStack, name: str) -> None:
     store = documents(stack)
     job = until_ended(stack, post(stack, store.upload(SAMPLES / name), {"sis": {"prompt_set": prompts(name)}}))
     assert (job["status"], [step["status"] for step in job["steps"]]) == ("SUCCEEDED", ["SUCCEEDED"] * 3)
-    given = {answer["id"]: answer for answer in answers(store.read_json(job["final_output"]["uri"]))}
+    given = {answer["id"]: answer for answer in sis_answers(store.read_json(job["final_output"]["uri"]))}
     for question in QUESTIONS[name]:
         answer = given[question["id"]]
         if question["expect"] is None:

@@ -1,4 +1,4 @@
-"""LUCIUS over HTTP, typed: `Client` for programs that wait, `AsyncClient` for programs on asyncio (docs/client.md)."""
+"""A typed client of the LUCIUS HTTP API: `Client` is synchronous, `AsyncClient` runs on asyncio (docs/client.md)."""
 
 from lucius_client.async_client import AsyncClient
 from lucius_client.calls import Submitted

@@ -1,6 +1,6 @@
-"""The client for programs on asyncio: `async with AsyncClient(url) as lucius: ...`.
+"""The asynchronous client: `async with AsyncClient(url) as lucius: ...`.
 
-`lucius_client.client` is generated from this module by `python -m scripts.generate`.
+It only sends and sleeps, as `lucius_client.client` does; a test holds the signatures and docstrings of both equal.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import httpx
 
-from lucius_client import calls, configuration, lists
+from lucius_client import calls, configuration, series
 from lucius_client.calls import Call, EnvelopeLike, Submitted
 from lucius_client.configuration import DEFAULT_URL, TIMEOUT_S, AsyncToken
 from lucius_client.errors import BadAddress
-from lucius_client.exchange import Answer, Flow, NoAnswer, Pause, Request
+from lucius_client.exchange import Flow, NoResponse, Pause, Request, Response
 from lucius_client.models import (
     BatchOutcome,
     DeadLetter,
@@ -35,15 +35,22 @@ from lucius_client.models import (
     RejectedMessage,
 )
 from lucius_client.retry import Retries, send
-from lucius_client.series import Changes, Series
+from lucius_client.series import Series
 
 T = TypeVar("T")
 
 
 class AsyncClient:
-    """One API. Every method raises `LuciusError`s alone: `Refused` (by kind and code), `Unreachable`, `NotLucius`.
+    """A client of one API.
 
-    `token` goes out as a bearer token. `transport` is httpx's, for tests and for proxies of one's own.
+    `url` is the root of the API. `token` is sent as a bearer token; a function is called for one before each request.
+    `retries` bounds the repetitions of a request, `timeout_s` the seconds for connecting and between two received
+    bytes. `transport` replaces the one of httpx, for tests and for proxies. Proxies named by the environment are not
+    used.
+
+    Every method raises `LuciusError`: a subclass of `Refused` for a problem, `Unreachable` without a response,
+    `NotLucius` for a response of another form. The constructor raises `BadAddress`. An iterator sends its requests,
+    and raises, while it is consumed.
     """
 
     def __init__(
@@ -61,8 +68,8 @@ class AsyncClient:
         self._timeout_s = timeout_s
         try:
             self._http = httpx.AsyncClient(base_url=self.url, trust_env=False, transport=transport)
-        except httpx.InvalidURL as wrong:
-            raise BadAddress(f"{url}: {wrong}") from wrong
+        except httpx.InvalidURL as error:
+            raise BadAddress(f"{url}: {error}") from error
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -73,30 +80,31 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
+        """Close all connections."""
         await self._http.aclose()
 
     async def submit(self, envelope: EnvelopeLike) -> Submitted:
-        """See `lucius_client.calls.submit` for the key."""
+        """Create a job. An envelope without `idempotency_key` gets a random key; with None, its body is the key."""
         return await self._call(calls.submit(envelope))
 
     async def submit_many(self, envelopes: Iterable[EnvelopeLike], *, dry_run: bool = False) -> BatchOutcome:
-        """At most 1000 jobs and 1 MiB in one request."""
+        """Create up to 1000 jobs in one request of up to 1 MiB; each envelope has its own outcome."""
         return await self._call(calls.submit_many(envelopes, dry_run=dry_run))
 
     async def dry_run(self, envelope: EnvelopeLike) -> DryRun:
-        """What a submit would do; nothing is written."""
+        """What a submit of the envelope would do; nothing is written."""
         return await self._call(calls.dry_run(envelope))
 
     async def job(self, job_id: str, *, as_of: int | None = None) -> Job:
-        """`as_of`: the job as that event left it."""
+        """A job with its steps; `as_of`: as it was after the event with that `seq`."""
         return await self._call(calls.job(job_id, as_of=as_of))
 
     def changes(self, job_id: str, *, timeout_s: float | None = None) -> AsyncIterator[Job]:
-        """The job now, and each time that it has changed, until it has ended. Raises WaitTimeout."""
-        return self._each(Changes(job_id, timeout_s, self._retries))
+        """The job now and after each change, until it has ended. Raises WaitTimeout after `timeout_s` seconds."""
+        return self._iterate(series.Changes(job_id, timeout_s, self._retries))
 
     async def wait(self, job_id: str, *, timeout_s: float | None = None) -> Job:
-        """The job once it has ended, however it ended. Raises WaitTimeout."""
+        """The job when it has ended, in any of the final states. Raises WaitTimeout after `timeout_s` seconds."""
         return [job async for job in self.changes(job_id, timeout_s=timeout_s)][-1]
 
     def jobs(
@@ -110,83 +118,92 @@ class AsyncClient:
         until: datetime | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[JobLine]:
-        """Newest first; `label` is `key:value`. Pages are fetched as they are needed."""
-        wanted = lists.filters(tenant_id, status, request_type, label, since, until)
-        return self._each(lists.jobs(wanted, limit, self._retries))
+        """Jobs, newest first. `label` is `key:value`; `since` and `until` (exclusive) bound the time of creation.
+
+        `limit` is the maximum number of lines. Pages are fetched when they are needed. Raises ValueError for a time
+        without time zone.
+        """
+        filters = series.job_filters(tenant_id, status, request_type, label, since, until)
+        return self._iterate(series.jobs(filters, limit, self._retries))
 
     def events(self, job_id: str, *, limit: int | None = None) -> AsyncIterator[Event]:
-        """All that happened to a job, in order."""
-        return self._each(lists.events(job_id, limit, self._retries))
+        """The events of a job, in order."""
+        return self._iterate(series.events(job_id, limit, self._retries))
 
     def dead_letters(self, *, tenant_id: str | None = None, limit: int | None = None) -> AsyncIterator[DeadLetter]:
-        """Jobs that failed for good, newest first."""
-        return self._each(lists.dead_letters(tenant_id, limit, self._retries))
+        """Jobs that ended FAILED_FINAL, newest first."""
+        return self._iterate(series.dead_letters(tenant_id, limit, self._retries))
 
     def protocols(self) -> AsyncIterator[Protocol]:
-        """What can be asked for."""
-        return self._each(lists.protocols(self._retries))
+        """The protocols that a job can request."""
+        return self._iterate(series.protocols(self._retries))
 
     async def protocol(self, name: str) -> Protocol:
-        """By request type or protocol id."""
+        """A protocol by its request type or its protocol id."""
         return await self._call(calls.protocol(name))
 
     async def explain(self, job_id: str) -> Explanation:
-        """What the job waits for, until when, and what happens then."""
+        """What a job waits for, until when, and what happens then."""
         return await self._call(calls.explain(job_id))
 
     async def receipt(self, job_id: str) -> Receipt:
-        """Where its time went."""
+        """How the time of a job is divided between queue, ACK, service, backoff, backlog and pauses."""
         return await self._call(calls.receipt(job_id))
 
     async def audit(self, job_id: str) -> dict[str, Any]:
-        """Its whole history as one document that proves itself."""
+        """The audit bundle of a job, to be verified offline by `lucius audit verify`."""
         return await self._call(calls.audit(job_id))
 
     async def cancel(self, job_id: str, *, reason: str | None = None) -> Job:
+        """End a job; attempts in flight are waited for (R11 of docs/lifecycle.md)."""
         return await self._call(calls.control(job_id, "cancel", reason))
 
     async def pause(self, job_id: str, *, reason: str | None = None) -> Job:
+        """Start no further attempt of a job; attempts in flight are waited for (R11 of docs/lifecycle.md)."""
         return await self._call(calls.control(job_id, "pause", reason))
 
     async def resume(self, job_id: str, *, reason: str | None = None) -> Job:
+        """Continue a paused job."""
         return await self._call(calls.control(job_id, "resume", reason))
 
     async def redrive(self, job_id: str, *, reason: str | None = None) -> Job:
-        """The new job that takes a failed or cancelled one up again; asked again, the same one."""
+        """Create the job that takes a failed or cancelled job up again; a repetition returns the same new job."""
         return await self._call(calls.redrive(job_id, reason))
 
     def rejected(self, *, day: date | None = None, limit: int | None = None) -> AsyncIterator[RejectedLine]:
-        """Messages that no job could take, newest first; `day` is one of the UTC calendar, None: today's."""
-        return self._each(lists.rejected(day, limit, self._retries))
+        """Messages that no job could take, newest first, of one UTC day; None: of today."""
+        return self._iterate(series.rejected(day, limit, self._retries))
 
     async def rejected_message(self, rejected_id: str) -> RejectedMessage:
-        """With its body, and what would happen if it came now."""
+        """A rejected message with its body and with what would happen if it came now."""
         return await self._call(calls.rejected_message(rejected_id))
 
     async def redrive_rejected(self, rejected_id: str) -> RejectedMessage:
+        """Apply a rejected message to its job again; `redriven_outcome` of the result is what came of it."""
         return await self._call(calls.redrive_rejected(rejected_id))
 
     async def reconcile(self, *, dry_run: bool = False) -> Reconciled:
-        """A pass of the sweeper, now."""
+        """Run the sweeper once; with `dry_run` it only lists what it would do."""
         return await self._call(calls.reconcile(dry_run=dry_run))
 
     async def live(self) -> Live:
+        """Whether the API runs. Raises Unreachable where it does not."""
         return await self._call(calls.live())
 
     async def ready(self) -> Ready:
-        """Raises Unavailable where something that LUCIUS needs does not answer."""
+        """The state of each dependency. Raises Unavailable while one of them does not respond."""
         return await self._call(calls.ready())
 
     async def _call(self, call: Call[T]) -> T:
         return call.read(await self._run(send(call.request, self._retries)))
 
-    async def _each(self, series: Series[T]) -> AsyncIterator[T]:
-        while series.more:
-            for each in await self._run(series.next()):
+    async def _iterate(self, source: Series[T]) -> AsyncIterator[T]:
+        while source.more:
+            for each in await self._run(source.next()):
                 yield each
 
     async def _run(self, flow: Flow[T]) -> T:
-        outcome: Answer | NoAnswer | None = None
+        outcome: Response | NoResponse | None = None
         try:
             step = next(flow)
             while True:
@@ -200,8 +217,8 @@ class AsyncClient:
             result: T = end.value
             return result
 
-    async def _send(self, request: Request) -> Answer | NoAnswer:
-        token = await configuration.ask_async(self._token)
+    async def _send(self, request: Request) -> Response | NoResponse:
+        token = await configuration.token_of_async(self._token)
         try:
             response = await self._http.request(
                 request.method,
@@ -209,10 +226,10 @@ class AsyncClient:
                 params=dict(request.query) or None,
                 headers=configuration.headers_of(request, token),
                 content=request.content,
-                timeout=self._timeout_s + request.held_s,
+                timeout=self._timeout_s + request.long_poll_s,
             )
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as wrong:
-            raise BadAddress(f"{self.url}: {wrong}") from wrong
-        except httpx.TransportError as fault:
-            return NoAnswer(str(fault) or type(fault).__name__)
-        return Answer(response.status_code, configuration.lower(response.headers), response.content)
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise BadAddress(f"{self.url}: {error}") from error
+        except httpx.TransportError as error:
+            return NoResponse(str(error) or type(error).__name__)
+        return Response(response.status_code, configuration.lower_names(response.headers), response.content)

@@ -1,7 +1,7 @@
-"""Every call of the API: its request, and how its answer is read (no I/O).
+"""Each call of the API that is one request: how to build the request and how to read the response (no I/O).
 
-A method here and there differs from the route in one thing: a submit without a key gets one, so that sending it again
-after a lost answer finds the job that the first one made.
+A submit without an idempotency key gets a random one here. If the response is lost, the repeated request finds the job
+that the first request created instead of creating another (R15 of docs/lifecycle.md).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ValidationError
 
 from lucius_client.errors import BadId, NotLucius
-from lucius_client.exchange import Answer, Request
+from lucius_client.exchange import Request, Response
 from lucius_client.models import (
     Accepted,
     BatchOutcome,
@@ -36,39 +36,40 @@ from lucius_client.models import (
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
-#: an envelope as the model of it, or as plain JSON
+#: an envelope as a model, or as a plain JSON object
 EnvelopeLike = Envelope | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """`read` raises NotLucius."""
+    """A request with the function that turns its response into a result."""
 
     request: Request
-    read: Callable[[Answer], T]
+    #: raises NotLucius where the response has another form
+    read: Callable[[Response], T]
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """A job that is there now."""
+    """The result of a submit."""
 
     job: Accepted
-    #: it was there before
+    #: True: the same request had created this job before
     replayed: bool
 
 
 def submit(envelope: EnvelopeLike) -> Call[Submitted]:
-    """A job. Without the field `idempotency_key` it gets one; with null in it, the body itself is the key."""
+    """Create a job. An envelope without `idempotency_key` gets a random key; with null, its body is the key."""
 
-    def read(answer: Answer) -> Submitted:
-        return Submitted(_as(Accepted, answer), answer.header("Idempotency-Replayed") == "true")
+    def read(response: Response) -> Submitted:
+        return Submitted(_parse(Accepted, response), response.header("Idempotency-Replayed") == "true")
 
-    return Call(_post("/v1/orchestrate", _keyed(envelope)), read)
+    return Call(_post("/v1/orchestrate", _with_key(envelope)), read)
 
 
 def submit_many(envelopes: Iterable[EnvelopeLike], *, dry_run: bool) -> Call[BatchOutcome]:
-    """At most 1000 jobs and 1 MiB; each line has its own outcome."""
-    lines = [_dump(_keyed(envelope)) for envelope in envelopes]
+    """Create up to 1000 jobs (1 MiB); each envelope gets its key as in `submit` and has its own outcome."""
+    lines = [_dump(_with_key(envelope)) for envelope in envelopes]
     request = Request(
         "POST",
         "/v1/orchestrate",
@@ -80,6 +81,7 @@ def submit_many(envelopes: Iterable[EnvelopeLike], *, dry_run: bool) -> Call[Bat
 
 
 def dry_run(envelope: EnvelopeLike) -> Call[DryRun]:
+    """Check an envelope as it is, without adding a key."""
     return Call(_post("/v1/orchestrate", _plain(envelope), {"dryRun": "true"}), _reader(DryRun))
 
 
@@ -96,12 +98,12 @@ def receipt(job_id: str) -> Call[Receipt]:
 
 
 def audit(job_id: str) -> Call[dict[str, Any]]:
-    """The bundle as it came: it is proved value by value, so no model stands between."""
+    """The bundle as plain JSON, since its digest covers every value as it was sent."""
     return Call(Request("GET", f"{_job(job_id)}/audit"), json_object)
 
 
 def control(job_id: str, verb: str, reason: str | None) -> Call[Job]:
-    """`verb` is cancel, pause or resume."""
+    """Control a job; `verb` is cancel, pause, resume or redrive."""
     return Call(_post(f"{_job(job_id)}:{verb}", _query(reason=reason)), _reader(Job))
 
 
@@ -134,6 +136,7 @@ def ready() -> Call[Ready]:
 
 
 def page(path: str, query: Mapping[str, Any]) -> Request:
+    """One page of a list; members of `query` that are None are left out."""
     return Request("GET", path, query=_query(**query))
 
 
@@ -141,41 +144,43 @@ def events_path(job_id: str) -> str:
     return f"{_job(job_id)}/events"
 
 
-def read_again(job_id: str, *, etag: str | None, wait_s: int) -> Request:
-    """The job, or 304 where it is still what `etag` says; the API may hold the answer back for `wait_s` seconds."""
+def poll_job(job_id: str, *, etag: str | None, wait_s: int) -> Request:
+    """A job, or 304 while its ETag is still `etag`; the API may delay the 304 by `wait_s` seconds (decision 17)."""
     headers = {"If-None-Match": etag} if etag else {}
     query = _query(wait=wait_s) if etag and wait_s else {}
-    return Request("GET", _job(job_id), query=query, headers=headers, held_s=wait_s)
+    return Request("GET", _job(job_id), query=query, headers=headers, long_poll_s=wait_s)
 
 
-def job_of(answer: Answer) -> Job:
-    return _as(Job, answer)
+def read_job(response: Response) -> Job:
+    """The job in a response. Raises NotLucius where there is none."""
+    return _parse(Job, response)
 
 
-def json_object(answer: Answer) -> dict[str, Any]:
+def json_object(response: Response) -> dict[str, Any]:
+    """The JSON object in a response. Raises NotLucius where there is none."""
     try:
-        body = json.loads(answer.body)
-    except ValueError as wrong:
-        raise NotLucius("it answered no JSON") from wrong
+        body = json.loads(response.body)
+    except ValueError as error:
+        raise NotLucius("the response is not JSON") from error
     if not isinstance(body, dict):
-        raise NotLucius("it answered no JSON object")
+        raise NotLucius("the response is not a JSON object")
     return body
 
 
-def _reader(model: type[M]) -> Callable[[Answer], M]:
-    return lambda answer: _as(model, answer)
+def _reader(model: type[M]) -> Callable[[Response], M]:
+    return lambda response: _parse(model, response)
 
 
-def _as(model: type[M], answer: Answer) -> M:
+def _parse(model: type[M], response: Response) -> M:
     try:
-        return model.model_validate_json(answer.body)
-    except ValidationError as wrong:
-        first = wrong.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the answer"
-        raise NotLucius(f"it answered no {model.__name__}: {place}: {first['msg']}") from wrong
+        return model.model_validate_json(response.body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the response"
+        raise NotLucius(f"the response is not a {model.__name__}: {place}: {first['msg']}") from error
 
 
-def _keyed(envelope: EnvelopeLike) -> dict[str, Any]:
+def _with_key(envelope: EnvelopeLike) -> dict[str, Any]:
     plain = _plain(envelope)
     return plain if "idempotency_key" in plain else {**plain, "idempotency_key": str(uuid.uuid4())}
 
@@ -192,8 +197,8 @@ def _dump(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8")
 
 
-def _query(**given: Any) -> dict[str, str]:
-    return {name: _text(value) for name, value in given.items() if value is not None}
+def _query(**values: Any) -> dict[str, str]:
+    return {name: _text(value) for name, value in values.items() if value is not None}
 
 
 def _text(value: Any) -> str:
@@ -208,5 +213,5 @@ def _job(job_id: str) -> str:
 
 def _segment(value: str) -> str:
     if value in ("", ".", ".."):
-        raise BadId(f"{value!r} is no id or name")
+        raise BadId(f"{value!r} is not an id or a name")
     return quote(value, safe="")

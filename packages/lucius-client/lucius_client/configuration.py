@@ -1,4 +1,4 @@
-"""Where the API is and how it is asked: what both shells are given."""
+"""Address, timeout, token and headers: the configuration that both clients share."""
 
 from __future__ import annotations
 
@@ -9,38 +9,42 @@ from importlib.metadata import PackageNotFoundError, version
 from lucius_client.exchange import Request
 
 DEFAULT_URL = "http://127.0.0.1:7071"
-#: seconds for a connection and between two bytes; what the API holds back on purpose comes on top
+#: seconds for connecting and between two received bytes; the time of a long poll is added
 TIMEOUT_S = 30.0
 
-#: a bearer token, or what is asked for one before each request: then renewing it is the callable's business
+#: a bearer token, or a function that is called for one before each request and renews it when it must
 Token = str | Callable[[], str | None] | None
-#: the same, and what is asked may be awaited
+#: as `Token`; the function may return an awaitable
 AsyncToken = str | Callable[[], str | Awaitable[str | None] | None] | None
 
 
-def ask(token: Token) -> str | None:
+def token_of(token: Token) -> str | None:
+    """The bearer token of the next request; None: the request has no `Authorization` header."""
     return token() if callable(token) else token
 
 
-async def ask_async(token: AsyncToken) -> str | None:
-    given = token() if callable(token) else token
-    return await given if inspect.isawaitable(given) else given
+async def token_of_async(token: AsyncToken) -> str | None:
+    """As `token_of`, and awaits the token where that is necessary."""
+    value = token() if callable(token) else token
+    return await value if inspect.isawaitable(value) else value
 
 
 def headers_of(request: Request, token: str | None) -> dict[str, str]:
+    """All headers to send with `request`; its own headers win over the common ones."""
     return {
         "Accept": "application/json",
-        "User-Agent": _agent(),
+        "User-Agent": _user_agent(),
         **request.headers,
         **({"Authorization": f"Bearer {token}"} if token else {}),
     }
 
 
-def lower(headers: Mapping[str, str]) -> dict[str, str]:
+def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers under their names in lower case, as `Response` expects them."""
     return {name.lower(): value for name, value in headers.items()}
 
 
-def _agent() -> str:
+def _user_agent() -> str:
     try:
         return f"lucius-client/{version('lucius-client')}"
     except PackageNotFoundError:

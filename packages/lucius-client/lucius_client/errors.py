@@ -1,4 +1,4 @@
-"""What can go wrong, one class a kind; the API's stable `code` tells the finest kinds apart."""
+"""The errors of the client, one class for each kind; the API's stable problem codes select the most specific class."""
 
 from __future__ import annotations
 
@@ -7,110 +7,112 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lucius_client.exchange import Answer
+from lucius_client.exchange import Response
 from lucius_client.models import Job, Problem
 
 
 class LuciusError(Exception):
-    """Everything that this package raises."""
+    """The superclass of all errors of this package."""
 
 
 class Unreachable(LuciusError):
-    """Nobody answers, or the answer broke off."""
+    """The API does not respond, or the connection broke before the end of the response."""
 
 
 class BadAddress(LuciusError, ValueError):
-    """The URL of the API is none."""
+    """The address of the API is not an HTTP URL."""
 
 
 class BadId(LuciusError, ValueError):
-    """What can be no id or name: it would make another address."""
+    """An id or name is empty, `.` or `..`, which would change the path of the request."""
 
 
 class NotLucius(LuciusError):
-    """What answers there speaks another language than this client."""
+    """The response does not have the form that this API promises: another server responds there."""
 
 
 class WaitTimeout(LuciusError):
-    """The job had not ended when the time was up; it goes on."""
+    """The job had not ended when the time to wait for it was over. The job itself continues."""
 
     def __init__(self, job: Job) -> None:
+        #: the last state that was read
         self.job = job
         super().__init__(f"job {job.jobId} is still {job.status}")
 
 
 class Refused(LuciusError):
-    """The API answered with a problem (RFC 9457)."""
+    """The API responded with a problem (RFC 9457)."""
 
     def __init__(self, status: int, problem: Problem, retry_after_s: float | None = None) -> None:
+        #: HTTP status
         self.status = status
         self.problem = problem
-        #: seconds, where the API said when to come again
+        #: seconds after which the request may be sent again; None: the API named no time
         self.retry_after_s = retry_after_s
         text = f"{status} {problem.code}: {problem.detail}"
         super().__init__("\n".join([text, *(f"  {each.path}: {each.message}" for each in problem.errors)]))
 
     @property
     def code(self) -> str:
-        """Stable, for programs."""
+        """The stable code of the problem, for programs."""
         return self.problem.code
 
     @property
     def limit(self) -> str | None:
-        """Of `LimitReached`: the limit's name."""
+        """The name of the limit that was reached; None: the problem is not about a limit."""
         return self.problem.limit
 
 
 class BadRequest(Refused):
-    """400: the request is wrong; `problem.errors` says where."""
+    """400: the request is wrong; `problem.errors` lists the places."""
 
 
 class Unauthenticated(Refused):
-    """401: no token, or one that is not (or no longer) good."""
+    """401: the token is missing, invalid or expired."""
 
 
 class Forbidden(Refused):
-    """403: the token's scopes or tenant do not reach so far."""
+    """403: the scopes or the tenant of the token do not allow this."""
 
 
 class NotFound(Refused):
-    """404: not there, or not this tenant's."""
+    """404: it does not exist, or belongs to another tenant."""
 
 
 class JobNotFound(NotFound):
-    """JOB_NOT_FOUND."""
+    """JOB_NOT_FOUND: the job does not exist, or belongs to another tenant."""
 
 
 class ProtocolNotFound(NotFound):
-    """PROTOCOL_NOT_FOUND: the detail lists the known ones."""
+    """PROTOCOL_NOT_FOUND: the detail lists the known protocols."""
 
 
 class ProtocolUnknown(BadRequest):
-    """PROTOCOL_UNKNOWN, of a submit: `problem.known` lists the known ones."""
+    """PROTOCOL_UNKNOWN, after a submit: `problem.known` lists the known protocols."""
 
 
 class Conflicting(Refused):
-    """409: it does not fit what is there."""
+    """409: the request does not fit the present state."""
 
 
 class KeyConflict(Conflicting):
-    """IDEMPOTENCY_CONFLICT: the key belongs to a request with another body."""
+    """IDEMPOTENCY_CONFLICT: a request with another body has used this key."""
 
 
 class TooLarge(Refused):
-    """413: over 1 MiB, or over 1000 lines."""
+    """413: the request has more than 1 MiB or more than 1000 lines."""
 
 
 class LimitReached(Refused):
-    """429: too many jobs are active; `limit` names the limit, `retry_after_s` says when to come again."""
+    """429: too many jobs are active; `limit` names the limit, `retry_after_s` gives the time to wait."""
 
 
 class Unavailable(Refused):
-    """503: something that LUCIUS needs does not answer."""
+    """503: a service that LUCIUS depends on does not respond."""
 
 
 class ServerFault(Refused):
-    """Any other 5xx."""
+    """Any 5xx other than 503."""
 
 
 _BY_CODE: Mapping[str, type[Refused]] = {
@@ -132,26 +134,26 @@ _BY_STATUS: Mapping[int, type[Refused]] = {
 }
 
 
-def refusal(answer: Answer) -> Refused:
-    """The error that an answer of 400 or more is; a proxy's page becomes a problem too."""
-    problem = _problem(answer)
-    kind = _BY_CODE.get(problem.code) or _BY_STATUS.get(answer.status)
+def error_of(response: Response) -> Refused:
+    """The error for a response of 400 or more; a body that is not a problem, as of a proxy, is quoted in one."""
+    problem = _problem(response)
+    kind = _BY_CODE.get(problem.code) or _BY_STATUS.get(response.status)
     if kind is None:
-        kind = ServerFault if answer.status >= 500 else Refused
-    return kind(answer.status, problem, answer.retry_after_s)
+        kind = ServerFault if response.status >= 500 else Refused
+    return kind(response.status, problem, response.retry_after_s)
 
 
-def _problem(answer: Answer) -> Problem:
+def _problem(response: Response) -> Problem:
     try:
-        return Problem.model_validate_json(answer.body)
+        return Problem.model_validate_json(response.body)
     except ValidationError:
-        said: dict[str, Any] = {
+        problem: dict[str, Any] = {
             "type": "about:blank",
-            "title": "No problem of LUCIUS",
-            "status": answer.status,
-            "code": f"HTTP_{answer.status}",
-            "detail": answer.body[:200].decode("utf-8", "replace").strip() or "the answer has no body",
+            "title": "Not a problem of LUCIUS",
+            "status": response.status,
+            "code": f"HTTP_{response.status}",
+            "detail": response.body[:200].decode("utf-8", "replace").strip() or "the response has no body",
             "errors": [],
-            "correlation_id": answer.header("X-Correlation-Id") or "",
+            "correlation_id": response.header("X-Correlation-Id") or "",
         }
-        return Problem.model_validate(said)
+        return Problem.model_validate(problem)

@@ -1,4 +1,8 @@
-"""What the core asks of a shell: send a request, or wait. No I/O happens here."""
+"""What a client is to do, and what comes of it: requests, pauses and responses (no I/O).
+
+The code that decides (`retry`, `series`) is a generator that yields a `Request` or a `Pause`. A client sends or sleeps,
+and sends the outcome back into the generator. This is how both clients share every decision.
+"""
 
 from __future__ import annotations
 
@@ -16,44 +20,47 @@ class Request:
     """One HTTP request."""
 
     method: str
+    #: from the root of the API, quoted
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = None
-    #: seconds that the API may take on purpose before it answers
-    held_s: float = 0.0
-    #: False: the first answer is what is wanted to know
+    #: seconds that the API may delay its response on purpose (long poll)
+    long_poll_s: float = 0.0
+    #: False: the first outcome is the result, also when it may pass (probes of health)
     repeat: bool = True
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Nothing to send for so long."""
+    """Send nothing for some time."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class Answer:
-    """An HTTP response, read to its end. `headers` have lower-case names."""
+class Response:
+    """An HTTP response, read to its end."""
 
     status: int
+    #: by name in lower case
     headers: Mapping[str, str]
     body: bytes
 
     def header(self, name: str) -> str | None:
+        """One header by its name in any case; None where it is missing."""
         return self.headers.get(name.lower())
 
     @property
     def retry_after_s(self) -> float | None:
-        """RFC 9110, 10.2.3: seconds or a date."""
-        given = self.header("Retry-After")
-        if given is None:
+        """`Retry-After` in seconds, also where it is a date (RFC 9110 10.2.3); None: missing or malformed."""
+        header = self.header("Retry-After")
+        if header is None:
             return None
-        if given.strip().isdecimal():
-            return float(given)
+        if header.strip().isdecimal():
+            return float(header)
         try:
-            at = parsedate_to_datetime(given)
+            at = parsedate_to_datetime(header)
         except ValueError:
             return None
         at = at if at.tzinfo else at.replace(tzinfo=UTC)
@@ -61,11 +68,12 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class NoAnswer:
-    """The request did not come through, or its answer did not come back."""
+class NoResponse:
+    """The request did not arrive, or its response did not come back."""
 
+    #: for people
     reason: str
 
 
-#: yields what to do, is sent what came of a Request (None after a Pause), and returns its result
-Flow = Generator[Request | Pause, Answer | NoAnswer | None, T]
+#: yields a request or a pause, is sent the outcome of the request (None after a pause), and returns its result
+Flow = Generator[Request | Pause, Response | NoResponse | None, T]

@@ -1,10 +1,12 @@
-"""Things that come bit by bit: the lines of a list, the states of a job (no I/O)."""
+"""Results of several requests: the lines of a list, the states of a job (no I/O)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
+from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
@@ -12,33 +14,40 @@ from lucius_client import calls
 from lucius_client.errors import NotLucius, WaitTimeout
 from lucius_client.exchange import Flow, Pause
 from lucius_client.message import Message
-from lucius_client.models import Job
+from lucius_client.models import DeadLetter, Event, Job, JobLine, Protocol, RejectedLine
 from lucius_client.retry import Retries, send
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 
-#: lines that one request asks for
+#: lines of one page
 PAGE = 100
-#: seconds that the API holds back the answer about a job that has not changed
-HOLD_S = 20
-#: between two looks at a job: after a change, and after none, so that an API that holds nothing back is not pressed
+#: seconds for which the API may delay its response while the job has not changed: the API's maximum (decision 17)
+LONG_POLL_S = 20
+#: seconds between two reads of a job: after a change, and after none; they bound the load where an API does not hold
+#: long polls
 _AFTER_CHANGE_S = 0.2
 _AFTER_NONE_S = 1.0
-_TERMINAL = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
+#: states of a job that has ended
+TERMINAL = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
 
 
-class Series(Protocol[T]):
-    """As long as `more`, `next` gives the next few, which may be none."""
+class Series(ABC, Generic[T]):
+    """Items that several requests fetch: while `more` is true, `next` gives the next few, which may be none."""
 
-    @property
-    def more(self) -> bool: ...
+    #: False: there is nothing left to fetch
+    more: bool
 
+    @abstractmethod
     def next(self) -> Flow[list[T]]: ...
 
 
-class Lines(Generic[M]):
-    """A list of the API, page after page. `limit`: at most so many lines; None: all. `paged`: the route takes it."""
+class Lines(Series[M]):
+    """The lines of a list, fetched page by page.
+
+    `key` is the field of the response that holds the lines. `limit` is the maximum number of lines; None: all lines.
+    `paged` is False where the route has no pages. `next` raises NotLucius where a response is not such a list.
+    """
 
     def __init__(
         self,
@@ -66,8 +75,8 @@ class Lines(Generic[M]):
         body = calls.json_object((yield from send(calls.page(self._path, self._query), self._retries)))
         try:
             lines = [self._model.model_validate(line) for line in body[self._key]]
-        except (KeyError, TypeError, ValidationError) as wrong:
-            raise NotLucius(f"it answered no page of {self._key}") from wrong
+        except (KeyError, TypeError, ValidationError) as error:
+            raise NotLucius(f"the response is not a page of {self._key}") from error
         if self._left is not None:
             lines = lines[: self._left]
             self._left -= len(lines)
@@ -76,11 +85,51 @@ class Lines(Generic[M]):
         return lines
 
 
-class Changes:
-    """A job each time that it is another, until it has ended.
+def job_filters(
+    tenant_id: str | None,
+    status: str | Iterable[str] | None,
+    request_type: str | None,
+    label: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> dict[str, Any]:
+    """Query parameters of `GET /v1/jobs`; None: no such filter."""
+    statuses = status if isinstance(status, str) or status is None else ",".join(status)
+    return {
+        "tenant_id": tenant_id,
+        "status": statuses,
+        "request_type": request_type,
+        "label": label,
+        "since": since,
+        "until": until,
+    }
 
-    By long poll: the API answers when the job is no longer what it was, or says after a while that it still is.
-    `timeout_s`: then WaitTimeout; None: as long as it takes.
+
+def jobs(filters: dict[str, Any], limit: int | None, retries: Retries) -> Lines[JobLine]:
+    return Lines(JobLine, "/v1/jobs", "jobs", filters, limit=limit, retries=retries)
+
+
+def events(job_id: str, limit: int | None, retries: Retries) -> Lines[Event]:
+    return Lines(Event, calls.events_path(job_id), "events", {}, limit=limit, retries=retries)
+
+
+def dead_letters(tenant_id: str | None, limit: int | None, retries: Retries) -> Lines[DeadLetter]:
+    return Lines(DeadLetter, "/v1/deadletters", "deadletters", {"tenant_id": tenant_id}, limit=limit, retries=retries)
+
+
+def protocols(retries: Retries) -> Lines[Protocol]:
+    return Lines(Protocol, "/v1/protocols", "protocols", {}, limit=None, retries=retries, paged=False)
+
+
+def rejected(day: date | None, limit: int | None, retries: Retries) -> Lines[RejectedLine]:
+    return Lines(RejectedLine, "/v1/rejected", "rejected", {"date": day}, limit=limit, retries=retries)
+
+
+class Changes(Series[Job]):
+    """A job as it is now and after each change, until it has ended.
+
+    It uses long polls: the API responds as soon as the job has changed, or with 304 after `LONG_POLL_S`. `next` raises
+    WaitTimeout when the job has not ended after `timeout_s`; None: there is no time limit.
     """
 
     def __init__(
@@ -102,15 +151,15 @@ class Changes:
     def next(self) -> Flow[list[Job]]:
         if self._job is not None:
             yield Pause(min(self._pause_s, self._left_s(self._job)))
-        wait_s = HOLD_S if self._job is None else int(min(HOLD_S, self._left_s(self._job)))
-        answer = yield from send(calls.read_again(self._job_id, etag=self._etag, wait_s=wait_s), self._retries)
-        if answer.status == 304:
+        wait_s = LONG_POLL_S if self._job is None else int(min(LONG_POLL_S, self._left_s(self._job)))
+        response = yield from send(calls.poll_job(self._job_id, etag=self._etag, wait_s=wait_s), self._retries)
+        if response.status == 304:
             self._pause_s = _AFTER_NONE_S
             return []
         self._pause_s = _AFTER_CHANGE_S
-        self._etag = answer.header("ETag")
-        self._job = calls.job_of(answer)
-        self.more = self._job.status not in _TERMINAL
+        self._etag = response.header("ETag")
+        self._job = calls.read_job(response)
+        self.more = self._job.status not in TERMINAL
         return [self._job]
 
     def _left_s(self, job: Job) -> float:

@@ -1,3 +1,5 @@
+"""Lines of live progress."""
+
 from __future__ import annotations
 
 import io
@@ -18,20 +20,20 @@ def job(status: str, step_status: str, index: int = 1, completed_at: str | None 
     }
 
 
-def test_a_living_job_shows_its_step() -> None:
-    """While a job lives its line has the state of the step it is at."""
+def test_an_active_job_shows_its_step() -> None:
+    """The line of an active job has the state of its current step."""
     line = Line.of(job("IN_PROGRESS", "FAILED_RETRY"))
     assert (line.step, line.state, line.attempt) == ("2/2 embedding", "FAILED_RETRY", "2/3")
 
 
 def test_an_ended_job_shows_its_own_state_and_time() -> None:
-    """Once it has ended its line says how, and its clock stands."""
+    """The line of an ended job has the job's state and total time."""
     line = Line.of(job("CANCELLED", "CANCELLED", index=2, completed_at="2026-01-01T00:00:07Z"))
     assert (line.state, line.elapsed_s) == ("CANCELLED", 7.0)
 
 
 def test_without_a_terminal_a_line_is_printed_for_every_change_only() -> None:
-    """In a log nothing is drawn over, and nothing is said twice."""
+    """A state that has not changed prints nothing."""
     out = io.StringIO()
     with Board(Console(file=out, width=20)) as board:
         for status in ("INITIATED", "INITIATED", "PROCESSING"):

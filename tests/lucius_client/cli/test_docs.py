@@ -1,4 +1,4 @@
-"""The commands of docs/cli.md and the programs of docs/client.md, run as they stand there."""
+"""The commands of docs/cli.md and the programs of docs/client.md, run as they are printed."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from pathlib import Path
 import pytest
 
 from emulator.up.ports import DEFAULTS
-from tests.lucius_client.cli.lucius import PROGRAM, lucius_here
+from tests.lucius_client.cli.command import PROGRAM, run_main
 from tests.running_stack import ROOT, RunningStack
 
 
 def block(document: str, name: str, language: str, stack: RunningStack) -> str:
-    """With the stack's ports for the default ones."""
+    """A code block of a document, with the ports of `stack` in place of the default ones."""
     text = (ROOT / "docs" / document).read_text(encoding="utf-8")
-    found = re.search(rf"<!-- tested: {name} -->\n```{language}\n(.*?)```", text, re.DOTALL)
-    assert found, f"docs/{document} has no block {name}"
-    code = found[1].replace(f"http://127.0.0.1:{DEFAULTS.azurite}/devstoreaccount1", stack.blob)
+    match = re.search(rf"<!-- tested: {name} -->\n```{language}\n(.*?)```", text, re.DOTALL)
+    assert match, f"docs/{document} has no block {name}"
+    code = match[1].replace(f"http://127.0.0.1:{DEFAULTS.azurite}/devstoreaccount1", stack.blob)
     return code.replace(f"http://127.0.0.1:{DEFAULTS.api}", stack.api)
 
 
 def run(words: list[str], stack: RunningStack, cwd: Path) -> str:
     path = f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"
     settings = {"LUCIUS_API": stack.api, "LUCIUS_BLOB_CONNECTION": stack.storage_connection, "PATH": path}
-    told = subprocess.run(
+    completed = subprocess.run(
         words, cwd=cwd, env={**os.environ, **settings}, capture_output=True, text=True, timeout=170, check=False
     )
-    assert told.returncode == 0, told.stdout + told.stderr
-    return told.stdout
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return completed.stdout
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the commands name, where they may write."""
+    """A writable folder with the files that the commands name."""
     folder = tmp_path_factory.mktemp("docs")
     for name in ("samples", "protocols"):
         (folder / name).symlink_to(ROOT / name)
@@ -45,23 +45,23 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_commands(stack: RunningStack, checkout: Path) -> None:
-    """Every block of docs/cli.md in turn; JOB_ID is the job of the first one."""
+    """Every block of docs/cli.md works; JOB_ID is the job of the first one."""
 
     def shell(name: str, job_id: str = "") -> str:
-        told = ""
+        output = ""
         for line in block("cli.md", name, "sh", stack).replace("JOB_ID", job_id).splitlines():
             if "|" in line:
-                told += run(["bash", "-euo", "pipefail", "-c", line], stack, checkout)
+                output += run(["bash", "-euo", "pipefail", "-c", line], stack, checkout)
             else:
-                done = lucius_here(
+                completed = run_main(
                     *shlex.split(line)[1:],
                     api=stack.api,
                     cwd=checkout,
                     LUCIUS_BLOB_CONNECTION=stack.storage_connection,
                 )
-                assert done.returncode == 0, line + done.stderr
-                told += done.stdout
-        return told
+                assert completed.returncode == 0, line + completed.stderr
+                output += completed.stdout
+        return output
 
     submitted = shell("submit")
     [job_id] = re.findall(r"invoice\.png\s+SUCCEEDED\s+(\S+)", submitted)
@@ -73,7 +73,7 @@ def test_the_commands(stack: RunningStack, checkout: Path) -> None:
 
 
 def test_the_programs(stack: RunningStack, checkout: Path) -> None:
-    """Both programs of docs/client.md end well and say what they say."""
+    """Both programs of docs/client.md end with exit code 0 and print the state of the job."""
     for name in ("sync", "async"):
         program = checkout / f"{name}.py"
         program.write_text(block("client.md", name, "python", stack))

@@ -1,3 +1,5 @@
+"""Envelopes of `lucius submit`."""
+
 from __future__ import annotations
 
 import json
@@ -16,29 +18,29 @@ ALL = {
 
 
 def test_questions_go_to_the_sis_step() -> None:
-    """--ask is the prompt set of the step whose type is SIS, whatever its id; the other steps get an empty part."""
+    """--ask is the prompt set of the step of type SIS, whatever its id; other steps get an empty payload."""
     assert payload_for(ALL, None, ["Who?"]) == {"ocr": {}, "ask": {"prompt_set": ["Who?"]}}
 
 
 def test_questions_join_a_payload() -> None:
-    """--ask adds to what --payload says of the same step."""
-    given = '{"ask": {"top_k": 2}, "ocr": {"dpi": 200}}'
-    assert payload_for(ALL, given, ["Who?"]) == {"ocr": {"dpi": 200}, "ask": {"top_k": 2, "prompt_set": ["Who?"]}}
+    """--ask is added to the --payload of the same step."""
+    text = '{"ask": {"top_k": 2}, "ocr": {"dpi": 200}}'
+    assert payload_for(ALL, text, ["Who?"]) == {"ocr": {"dpi": 200}, "ask": {"top_k": 2, "prompt_set": ["Who?"]}}
 
 
 def test_a_one_step_payload_may_be_flat() -> None:
-    """For a protocol of one step both forms mean the same."""
+    """In a protocol of one step the key of the step may be left out."""
     assert payload_for(OCR, '{"dpi": 200}', []) == payload_for(OCR, '{"ocr": {"dpi": 200}}', [])
 
 
 def test_a_payload_is_read_from_a_file(tmp_path: Path) -> None:
-    """@FILE names a file that holds the JSON."""
+    """@FILE names a file with the JSON."""
     (tmp_path / "p.json").write_text(json.dumps({"ocr": {"dpi": 100}}))
     assert payload_for(OCR, f"@{tmp_path / 'p.json'}", []) == {"ocr": {"dpi": 100}}
 
 
 @pytest.mark.parametrize(
-    ("protocol", "given", "questions", "words"),
+    ("protocol", "text", "questions", "message"),
     [
         (OCR, None, ["Who?"], "OCR has none"),
         (OCR, "{", [], "--payload is not JSON"),
@@ -47,14 +49,14 @@ def test_a_payload_is_read_from_a_file(tmp_path: Path) -> None:
         (ALL, '{"ask": []}', ["Who?"], "ask must be a JSON object"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(protocol: dict, given: str | None, questions: list[str], words: str) -> None:
-    """Wrong options are one line that names the option."""
-    with pytest.raises(UsageError, match=words) as caught:
-        payload_for(protocol, given, questions)
+def test_wrong_options_are_refused(protocol: dict, text: str | None, questions: list[str], message: str) -> None:
+    """A wrong option is an error of one line that names the option."""
+    with pytest.raises(UsageError, match=message) as caught:
+        payload_for(protocol, text, questions)
     assert "\n" not in str(caught.value)
 
 
 def test_without_a_key_the_body_is_the_key() -> None:
-    """Without --again the request itself is its identity."""
+    """Without --again the idempotency key is null, so that equal requests are one job."""
     assert envelope("t", OCR, "http://i", "http://o", {}, None)["idempotency_key"] is None
     assert envelope("t", OCR, "http://i", "http://o", {}, "k")["idempotency_key"] == "k"

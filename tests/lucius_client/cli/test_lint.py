@@ -1,4 +1,4 @@
-"""`lucius protocol lint`, held against what the app says when it loads the same file."""
+"""`lucius protocol lint`, compared with what the app does when it loads the same file."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from lucius_client.cli.lint import TOPOLOGY, Linter, services_of
+from lucius_client.cli.lint import Linter, services_of
 from shared.core.registry import build_protocol
 from shared.errors import ProtocolError
-from tests.lucius_client.cli.lucius import lucius_here
+from tests.lucius_client.cli.command import run_main
 from tests.running_stack import ROOT
 
-SERVICES = services_of(TOPOLOGY) or {}
+SERVICES = services_of(ROOT / "infra" / "bicep" / "topology.json") or {}
 Change = Callable[[dict[str, Any]], Any]
 
 
-def definition() -> dict[str, Any]:
+def three_steps() -> dict[str, Any]:
     steps = [
         {"step_id": name, "step_type": "OCR", "service": "ocr", "payload_schema": "steps/ocr.schema.json"}
         for name in ("one", "two", "three")
@@ -28,19 +28,19 @@ def definition() -> dict[str, Any]:
 
 
 def step(**changes: Any) -> Change:
-    return lambda given: given["steps"][1].update(changes)
+    return lambda definition: definition["steps"][1].update(changes)
 
 
-WRONG: dict[str, Change] = {
-    "a field too many": lambda given: given.update(colour="red"),
-    "a field too few": lambda given: given.pop("version"),
-    "no step": lambda given: given.update(steps=[]),
-    "too many steps": lambda given: given.update(
-        parallel=[], steps=[{**given["steps"][0], "step_id": f"s{number}"} for number in range(51)]
+CHANGES: dict[str, Change] = {
+    "a field too many": lambda definition: definition.update(colour="red"),
+    "a field too few": lambda definition: definition.pop("version"),
+    "no step": lambda definition: definition.update(steps=[]),
+    "too many steps": lambda definition: definition.update(
+        parallel=[], steps=[{**definition["steps"][0], "step_id": f"s{number}"} for number in range(51)]
     ),
-    "a version of none": lambda given: given.update(version=0),
-    "a version in words": lambda given: given.update(version="first"),
-    "a name that is no key": lambda given: given.update(request_type="A/B"),
+    "a version of zero": lambda definition: definition.update(version=0),
+    "a version in words": lambda definition: definition.update(version="first"),
+    "a name that cannot be a key": lambda definition: definition.update(request_type="A/B"),
     "a step's name with a colon": step(step_id="a:b"),
     "a step twice": step(step_id="ONE"),
     "a time of nothing": step(ack_timeout_s=0),
@@ -48,24 +48,24 @@ WRONG: dict[str, Change] = {
     "no attempt": step(max_attempts=0),
     "a backoff of another cause": step(backoffs={"weather": [1]}),
     "an empty backoff": step(backoffs={"ack": []}),
-    "a service that nobody is": step(service="fax"),
+    "a service that does not exist": step(service="fax"),
     "a service of another type": step(step_type="SIS"),
-    "a schema that is not there": step(payload_schema="steps/none.json"),
-    "a schema that is none": step(payload_schema="steps/wrong.json"),
-    "a group of one": lambda given: given.update(parallel=[["one"]]),
-    "a group of strangers": lambda given: given.update(parallel=[["one", "four"]]),
-    "a group apart": lambda given: given.update(parallel=[["one", "three"]]),
-    "a step in two groups": lambda given: given.update(parallel=[["one", "two"], ["two", "three"]]),
-    "a step twice in a group": lambda given: given.update(parallel=[["one", "one"]]),
+    "a schema without a file": step(payload_schema="steps/none.json"),
+    "a schema that is not one": step(payload_schema="steps/wrong.json"),
+    "a group of one": lambda definition: definition.update(parallel=[["one"]]),
+    "a group with an unknown step": lambda definition: definition.update(parallel=[["one", "four"]]),
+    "a group that is not adjacent": lambda definition: definition.update(parallel=[["one", "three"]]),
+    "a step in two groups": lambda definition: definition.update(parallel=[["one", "two"], ["two", "three"]]),
+    "a step twice in a group": lambda definition: definition.update(parallel=[["one", "one"]]),
 }
 
 
-def app_says(folder: Path, given: Any) -> str | None:
+def error_of_app(folder: Path, definition: Any) -> str | None:
     schemas = {f"steps/{path.name}": json.loads(path.read_text()) for path in (folder / "steps").glob("*.json")}
     try:
-        build_protocol("p.json", given, schemas, SERVICES)
-    except ProtocolError as wrong:
-        return str(wrong)
+        build_protocol("p.json", definition, schemas, SERVICES)
+    except ProtocolError as error:
+        return str(error)
     return None
 
 
@@ -77,46 +77,46 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def linted(folder: Path, given: Any) -> list[str]:
-    (folder / "p.json").write_text(json.dumps(given))
+def linted(folder: Path, definition: Any) -> list[str]:
+    (folder / "p.json").write_text(json.dumps(definition))
     return [str(finding) for finding in Linter(SERVICES).check(folder / "p.json")]
 
 
-def test_what_the_app_takes_is_in_order(folder: Path) -> None:
-    """The example as it stands, and every protocol of this repository."""
-    assert app_says(folder, definition()) is None
-    assert linted(folder, definition()) == []
-    shipped = lucius_here("protocol", "lint", "protocols")
+def test_what_the_app_accepts_has_no_fault(folder: Path) -> None:
+    """The unchanged example and every protocol of this repository are accepted by both."""
+    assert error_of_app(folder, three_steps()) is None
+    assert linted(folder, three_steps()) == []
+    shipped = run_main("protocol", "lint", "protocols")
     assert (shipped.returncode, shipped.stdout) == (0, "no fault found\n")
 
 
-@pytest.mark.parametrize("change", WRONG)
-def test_what_the_app_refuses_is_found(folder: Path, change: str) -> None:
-    """Each with its place in the file."""
-    given = definition()
-    WRONG[change](given)
-    assert app_says(folder, given) is not None
-    assert linted(folder, given)
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_the_app_refuses_has_a_fault(folder: Path, change: str) -> None:
+    """Each change that makes the app refuse the example is a fault."""
+    definition = three_steps()
+    CHANGES[change](definition)
+    assert error_of_app(folder, definition) is not None
+    assert linted(folder, definition)
 
 
 def test_the_command_names_file_and_place(folder: Path) -> None:
-    """A finding a line, exit code 1; a request type that two files have; what is no JSON; JSON for programs."""
-    (folder / "a.json").write_text(json.dumps(definition()))
-    (folder / "b.json").write_text(json.dumps({**definition(), "version": 0}))
-    (folder / "c.json").write_text(json.dumps(definition()))
+    """A line for each fault with file and place, exit code 1; --json prints the same."""
+    (folder / "a.json").write_text(json.dumps(three_steps()))
+    (folder / "b.json").write_text(json.dumps({**three_steps(), "version": 0}))
+    (folder / "c.json").write_text(json.dumps(three_steps()))
     (folder / "d.json").write_text("{")
-    found = lucius_here("protocol", "lint", str(folder))
-    assert found.returncode == 1
-    lines = found.stdout.splitlines()
+    completed = run_main("protocol", "lint", str(folder))
+    assert completed.returncode == 1
+    lines = completed.stdout.splitlines()
     assert [line.removeprefix(f"{folder}/").split(": ")[:2] for line in lines] == [
         ["b.json", "version"],
         ["c.json", "request_type"],
         ["d.json", "cannot be read"],
     ]
-    told = json.loads(lucius_here("protocol", "lint", str(folder), "--json").stdout)
-    assert [(Path(each["file"]).name, each["path"]) for each in told] == [
+    findings = json.loads(run_main("protocol", "lint", str(folder), "--json").stdout)
+    assert [(Path(each["file"]).name, each["path"]) for each in findings] == [
         ("b.json", "version"),
         ("c.json", "request_type"),
         ("d.json", ""),
     ]
-    assert lucius_here("protocol", "lint", str(folder), "--topology", str(folder / "d.json")).returncode == 2
+    assert run_main("protocol", "lint", str(folder), "--topology", str(folder / "d.json")).returncode == 2

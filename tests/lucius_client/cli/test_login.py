@@ -1,4 +1,4 @@
-"""Tokens: got from a real issuer, kept for their API, sent with each request."""
+"""`lucius login`: tokens from a real issuer are kept for their API and sent with each request."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from emulator.up.ports import find_free
 from lucius_client.cli.login import SCOPES
 from shared.access.caller import Scope
 from tests.lucius_client import samples
-from tests.lucius_client.api_of_its_own import Says, serving
-from tests.lucius_client.cli.lucius import lucius_here
+from tests.lucius_client.cli.command import run_main
+from tests.lucius_client.stub_api import CannedResponse, serving
 from tests.running_stack import ROOT
 
 
@@ -36,80 +36,80 @@ def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             assert process.wait(60) == 0
 
 
-def claims(token: str) -> dict:  # type: ignore[type-arg]
+def claims_of(token: str) -> dict:  # type: ignore[type-arg]
     part = token.split(".")[1]
     return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))  # type: ignore[no-any-return]
 
 
 def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
-    """As the tenant, with the scopes, to that API alone; in a file for its owner only."""
+    """The token has the tenant and the scopes of the login, and its file can be read by the owner only."""
     config = tmp_path / "config"
-    with serving(Says(body=samples.page())) as api:
-        there = {"api": api.url, "LUCIUS_CONFIG_DIR": str(config)}
-        told = lucius_here("login", "--as", "tenant_a", "--scope", "orch:read", "--issuer", issuer, **there)
-        assert told.returncode == 0, told.stderr
-        assert told.stdout.startswith(f"logged in to {api.url} as tenant_a (orch:read) for ")
-        kept = config / "tokens.json"
-        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-        assert lucius_here("jobs", **there).returncode == 0
-        assert lucius_here("jobs", "--token", "given", **there).returncode == 0
-        assert lucius_here("jobs", LUCIUS_TOKEN="of-the-environment", **there).returncode == 0
-        assert lucius_here("logout", **there).stdout == f"logged out of {api.url}\n"
-        assert lucius_here("jobs", **there).returncode == 0
-    sent = [asked.headers.get("authorization") for asked in api.asked]
-    said = claims((sent[0] or "").removeprefix("Bearer "))
-    assert (said["tenant_id"], said["scp"]) == ("tenant_a", "orch:read")
+    with serving(CannedResponse(body=samples.page())) as api:
+        login = {"api": api.url, "LUCIUS_CONFIG_DIR": str(config)}
+        completed = run_main("login", "--as", "tenant_a", "--scope", "orch:read", "--issuer", issuer, **login)
+        assert completed.returncode == 0, completed.stderr
+        assert completed.stdout.startswith(f"logged in to {api.url} as tenant_a (orch:read) for ")
+        file = config / "tokens.json"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert run_main("jobs", **login).returncode == 0
+        assert run_main("jobs", "--token", "given", **login).returncode == 0
+        assert run_main("jobs", LUCIUS_TOKEN="of-the-environment", **login).returncode == 0
+        assert run_main("logout", **login).stdout == f"logged out of {api.url}\n"
+        assert run_main("jobs", **login).returncode == 0
+    sent = [request.headers.get("authorization") for request in api.requests]
+    claims = claims_of((sent[0] or "").removeprefix("Bearer "))
+    assert (claims["tenant_id"], claims["scp"]) == ("tenant_a", "orch:read")
     assert sent[1:] == ["Bearer given", "Bearer of-the-environment", None]
 
 
-def test_a_submit_is_for_whom_the_login_is(tmp_path: Path) -> None:
-    """Without --tenant the jobs are those of the tenant of the token."""
+def test_a_submit_is_for_the_tenant_of_the_login(tmp_path: Path) -> None:
+    """Without --tenant a job belongs to the tenant of the token."""
     step = {"step_id": "ocr", "step_type": "OCR", "service": "ocr"}
     protocol = {"protocol_id": "ocr", "version": 1, "request_type": "OCR", "steps": [step], "digest": "0"}
-    with serving(Says(body=protocol), Says(400, samples.problem(400, "ENVELOPE_INVALID"))) as api:
-        kept = {"tenant": "tenant_a", "scope": "", "access_token": "t", "expires_at": 1e12}
-        (tmp_path / "tokens.json").write_text(json.dumps({api.url: kept}))
+    with serving(CannedResponse(body=protocol), CannedResponse(400, samples.problem(400, "ENVELOPE_INVALID"))) as api:
+        entry = {"tenant": "tenant_a", "scope": "", "access_token": "t", "expires_at": 1e12}
+        (tmp_path / "tokens.json").write_text(json.dumps({api.url: entry}))
         words = ["submit", "https://example.org/a.pdf", "-p", "OCR"]
-        assert lucius_here(*words, api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path)).returncode == 3
-    assert json.loads(api.asked[1].body)["tenant_id"] == "tenant_a"
+        assert run_main(*words, api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path)).returncode == 3
+    assert json.loads(api.requests[1].body)["tenant_id"] == "tenant_a"
 
 
-def test_a_token_that_has_run_out_is_told(tmp_path: Path) -> None:
-    """Before it is sent, with the way to a new one."""
-    kept = {"tenant": "tenant_a", "scope": "orch:read", "access_token": "old", "expires_at": 1}
-    (tmp_path / "tokens.json").write_text(json.dumps({"http://127.0.0.1:1": kept}))
-    told = lucius_here("jobs", "--api", "http://127.0.0.1:1/", LUCIUS_CONFIG_DIR=str(tmp_path))
-    assert told.returncode == 2
-    assert "log in again: lucius login --as tenant_a" in told.stderr
+def test_an_expired_token_is_an_error(tmp_path: Path) -> None:
+    """An expired token is not sent; the error names the command for a new one."""
+    entry = {"tenant": "tenant_a", "scope": "orch:read", "access_token": "old", "expires_at": 1}
+    (tmp_path / "tokens.json").write_text(json.dumps({"http://127.0.0.1:1": entry}))
+    completed = run_main("jobs", "--api", "http://127.0.0.1:1/", LUCIUS_CONFIG_DIR=str(tmp_path))
+    assert completed.returncode == 2
+    assert "log in again: lucius login --as tenant_a" in completed.stderr
 
 
-def test_refusals_of_a_login(issuer: str, tmp_path: Path) -> None:
-    """A scope that is none is 2, an issuer that refuses 3, one that is not there 4; nothing is kept or told."""
+def test_a_failed_login_keeps_nothing(issuer: str, tmp_path: Path) -> None:
+    """An unknown scope or issuer is exit code 2, a refusal 3, no response 4; no file is written."""
     config = {"LUCIUS_CONFIG_DIR": str(tmp_path)}
-    refused = lucius_here("login", "--as", "", "--issuer", issuer, **config)
+    refused = run_main("login", "--as", "", "--issuer", issuer, **config)
     assert (refused.returncode, refused.stdout) == (3, "")
     assert refused.stderr.startswith(f"lucius: {issuer} gave no token: ")
-    misspelt = lucius_here("login", "--as", "tenant_a", "--scope", "orch:raed", "--issuer", issuer, **config)
+    misspelt = run_main("login", "--as", "tenant_a", "--scope", "orch:raed", "--issuer", issuer, **config)
     assert misspelt.returncode == 2
     assert misspelt.stderr.startswith("lucius: --scope orch:raed: must be one of orch:read, ")
-    nobody = f"http://127.0.0.1:{find_free()}"
-    away = lucius_here("login", "--as", "tenant_a", "--issuer", nobody, **config)
-    assert away.returncode == 4
-    assert away.stderr.startswith(f"lucius: no token issuer answers at {nobody} ")
-    another = lucius_here("login", "--as", "tenant_a", "--api", nobody, **config)
+    unused = f"http://127.0.0.1:{find_free()}"
+    unreachable = run_main("login", "--as", "tenant_a", "--issuer", unused, **config)
+    assert unreachable.returncode == 4
+    assert unreachable.stderr.startswith(f"lucius: no token issuer responds at {unused} ")
+    another = run_main("login", "--as", "tenant_a", "--api", unused, **config)
     assert another.returncode == 2
-    assert another.stderr.startswith(f"lucius: --issuer (or LUCIUS_ISSUER): who issues tokens for {nobody}?")
+    assert another.stderr.startswith(f"lucius: --issuer or LUCIUS_ISSUER must name the token issuer of {unused}; ")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_scopes_are_those_of_the_api() -> None:
-    """A login takes each scope that a route may need, and no other."""
+    """A login accepts exactly the scopes of the API."""
     assert set(SCOPES) == {scope.value for scope in Scope}
 
 
-def test_a_refused_token_says_how_to_get_one(tmp_path: Path) -> None:
-    """401 is exit code 3, and the line names `lucius login`."""
-    with serving(Says(401, samples.problem(401, "TOKEN_MISSING"))) as api:
-        told = lucius_here("jobs", api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
-    assert told.returncode == 3
-    assert told.stderr.startswith("lucius: the API refused (401 TOKEN_MISSING): get a token by `lucius login")
+def test_a_refused_token_leads_to_a_hint(tmp_path: Path) -> None:
+    """401 is exit code 3, and the error names `lucius login`."""
+    with serving(CannedResponse(401, samples.problem(401, "TOKEN_MISSING"))) as api:
+        completed = run_main("jobs", api=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
+    assert completed.returncode == 3
+    assert completed.stderr.startswith("lucius: the API refused (401 TOKEN_MISSING): get a token by `lucius login")

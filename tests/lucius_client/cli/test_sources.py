@@ -1,3 +1,5 @@
+"""Documents and lines that `lucius submit` takes."""
+
 from __future__ import annotations
 
 import json
@@ -19,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "documents"),
     [
         (["a.pdf", "https://x/y"], ["a.pdf", "https://x/y"]),
         (["."], ["a.pdf", "b.png", "in/c.pdf", "odd [1].pdf"]),
@@ -29,20 +31,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["a.pdf", "*.pdf"], ["a.pdf", "odd [1].pdf"]),
     ],
 )
-def test_documents_are_files_folders_patterns_and_uris(folder: Path, names: list[str], found: list[str]) -> None:
-    """A folder gives all its files but hidden ones; a file's own name is never a pattern; each comes once."""
-    assert sources.documents(names) == found
+def test_documents_are_files_folders_patterns_and_uris(folder: Path, names: list[str], documents: list[str]) -> None:
+    """A folder stands for its files but hidden ones, the name of a file is never a pattern, each file comes once."""
+    assert sources.documents(names) == documents
 
 
 @pytest.mark.parametrize("name", ["none.pdf", "*.docx"])
-def test_what_is_not_there_is_said(folder: Path, name: str) -> None:
-    """A pattern that fits nothing is a mistake, not an empty submit."""
+def test_a_missing_file_is_an_error(folder: Path, name: str) -> None:
+    """A name or a pattern without a file is an error, not an empty submit."""
     with pytest.raises(UsageError, match="no such file"):
         sources.documents([name])
 
 
-def test_an_empty_folder_is_said(folder: Path) -> None:
-    """Hidden files are not documents."""
+def test_an_empty_folder_is_an_error(folder: Path) -> None:
+    """A folder with hidden files only has no documents."""
     (folder / "empty").mkdir()
     (folder / "empty" / ".hidden").touch()
     with pytest.raises(UsageError, match="no file in empty"):
@@ -50,7 +52,7 @@ def test_an_empty_folder_is_said(folder: Path) -> None:
 
 
 def test_lines_are_envelopes_with_defaults(folder: Path) -> None:
-    """Blank lines count, but are none; what a line says wins."""
+    """Blank lines are numbered but skipped; the fields of a line win over the defaults."""
     (folder / "jobs.ndjson").write_text('{"a": 1}\n\n{"a": 2, "b": 3}\n')
     assert sources.envelopes("jobs.ndjson", {"b": 0}) == [{"b": 0, "a": 1}, {"b": 3, "a": 2}]
     (folder / "bad.ndjson").write_text('{"a": 1}\n\n[]\n')
@@ -59,7 +61,7 @@ def test_lines_are_envelopes_with_defaults(folder: Path) -> None:
 
 
 def test_batches_keep_the_apis_bounds() -> None:
-    """At most 1000 lines and 1 MiB a request, nothing lost and nothing out of order."""
+    """Each batch has at most 1000 lines and 1 MiB, and all lines keep their order."""
     many = [{"n": number} for number in range(2500)]
     assert [len(batch) for batch in sources.batches(many)] == [1000, 1000, 500]
     wide = [{"n": number, "text": "ä" * 200_000} for number in range(6)]

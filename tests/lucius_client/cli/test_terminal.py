@@ -10,15 +10,14 @@ import time
 
 import pytest
 
-from tests.lucius_client.cli.lucius import PROGRAM
-from tests.lucius_client.cli.test_lucius import INVOICE, done
+from tests.lucius_client.cli.command import INVOICE, PROGRAM, stdout_of
 from tests.running_stack import ROOT, RunningStack
 
 DEADLINE_S = 120
 
 
 class Terminal:
-    """A program in a terminal of its own; `seen` is what it wrote so far."""
+    """A program in a terminal of its own; `seen` is its output so far."""
 
     def __init__(self, stack: RunningStack, *words: str, **environment: str) -> None:
         self._ours, theirs = pty.openpty()
@@ -36,7 +35,7 @@ class Terminal:
         self.seen = ""
 
     def read_until(self, text: str | None) -> None:
-        """None: until the program ends."""
+        """Reads until `text` is seen; None: until the program ends."""
         deadline = time.monotonic() + DEADLINE_S
         while text is None or text not in self.seen:
             assert time.monotonic() < deadline, self.seen
@@ -56,17 +55,17 @@ class Terminal:
 
 
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}])
-def test_colours_are_for_those_who_want_them(stack: RunningStack, environment: dict[str, str]) -> None:
-    """A terminal has them, NO_COLOR takes them away."""
-    job_id = done(stack, "submit", INVOICE, "-p", "OCR", "-o", "ids").strip()
-    shown = Terminal(stack, "job", "show", job_id, **environment)
-    assert shown.end() == 0
-    assert job_id in shown.seen
-    assert ("\x1b[3" in shown.seen) is not bool(environment)
+def test_no_color_removes_colours(stack: RunningStack, environment: dict[str, str]) -> None:
+    """Output in a terminal has colours, unless NO_COLOR is set."""
+    job_id = stdout_of(stack, "submit", INVOICE, "-p", "OCR", "-o", "ids").strip()
+    terminal = Terminal(stack, "job", "show", job_id, **environment)
+    assert terminal.end() == 0
+    assert job_id in terminal.seen
+    assert ("\x1b[3" in terminal.seen) is not bool(environment)
 
 
 def test_watching_ends_with_ctrl_c_and_the_job_goes_on(stack: RunningStack) -> None:
-    """Exit code 130, the cursor is back, no stack trace; the job lives."""
+    """Ctrl-C is exit code 130, shows the cursor again and prints no stack trace; the job continues."""
     stack.pause("ocr")
     try:
         watched = Terminal(stack, "submit", INVOICE, "-p", "OCR", "--again", "--watch")
@@ -75,6 +74,6 @@ def test_watching_ends_with_ctrl_c_and_the_job_goes_on(stack: RunningStack) -> N
         assert watched.end() == 130
         assert watched.seen.endswith("\x1b[?25h")
         assert "Traceback" not in watched.seen
-        assert done(stack, "jobs", "--status", "queued,in_progress", "--limit", "1", "-o", "ids")
+        assert stdout_of(stack, "jobs", "--status", "queued,in_progress", "--limit", "1", "-o", "ids")
     finally:
         stack.resume("ocr")

@@ -1,6 +1,6 @@
-"""Live progress: a line a job with step, state, attempt and elapsed time.
+"""Live progress: for each job a line with its step, state, attempt and elapsed time.
 
-In a terminal the lines stay in place; elsewhere a line is printed for every change.
+In a terminal the lines are updated in place; elsewhere a line is printed for each change.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ from rich.text import Text
 
 from lucius_client import Client
 from lucius_client.cli.rendering import Json, coloured
+from lucius_client.series import TERMINAL
 
-TERMINAL = {"SUCCEEDED", "FAILED_FINAL", "CANCELLED"}
 _POLL_S = 0.4
 
 
 @dataclass(frozen=True)
 class Line:
-    """What is shown of a job."""
+    """The progress of one job."""
 
+    #: position and id, as `2/3 embedding`
     step: str
     state: str
+    #: number and maximum, as `1/3`; the maximum is missing where the API does not send it
     attempt: str
     elapsed_s: float
 
     @classmethod
     def of(cls, job: Json) -> Line:
-        """The step that the job is at; of an ended job the job's own state."""
+        """The line of `job`, as the API sends it. Its state is that of its current step; an ended job has its own."""
         created = datetime.fromisoformat(job["created_at"])
         until = datetime.fromisoformat(job["completed_at"]) if job.get("completed_at") else datetime.now(created.tzinfo)
         steps = job["steps"]
@@ -52,11 +54,11 @@ class Line:
 
 
 class Board:
-    """Shows jobs by label; use it as a context manager."""
+    """Shows jobs by label, as a context manager."""
 
     def __init__(self, console: Console) -> None:
-        #: jobs shown so far; each was read from the ledger
-        self.shown = 0
+        #: number of jobs passed to `show` so far
+        self.updates = 0
         self._console = console
         self._lines: dict[str, Line] = {}
         self._live = (
@@ -77,11 +79,12 @@ class Board:
             self._live.stop()
 
     def show(self, label: str, job: Json) -> None:
-        self.shown += 1
+        """Updates the line of `label`."""
+        self.updates += 1
         before, line = self._lines.get(label), Line.of(job)
         self._lines[label] = line
-        moved = before is None or (before.step, before.state, before.attempt) != (line.step, line.state, line.attempt)
-        if moved and not self._live:
+        changed = before is None or (before.step, before.state, before.attempt) != (line.step, line.state, line.attempt)
+        if changed and not self._live:
             text = f"{line.elapsed_s:6.1f} s  {label}  step {line.step}  {line.state}  attempt {line.attempt}"
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
@@ -98,17 +101,17 @@ def follow(
     client: Client,
     board: Board,
     active: Mapping[str, str],
-    waiting: Iterable[tuple[str, Callable[[], str]]] = (),
-    at_once: int = 1,
+    pending: Iterable[tuple[str, Callable[[], str]]] = (),
+    max_in_flight: int = 1,
 ) -> dict[str, Json]:
-    """Shows the jobs (label: job id) until all have ended; the ended jobs by label.
+    """Shows the jobs in `active` (label: job id) until all have ended; returns the ended jobs by label.
 
-    `waiting` are jobs still to be submitted, each a label and what submits it; at most `at_once` are in flight.
-    `client` should be patient: a host that was killed is back in a few seconds.
+    `pending` are jobs to submit, each a label and the function that submits it and returns the job id; at most
+    `max_in_flight` jobs run at once. `client` should have the retries `WATCH_RETRIES`.
     """
-    running, queue, ended = dict(active), deque(waiting), {}
+    running, queue, ended = dict(active), deque(pending), {}
     while running or queue:
-        while queue and len(running) < at_once:
+        while queue and len(running) < max_in_flight:
             label, submit = queue.popleft()
             running[label] = submit()
         for label, job_id in list(running.items()):

@@ -1,4 +1,4 @@
-"""Where `lucius login` keeps what it was given: one file a user, which only that user can read."""
+"""The tokens of `lucius login`, by API, in one file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -12,44 +12,45 @@ import typer
 
 from lucius_client.cli.exits import UsageError
 
-#: seconds before its end from which on a token counts as over
-_MARGIN_S = 5.0
+#: seconds before its expiry from which a token is not used any more
+_EXPIRY_MARGIN_S = 5.0
 
 
 def path() -> Path:
-    """`LUCIUS_CONFIG_DIR`, else the platform's folder for settings."""
+    """`tokens.json` in `LUCIUS_CONFIG_DIR`, or else in the platform's folder for settings."""
     folder = os.environ.get("LUCIUS_CONFIG_DIR")
     return (Path(folder) if folder else Path(typer.get_app_dir("lucius"))) / "tokens.json"
 
 
-def stored(api: str) -> str | None:
-    """The token for this API; None where nobody logged in. Raises UsageError where it has run out."""
-    kept = _read().get(_key(api))
-    if kept is None:
+def access_token(api: str) -> str | None:
+    """The token for this API; None: there is no login for it. Raises UsageError where the token has expired."""
+    entry = _read().get(_key(api))
+    if entry is None:
         return None
-    if kept["expires_at"] <= time.time() + _MARGIN_S:
-        raise UsageError(f"the token for {_key(api)} has run out; log in again: lucius login --as {kept['tenant']}")
-    return str(kept["access_token"])
+    if entry["expires_at"] <= time.time() + _EXPIRY_MARGIN_S:
+        raise UsageError(f"the token for {_key(api)} has expired; log in again: lucius login --as {entry['tenant']}")
+    return str(entry["access_token"])
 
 
 def tenant(api: str) -> str | None:
-    """Whose token is kept for this API."""
-    kept = _read().get(_key(api))
-    return str(kept["tenant"]) if kept is not None else None
+    """The tenant of the token for this API; None: there is no login for it."""
+    entry = _read().get(_key(api))
+    return str(entry["tenant"]) if entry is not None else None
 
 
 def store(api: str, *, tenant: str, scope: str, access_token: str, expires_in_s: float) -> None:
+    """Keeps a token for this API, in place of the one before."""
     expires_at = time.time() + expires_in_s
-    kept = {"tenant": tenant, "scope": scope, "access_token": access_token, "expires_at": expires_at}
-    _write({**_read(), _key(api): kept})
+    entry = {"tenant": tenant, "scope": scope, "access_token": access_token, "expires_at": expires_at}
+    _write({**_read(), _key(api): entry})
 
 
 def forget(api: str) -> bool:
-    """Whether there was one."""
-    kept = _read()
-    if kept.pop(_key(api), None) is None:
+    """Removes the token for this API; whether there was one."""
+    tokens = _read()
+    if tokens.pop(_key(api), None) is None:
         return False
-    _write(kept)
+    _write(tokens)
     return True
 
 
@@ -59,23 +60,23 @@ def _key(api: str) -> str:
 
 def _read() -> dict[str, Any]:
     try:
-        kept: dict[str, Any] = json.loads(path().read_text(encoding="utf-8"))
+        tokens: dict[str, Any] = json.loads(path().read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise UsageError(f"{path()} cannot be read ({error}); remove it and log in again") from error
-    return kept
+    return tokens
 
 
-def _write(kept: dict[str, Any]) -> None:
-    """Whole or not at all, and never readable to others, not for a moment."""
+def _write(tokens: dict[str, Any]) -> None:
+    """Replaces the file in one step; it is never readable to others, also not while it is written."""
     file = path()
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = file.with_name(f"{file.name}.{os.getpid()}")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-            json.dump(kept, out, indent=2)
+            json.dump(tokens, out, indent=2)
         fresh.replace(file)
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Documents in the blob store: uploaded before a job, results read after it."""
+"""Documents in the blob store: uploads before a job, results after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.storage.blob import BlobServiceClient, ContentSettings
 
-from lucius_client.cli.exits import Away, UsageError
+from lucius_client.cli.exits import DependencyUnreachable, UsageError
 
 SETTING = "LUCIUS_BLOB_CONNECTION"
 #: Azurite's development account, the same on every machine and public
@@ -25,16 +25,17 @@ _DEVELOPMENT = (
     "AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;"
     f"BlobEndpoint={_DEVELOPMENT_ENDPOINT};"
 )
-#: A laptop's store answers at once or is not there; the SDK's own waits begin at 15 s.
+#: A local store responds at once or does not run; the SDK's default waits begin at 15 s.
 _RETRY: dict[str, Any] = {"retry_total": 2, "initial_backoff": 1, "increment_base": 1}
 _UPLOADS = "documents"
 _RESULTS = "results"
 
 
 class Documents:
-    """One blob account. Raises `Away` where it does not answer."""
+    """One blob account. Methods raise `DependencyUnreachable` where it does not respond."""
 
     def __init__(self, connection: str | None = None) -> None:
+        """`connection` is a connection string; None: `LUCIUS_BLOB_CONNECTION`, or else Azurite on this machine."""
         connection = connection or os.environ.get(SETTING) or _DEVELOPMENT
         if connection.strip().rstrip(";").lower() == "usedevelopmentstorage=true":
             connection = _DEVELOPMENT
@@ -46,20 +47,20 @@ class Documents:
 
     @classmethod
     def of_azurite(cls, endpoint: str) -> Documents:
-        """Azurite's development account at another address."""
+        """Azurite's development account at the address `endpoint`."""
         return cls(_DEVELOPMENT.replace(_DEVELOPMENT_ENDPOINT, endpoint))
 
     @property
     def results_uri(self) -> str:
-        """Where a job's caller wants its output."""
+        """The URI under which a job should write its output."""
         return f"{self.endpoint}/{_RESULTS}"
 
     def uri_of(self, path: Path) -> str:
-        """The URI that the file has once it is uploaded."""
+        """The URI that the file will have when it is uploaded."""
         return str(self._client.get_blob_client(_UPLOADS, _name(path, _content(path))).url)
 
     def upload(self, path: Path) -> str:
-        """The URI of the uploaded file; its name has the content's hash, so that a file goes up once."""
+        """Uploads a file and returns its URI. The name has the hash of the content: a file is stored once."""
         content = _content(path)
         kind = ContentSettings(content_type=mimetypes.guess_type(path.name)[0] or "application/octet-stream")
         try:
@@ -73,7 +74,7 @@ class Documents:
         return str(blob.url)
 
     def read_json(self, uri: str) -> Any:
-        """A JSON document of this account; None where `uri` is not one."""
+        """A JSON document of this account; None where `uri` names something else or it cannot be read."""
         path = urlsplit(uri).path.removeprefix(urlsplit(self.endpoint).path).lstrip("/")
         container, _, name = unquote(path).partition("/")
         if not uri.startswith(self.endpoint + "/") or not name:
@@ -83,9 +84,9 @@ class Documents:
         except (AzureError, ValueError):
             return None
 
-    def _unreachable(self, error: AzureError) -> Away:
+    def _unreachable(self, error: AzureError) -> DependencyUnreachable:
         reason = str(error.message).splitlines()[0] if error.message else type(error).__name__
-        return Away(f"the blob store at {self.endpoint} failed ({reason}); {SETTING} names another")
+        return DependencyUnreachable(f"the blob store at {self.endpoint} failed ({reason}); {SETTING} names another")
 
 
 def _content(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""What `lucius submit` posts, made from its options."""
+"""The envelope that `lucius submit` posts, built from its options."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from lucius_client.cli.exits import UsageError
 Json = dict[str, Any]
 
 
-def payload_for(protocol: Json, given: str | None, questions: list[Any]) -> Json:
-    """One key a step; `given` is JSON or `@file`, and the questions are the prompt set of the protocol's SIS step.
+def payload_for(protocol: Json, text: str | None, questions: list[Any]) -> Json:
+    """The payload of an envelope, with one key for each step of `protocol`.
 
-    A `given` without the step's key is taken as the payload of a one-step protocol's only step.
+    `text` is JSON or `@FILE`; in a protocol of one step it may be the payload of this step without the key. `questions`
+    become the prompt set of each SIS step. Raises UsageError where the options do not fit the protocol.
     """
-    payload = _parse(given) if given else {}
+    payload = _parse(text) if text else {}
     steps = protocol["steps"]
     if len(steps) == 1 and steps[0]["step_id"] not in payload:
         payload = {steps[0]["step_id"]: payload}
     payload = {**{step["step_id"]: {} for step in steps}, **payload}
     if questions:
-        asked = [step["step_id"] for step in steps if step["step_type"] == "SIS"]
-        if not asked:
+        sis_steps = [step["step_id"] for step in steps if step["step_type"] == "SIS"]
+        if not sis_steps:
             raise UsageError(f"--ask needs a protocol with a SIS step; {protocol['request_type']} has none")
-        for step_id in asked:
+        for step_id in sis_steps:
             if not isinstance(payload[step_id], dict):
                 raise UsageError(f"--payload: {step_id} must be a JSON object")
             payload[step_id] = {**payload[step_id], "prompt_set": questions}
@@ -41,7 +42,7 @@ def envelope(
     key: str | None,
     labels: dict[str, str] | None = None,
 ) -> Json:
-    """The body of `POST /v1/orchestrate`; without a `key` the body itself is the key, so that it is one job."""
+    """The body of `POST /v1/orchestrate`; `key` is the idempotency key, None: the body itself is the key."""
     body: Json = {
         "schema_version": "1.0",
         "tenant_id": tenant,
@@ -55,15 +56,15 @@ def envelope(
     return {**body, "labels": labels} if labels else body
 
 
-def _parse(given: str) -> Json:
-    text = given
-    if given.startswith("@"):
+def _parse(text: str) -> Json:
+    content = text
+    if text.startswith("@"):
         try:
-            text = Path(given[1:]).read_text(encoding="utf-8")
+            content = Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--payload {given}: {error}") from error
+            raise UsageError(f"--payload {text}: {error}") from error
     try:
-        payload = json.loads(text)
+        payload = json.loads(content)
     except ValueError as error:
         raise UsageError(f"--payload is not JSON: {error}") from error
     if not isinstance(payload, dict):

@@ -1,4 +1,4 @@
-"""How the command line ends: exit codes for scripts, and the errors that lead to them."""
+"""Exit codes of `lucius`, and the errors that lead to them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from lucius_client import BadAddress, LuciusError, NotLucius, Refused, Unauthent
 
 
 class Exit(IntEnum):
-    """What a script can tell apart."""
+    """The exit codes, for scripts."""
 
     OK = 0
-    #: what was watched or checked is not well: a job ended FAILED_FINAL or CANCELLED, a file is wrong, jobs differ
+    #: a watched job ended FAILED_FINAL or CANCELLED, a checked file is wrong, or compared jobs differ
     NOT_WELL = 1
     #: a wrong option or file
     USAGE = 2
-    #: the API answered with a problem
+    #: the API responded with a problem
     REFUSED = 3
-    #: the API, the blob store or the token issuer does not answer
+    #: the API, the blob store or the token issuer does not respond
     UNREACHABLE = 4
-    #: Ctrl-C, as shells have it
+    #: Ctrl-C, as shells report it
     INTERRUPTED = 130
 
 
 class CliError(Exception):
-    """One line for the user, and how to end."""
+    """A message for the user, and the exit code."""
 
     exit = Exit.USAGE
 
@@ -34,27 +34,30 @@ class CliError(Exception):
 
 
 class UsageError(CliError):
-    """The command cannot mean anything."""
+    """The options or files of the command are wrong."""
 
 
-class Away(CliError):
-    """Nobody answers where something else than the API should be."""
+class DependencyUnreachable(CliError):
+    """The blob store or the token issuer does not respond."""
 
     exit = Exit.UNREACHABLE
 
 
-def failure(error: LuciusError, api: str) -> CliError:
-    """What the client raised, for a person at a terminal."""
+def cli_error(error: LuciusError, api: str) -> CliError:
+    """An error of the client as a message for a person at a terminal, with its exit code."""
     match error:
         case Unauthenticated():
-            hint = "get a token by `lucius login --as TENANT --scope orch:read`, or give one in LUCIUS_TOKEN"
+            hint = "get a token by `lucius login --as TENANT --scope orch:read`, or set LUCIUS_TOKEN"
             return CliError(f"the API refused ({error.status} {error.code}): {hint}", Exit.REFUSED)
         case Refused():
             lines = [f"the API refused ({error.status} {error.code}): {error.problem.detail}"]
             lines += [f"  {each.path}: {each.message}" for each in error.problem.errors]
             return CliError("\n".join(lines), Exit.REFUSED)
         case Unreachable():
-            return CliError(f"no API answers at {api} ({error}); start one by `make up`", Exit.UNREACHABLE)
+            return CliError(
+                f"no API responds at {api} ({error}); --api names another, `make up` in a checkout starts one",
+                Exit.UNREACHABLE,
+            )
         case BadAddress():
             return CliError(f"--api {error}")
         case NotLucius():

@@ -1,4 +1,4 @@
-"""`lucius jobs`, `deadletters` and `job ...`: what became of what was submitted."""
+"""`lucius jobs` and `lucius job`: lists, reads and controls jobs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import follow_all
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="A job's id.")]
-Reason = Annotated[str | None, typer.Option(help="Kept on the job's history.")]
-Tenant = Annotated[str | None, typer.Option(help="Only this tenant's.")]
-Limit = Annotated[int, typer.Option(min=1, help="At most so many, the newest.")]
+Reason = Annotated[str | None, typer.Option(help="A text for the job's history.")]
+Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.")]
+Limit = Annotated[int, typer.Option(min=1, help="The maximum number; the newest come first.")]
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -36,18 +36,18 @@ def jobs(
     session: Session,
     tenant: Tenant = None,
     status: Annotated[
-        str | None, typer.Option(help="One or more, with commas between: FAILED_FINAL,CANCELLED.")
+        str | None, typer.Option(help="One or more, separated by commas: FAILED_FINAL,CANCELLED.")
     ] = None,
     type_: Annotated[str | None, typer.Option("--type", metavar="REQUEST_TYPE", help="Only of this protocol.")] = None,
     label: Annotated[str | None, typer.Option(metavar="KEY:VALUE", help="Only with this label.")] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From 2026-01-27T10:00:00Z on, or 90m, 2h, 3d ago.")
+        str | None, typer.Option(metavar="TIME", help="Created at or after 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago.")
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Before it.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Created before this time.")] = None,
     limit: Limit = 50,
 ) -> None:
     """List jobs, newest first."""
-    found = session.client.jobs(
+    items = session.client.jobs(
         tenant_id=tenant,
         status=status.upper() if status else None,
         request_type=type_,
@@ -56,23 +56,18 @@ def jobs(
         until=_instant("--until", until),
         limit=limit,
     )
-    session.show([job.plain() for job in found], rendering.JOBS, job_id)
-
-
-@with_session
-def deadletters(session: Session, tenant: Tenant = None, limit: Limit = 50) -> None:
-    """List jobs that failed for good: where, why, and what took their place."""
-    found = session.client.dead_letters(tenant_id=tenant, limit=limit)
-    session.show([job.plain() for job in found], rendering.DEAD_LETTERS, job_id)
+    session.show([job.plain() for job in items], rendering.JOBS, job_id)
 
 
 @with_session
 def show(
     session: Session,
     job: JobId,
-    as_of: Annotated[int | None, typer.Option("--as-of", min=1, metavar="SEQ", help="As this event left it.")] = None,
+    as_of: Annotated[
+        int | None, typer.Option("--as-of", min=1, metavar="SEQ", help="The job as it was after this event.")
+    ] = None,
 ) -> None:
-    """One job with its steps."""
+    """Show a job with its steps."""
     _show(session, session.client.job(job, as_of=as_of).plain())
 
 
@@ -87,59 +82,59 @@ def watch(session: Session, jobs: Annotated[list[str], typer.Argument(metavar="I
 
 @with_session
 def events(session: Session, job: JobId) -> None:
-    """All that happened to a job, in order."""
-    found = [event.plain() for event in session.client.events(job)]
-    session.show(found, rendering.EVENTS, lambda event: str(event["eventId"]))
+    """List the events of a job, in order."""
+    items = [event.plain() for event in session.client.events(job)]
+    session.show(items, rendering.EVENTS, lambda event: str(event["eventId"]))
 
 
 @with_session
 def explain(session: Session, job: JobId) -> None:
-    """Why a job is where it is: what it waits for, until when, and what happens then."""
-    told = session.client.explain(job).plain()
+    """Explain the state of a job: what it waits for, until when, and what happens then."""
+    explanation = session.client.explain(job).plain()
     if session.for_people:
-        print(told["text"])
+        print(explanation["text"])
     else:
-        session.show([told], [], job_id, told)
+        session.show([explanation], [], job_id, explanation)
 
 
 @with_session
 def cancel(session: Session, job: JobId, reason: Reason = None) -> None:
-    """End a job; what is in flight is waited for."""
+    """End a job; attempts in flight are waited for."""
     _show(session, session.client.cancel(job, reason=reason).plain())
 
 
 @with_session
 def pause(session: Session, job: JobId, reason: Reason = None) -> None:
-    """Let nothing new start; what is in flight is waited for."""
+    """Start no further attempt of a job; attempts in flight are waited for."""
     _show(session, session.client.pause(job, reason=reason).plain())
 
 
 @with_session
 def resume(session: Session, job: JobId, reason: Reason = None) -> None:
-    """Let a paused job go on."""
+    """Continue a paused job."""
     _show(session, session.client.resume(job, reason=reason).plain())
 
 
 @with_session
 def redrive(session: Session, job: JobId, reason: Reason = None) -> None:
-    """Take a failed or cancelled job up again: a new job from the failed step on. Prints the new one."""
+    """Take a failed or cancelled job up again: create and print a new job that starts at the failed step."""
     _show(session, session.client.redrive(job, reason=reason).plain())
 
 
 @with_session
 def receipt(session: Session, job: JobId) -> None:
-    """Where a job's time went."""
-    told = session.client.receipt(job).plain()
-    session.show([*told["steps"], {"stepId": "total", **told["total"]}], rendering.SPENT, lambda _: job, told)
+    """Show how the time of a job is divided between queue, ACK, service, backoff, backlog and pauses."""
+    times = session.client.receipt(job).plain()
+    session.show([*times["steps"], {"stepId": "total", **times["total"]}], rendering.SPENT, lambda _: job, times)
 
 
 @with_session
 def audit(
     session: Session,
     job: JobId,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it there; else it is printed.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file instead of printing.")] = None,
 ) -> None:
-    """A job's whole history as one document; `lucius audit verify FILE` proves it without the API."""
+    """Print the whole history of a job as one document, which `lucius audit verify` proves without the API."""
     text = json.dumps(session.client.audit(job), indent=2, ensure_ascii=False)
     if out is None:
         print(text)
@@ -154,19 +149,19 @@ def audit(
 def diff(
     session: Session,
     first: Annotated[str, typer.Argument(metavar="A", help="A job's id.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another's.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The id of another job.")],
 ) -> None:
-    """What happened in two jobs, side by side: - in A only, + in B only. Exit code 1 where they differ."""
+    """Compare the events of two jobs: - is in A only, + in B only. Exit code 1 where they differ."""
     streams = [[event.plain() for event in session.client.events(job)] for job in (first, second)]
-    a, b = ([_happening(event) for event in stream] for stream in streams)
+    a, b = ([_event_line(event) for event in stream] for stream in streams)
     lines = list(difflib.unified_diff(a, b, first, second, lineterm="", n=len(a) + len(b)))
     if session.for_people:
         screen = rendering.console()
         for line in lines[3:] or [f" {each}" for each in a]:
             screen.print(Text(line, style={"-": "red", "+": "green"}.get(line[:1], "")), soft_wrap=True)
     else:
-        told = {"a": first, "b": second, "same": not lines, "lines": lines[3:]}
-        session.show([{"jobId": first}, {"jobId": second}], [], job_id, told)
+        comparison = {"a": first, "b": second, "same": not lines, "lines": lines[3:]}
+        session.show([{"jobId": first}, {"jobId": second}], [], job_id, comparison)
     if lines:
         raise typer.Exit(Exit.NOT_WELL)
 
@@ -175,28 +170,26 @@ for command in (show, watch, events, explain, cancel, pause, resume, redrive, re
     job_app.command()(command)
 
 
-def _happening(event: Json) -> str:
-    """An event without its time and its ids, which differ between any two jobs."""
+def _event_line(event: Json) -> str:
+    """An event as a line, without its time and its ids, which differ between any two jobs."""
     step = f"{event['stepId']}#{event['attempt_no']}" if event.get("stepId") else "job"
-    moves = [
+    transitions = [
         f"{event[before]} > {event[after]}"
         for before, after in (("from_status", "to_status"), ("job_from", "job_to"))
         if event.get(after) and event.get(before) != event.get(after)
     ]
-    return f"{event['type']:<20} {step:<16} {', job '.join(moves)}".rstrip()
+    return f"{event['type']:<20} {step:<16} {', job '.join(transitions)}".rstrip()
 
 
-def _instant(option: str, given: str | None) -> datetime | None:
-    if given is None:
+def _instant(option: str, text: str | None) -> datetime | None:
+    if text is None:
         return None
-    if ago := re.fullmatch(r"(\d{1,6})([smhd])", given):
+    if ago := re.fullmatch(r"(\d{1,6})([smhd])", text):
         return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
     try:
-        instant = datetime.fromisoformat(given)
+        instant = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(
-            f"{option} {given}: must be an instant like 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago"
-        ) from None
+        raise UsageError(f"{option} {text}: must be an instant like 2026-01-27T10:00:00Z, or 90m, 2h, 3d ago") from None
     return instant if instant.tzinfo else instant.astimezone()
 
 

@@ -1,7 +1,7 @@
-"""What is wrong with a protocol file, told without the app (FEATURES B6).
+"""Finds faults in protocol files, without the app.
 
-The form is the JSON Schema that `make generate` makes of the app's own model; the rules that no JSON Schema
-can express are written here again, and a test holds both against the app.
+The form is checked by a JSON Schema that `make generate` derives from the app's model. The rules that a JSON Schema
+cannot express are implemented here a second time; a test compares both with the app.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from jsonschema.exceptions import SchemaError
 from lucius_client.cli.exits import UsageError
 
 SCHEMA = Path(__file__).with_name("protocol.schema.json")
-TOPOLOGY = Path(__file__).resolve().parents[4] / "infra" / "bicep" / "topology.json"
+#: the bus topology of the checkout that contains this package; an installed package has no such file
+_PACKAGE = Path(__file__).resolve().parents[2]
+_CHECKOUT_TOPOLOGY = _PACKAGE.parent.parent / "infra" / "bicep" / "topology.json"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`path` inside the file is "" for the whole of it."""
+    """A fault of a protocol file."""
 
     file: str
+    #: place in the file, as `steps.0.service`; "": the whole file
     path: str
     message: str
 
@@ -35,20 +38,21 @@ class Finding:
 
 @dataclass
 class Linter:
-    """`services`: the step type of each subscription of the bus; None: not known, so not checked."""
+    """Checks files one after the other, and also that no two have the same request type."""
 
+    #: the step type of each service of the bus; None: services are not checked
     services: Mapping[str, str] | None
     _validator: Draft202012Validator = field(
         default_factory=lambda: Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
     )
-    #: request types met so far, with their files
-    _taken: dict[str, str] = field(default_factory=dict)
+    #: the file of each request type so far
+    _file_of_request_type: dict[str, str] = field(default_factory=dict)
 
     def check(self, file: Path) -> list[Finding]:
-        """Everything that is wrong with a file; its payload schemas are looked for beside it."""
-        return [Finding(str(file), path, message) for path, message in self._wrong(file)]
+        """All faults of a file; payload schemas are searched for relative to its folder."""
+        return [Finding(str(file), path, message) for path, message in self._faults(file)]
 
-    def _wrong(self, file: Path) -> Iterator[tuple[str, str]]:
+    def _faults(self, file: Path) -> Iterator[tuple[str, str]]:
         try:
             definition = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -61,16 +65,16 @@ class Linter:
             yield ".".join(map(str, fault.absolute_path)), fault.message
         if malformed:
             return
-        yield from _step_ids(definition["steps"])
-        yield from _groups(definition)
+        yield from _step_id_faults(definition["steps"])
+        yield from _group_faults(definition)
         for number, step in enumerate(definition["steps"]):
-            yield from self._service(number, step)
-            yield from _payload_schema(file.parent, number, step)
-        other = self._taken.setdefault(definition["request_type"], str(file))
+            yield from self._service_faults(number, step)
+            yield from _payload_schema_faults(file.parent, number, step)
+        other = self._file_of_request_type.setdefault(definition["request_type"], str(file))
         if other != str(file):
-            yield "request_type", f"{definition['request_type']} is that of {other} too"
+            yield "request_type", f"{other} has the request type {definition['request_type']} too"
 
-    def _service(self, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def _service_faults(self, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if self.services is not None and self.services.get(step["service"]) != step["step_type"]:
             yield (
                 f"steps.{number}.service",
@@ -80,43 +84,46 @@ class Linter:
 
 
 def services_of(topology: Path | None) -> dict[str, str] | None:
-    """Of a topology file; of this checkout's by default, and None where there is none."""
-    file = topology or TOPOLOGY
-    if topology is None and not file.is_file():
+    """The step type of each service in a bus topology file; None where no file is given and there is no checkout.
+
+    Raises UsageError where the file is not a bus topology.
+    """
+    if topology is None and not _CHECKOUT_TOPOLOGY.is_file():
         return None
+    file = topology or _CHECKOUT_TOPOLOGY
     try:
         return {service["name"]: service["stepType"] for service in json.loads(file.read_text("utf-8"))["services"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{file} is no bus topology: {error}") from error
+        raise UsageError(f"{file} is not a bus topology: {error}") from error
 
 
-def _step_ids(steps: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def _step_id_faults(steps: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
     for number, step in enumerate(steps):
         name = step["step_id"].lower()
         if name in seen:
-            yield f"steps.{number}.step_id", f"{step['step_id']} stands twice"
+            yield f"steps.{number}.step_id", f"{step['step_id']} is used twice"
         seen.add(name)
 
 
-def _groups(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _group_faults(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     order = [step["step_id"] for step in definition["steps"]]
-    named: list[str] = []
+    grouped: list[str] = []
     for number, group in enumerate(definition.get("parallel", ())):
         place = f"parallel.{number}"
         unknown = [name for name in group if name not in order]
         if unknown:
-            yield place, f"names no step of this protocol: {', '.join(unknown)}"
+            yield place, f"names unknown steps: {', '.join(unknown)}"
             continue
-        if len({*named, *group}) != len(named) + len(group):
+        if len({*grouped, *group}) != len(grouped) + len(group):
             yield place, "names a step twice"
-        named += group
+        grouped += group
         first = min(order.index(name) for name in group)
         if set(order[first : first + len(group)]) != set(group):
-            yield place, f"the steps of a group must stand side by side: {', '.join(group)}"
+            yield place, f"the steps of a group must be adjacent: {', '.join(group)}"
 
 
-def _payload_schema(folder: Path, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _payload_schema_faults(folder: Path, number: int, step: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if (name := step.get("payload_schema")) is None:
         return
     place = f"steps.{number}.payload_schema"
@@ -125,6 +132,6 @@ def _payload_schema(folder: Path, number: int, step: Mapping[str, Any]) -> Itera
     except OSError:
         yield place, f"no file {name}"
     except ValueError as error:
-        yield place, f"{name} is no JSON: {error}"
+        yield place, f"{name} is not JSON: {error}"
     except SchemaError as error:
-        yield place, f"{name} is no JSON Schema: {error.message}"
+        yield place, f"{name} is not a JSON Schema: {error.message}"

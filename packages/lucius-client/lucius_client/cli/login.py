@@ -1,4 +1,4 @@
-"""`lucius login`, `logout`: a token from the local issuer, kept for the commands that follow."""
+"""`lucius login` and `lucius logout`: a token from the local issuer, kept for later commands."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import typer
 
 from lucius_client import DEFAULT_URL
 from lucius_client.cli import credentials
-from lucius_client.cli.exits import Away, CliError, Exit, UsageError
+from lucius_client.cli.exits import CliError, DependencyUnreachable, Exit, UsageError
 from lucius_client.cli.session import ApiOption
 
 DEFAULT_ISSUER = "http://127.0.0.1:7080"
-#: those of the API: the issuer gives any, and a token with a misspelt one is refused by every route
+#: the scopes of the API; the issuer grants any scope, so a misspelt one must be refused here
 SCOPES = ("orch:read", "orch:operate", "orch:quota", "orch:admin")
 _TIMEOUT_S = 10.0
 
 
 def login(
-    tenant: Annotated[str, typer.Option("--as", metavar="TENANT", help="Whose token.")],
+    tenant: Annotated[str, typer.Option("--as", metavar="TENANT", help="The tenant of the token.")],
     scope: Annotated[
         list[str] | None, typer.Option(metavar="SCOPE", help=f"May be repeated: {', '.join(SCOPES)}.")
     ] = None,
@@ -30,9 +30,9 @@ def login(
         typer.Option(envvar="LUCIUS_ISSUER", metavar="URL", help=f"The token issuer.  [default: {DEFAULT_ISSUER}]"),
     ] = None,
     api: ApiOption = DEFAULT_URL,
-    json_: Annotated[bool, typer.Option("--json", help="The kept token's facts as JSON, without the token.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print what is kept as JSON, without the token.")] = False,
 ) -> None:
-    """Get a token and keep it for this API, in a file that only you can read; LUCIUS_TOKEN and --token win over it."""
+    """Get a token and keep it for this API in a file that only you can read. --token and LUCIUS_TOKEN win over it."""
     scopes = " ".join(scope or ["orch:read", "orch:operate"])
     for each in scopes.split():
         if each not in SCOPES:
@@ -52,16 +52,18 @@ def login(
 
 
 def logout(api: ApiOption = DEFAULT_URL) -> None:
-    """Forget the token of this API."""
-    print(f"logged out of {api}" if credentials.forget(api) else f"nobody was logged in to {api}")
+    """Remove the token for this API."""
+    print(f"logged out of {api}" if credentials.forget(api) else f"there was no login to {api}")
 
 
 def _issuer_of(api: str) -> str:
-    """The usual stack's issuer is known; a token from there would be worthless to another stack."""
+    """The issuer of the default stack, if `api` is that stack; other APIs would refuse its tokens."""
     parts = urlsplit(api)
     if (parts.hostname, parts.port) in (("127.0.0.1", 7071), ("localhost", 7071)):
         return DEFAULT_ISSUER
-    raise UsageError(f"--issuer (or LUCIUS_ISSUER): who issues tokens for {api}? `emulator up --auth` prints it")
+    raise UsageError(
+        f"--issuer or LUCIUS_ISSUER must name the token issuer of {api}; `python -m emulator up --auth` prints it"
+    )
 
 
 def _token(issuer: str, form: dict[str, str]) -> dict[str, Any]:
@@ -71,13 +73,15 @@ def _token(issuer: str, form: dict[str, str]) -> dict[str, Any]:
         raise UsageError(f"--issuer {issuer}: {error}") from error
     except httpx.TransportError as error:
         reason = str(error) or type(error).__name__
-        raise Away(f"no token issuer answers at {issuer} ({reason}); start one by `make up AUTH=1`") from error
+        raise DependencyUnreachable(
+            f"no token issuer responds at {issuer} ({reason}); `make up AUTH=1` in a checkout starts one"
+        ) from error
     try:
         body = response.json()
     except ValueError:
         body = None
     if response.status_code >= 400 or not isinstance(body, dict) or "access_token" not in body:
-        told = body if isinstance(body, dict) else {}
-        why = told.get("error_description") or told.get("error") or f"it answered {response.status_code}"
-        raise CliError(f"{issuer} gave no token: {why}", Exit.REFUSED)
+        problem = body if isinstance(body, dict) else {}
+        reason = problem.get("error_description") or problem.get("error") or f"HTTP status {response.status_code}"
+        raise CliError(f"{issuer} gave no token: {reason}", Exit.REFUSED)
     return body

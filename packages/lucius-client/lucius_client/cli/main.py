@@ -1,27 +1,74 @@
-"""`lucius`: submit documents, watch jobs, control them. Speaks HTTP only, beside the upload of documents."""
+"""The command `lucius`: all its commands, and how it ends.
+
+It uses the HTTP API and, for the upload of documents, the blob store.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from enum import StrEnum
+from typing import Annotated
 
 import typer
+from rich.text import Text
 from typer._completion_classes import completion_init
+from typer._completion_shared import get_completion_script
 
+from lucius_client.cli import rendering
 from lucius_client.cli.audit import audit_app
-from lucius_client.cli.completion import PROGRAM, completion
 from lucius_client.cli.exits import CliError, Exit
-from lucius_client.cli.health import health
-from lucius_client.cli.jobs import deadletters, job_app, jobs
+from lucius_client.cli.failures import deadletters, rejected_app
+from lucius_client.cli.jobs import job_app, jobs
 from lucius_client.cli.login import login, logout
 from lucius_client.cli.protocols import protocol_app, protocols
-from lucius_client.cli.rejected import rejected_app
+from lucius_client.cli.rendering import Columns, field
+from lucius_client.cli.session import Session, with_session
 from lucius_client.cli.submit import submit
 
+PROGRAM = "lucius"
+#: environment variable by which the completion script of a shell calls the program
+VARIABLE = "_LUCIUS_COMPLETE"
+DEPENDENCIES: Columns = [
+    ("dependency", field("name")),
+    ("status", lambda row: Text(row["status"], style="green" if row["status"] == "ok" else "red")),
+    ("since", field("since")),
+    ("reason", field("reason")),
+]
+
+
+class Shell(StrEnum):
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
+    """Print the completion script of a shell: `eval "$(lucius completion bash)"`, `lucius completion fish | source`."""
+    print(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value))
+
+
+@with_session
+def health(session: Session) -> None:
+    """Show whether the API runs and is ready, and its dependencies. Exit code 3: not ready, 4: no response."""
+    session.client.live()
+    readiness = session.client.ready().plain()
+    if not session.for_people:
+        session.show([readiness], [], lambda each: str(each["status"]), readiness)
+        return
+    screen = rendering.console()
+    build = readiness.get("build") or {}
+    screen.print(
+        f"{readiness['status']}  version {build.get('version')}  commit {build.get('commit') or '-'}", highlight=False
+    )
+    rows = [{"name": name, **state} for name, state in (readiness.get("dependencies") or {}).items()]
+    screen.print(rendering.table(rows, DEPENDENCIES))
+
+
 app = typer.Typer(
-    help="Submit documents to LUCIUS and watch what becomes of them.",
-    epilog="Exit codes: 0 done, 1 what was watched or checked is not well, 2 wrong usage, 3 the API refused, "
-    "4 the API, the blob store or the issuer does not answer, 130 interrupted.",
+    help="Submit documents to LUCIUS, and watch and control the jobs.",
+    epilog="Exit codes: 0 done, 1 a watched job failed or a checked file is wrong, 2 wrong usage, 3 the API refused, "
+    "4 the API, the blob store or the issuer does not respond, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -36,7 +83,7 @@ app.add_typer(audit_app, name="audit")
 
 
 def main() -> None:
-    """Runs the command; every error is a line on stderr and an exit code, never a stack trace."""
+    """Runs the command. Every error is a message on stderr and an exit code, never a stack trace."""
     completion_init()
     try:
         app(prog_name=PROGRAM)

@@ -1,4 +1,4 @@
-"""`lucius protocols` and `protocol ...`: what can be asked for, and what is wrong with a new one."""
+"""`lucius protocols` and `lucius protocol`: lists and shows protocols, and checks protocol files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ protocol_app = typer.Typer(help="One protocol: show; protocol files: lint.", no_
 
 @with_session
 def protocols(session: Session) -> None:
-    """List what can be asked for."""
-    found = [protocol.plain() for protocol in session.client.protocols()]
-    session.show(found, rendering.PROTOCOLS, lambda protocol: str(protocol["request_type"]))
+    """List the protocols that a job can request."""
+    items = [protocol.plain() for protocol in session.client.protocols()]
+    session.show(items, rendering.PROTOCOLS, lambda protocol: str(protocol["request_type"]))
 
 
 @with_session
 def show(session: Session, name: Annotated[str, typer.Argument(metavar="REQUEST_TYPE")]) -> None:
-    """One protocol with the JSON Schema of each step's payload; prints JSON."""
+    """Print a protocol as JSON, with the JSON Schema of each step's payload."""
     print(json.dumps(session.client.protocol(name).plain(), indent=2, ensure_ascii=False))
 
 
@@ -33,31 +33,32 @@ def show(session: Session, name: Annotated[str, typer.Argument(metavar="REQUEST_
 def lint(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Protocol files, or folders of them.")],
     topology: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The bus topology; this checkout's infra/bicep/topology.json.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The bus topology; in a checkout by default infra/bicep/topology.json."),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="What was found, as JSON.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print the faults as JSON.")] = False,
 ) -> None:
-    """Check protocol files without an API, as the app does when it loads them. Exit code 1 where something is wrong."""
+    """Check protocol files without the API, as the app does when it loads them. Exit code 1 where there are faults."""
     from lucius_client.cli.lint import Linter, services_of  # needs jsonschema, which no other command does
 
     linter = Linter(services_of(topology))
-    found = [finding for file in _files(files) for finding in linter.check(file)]
+    findings = [finding for file in _files(files) for finding in linter.check(file)]
     if json_:
-        print(json.dumps([asdict(finding) for finding in found], indent=2, ensure_ascii=False))
+        print(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
     else:
-        for finding in found:
+        for finding in findings:
             print(finding)
-        if not found:
+        if not findings:
             print("no fault found" + ("" if linter.services is not None else "; services unchecked: no --topology"))
-    if found:
+    if findings:
         raise typer.Exit(Exit.NOT_WELL)
 
 
 protocol_app.command()(show)
 
 
-def _files(given: list[Path]) -> list[Path]:
-    files = [file for path in given for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+def _files(paths: list[Path]) -> list[Path]:
+    files = [file for path in paths for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
     if not files:
-        raise UsageError("no protocol file there")
+        raise UsageError("no protocol file found")
     return files

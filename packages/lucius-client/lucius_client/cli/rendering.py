@@ -1,4 +1,4 @@
-"""The three forms of an answer: a table for people, JSON for programs, ids for pipes."""
+"""The three output formats: a table for people, JSON for programs, ids for pipes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Columns = Sequence[tuple[str, Callable[[Json], Cell]]]
 _COLOURS = {"SUCCEEDED": "green", "FAILED_FINAL": "red", "FAILED_RETRY": "yellow", "CANCELLED": "magenta"}
 
 
-class Form(StrEnum):
+class OutputFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     IDS = "ids"
@@ -30,16 +30,16 @@ def coloured(status: str) -> Text:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Without a terminal a table is as wide as it needs, so that no id is cut, and has no colours."""
+    """A console on stdout or stderr. Without a terminal it has no colours, and room for tables with whole ids."""
     plain = Console(stderr=stderr)
     return plain if plain.is_terminal else Console(stderr=stderr, width=500, no_color=True, highlight=False)
 
 
-def show(form: Form, rows: list[Json], columns: Columns, id_of: Callable[[Json], str], document: Any) -> None:
+def show(output: OutputFormat, rows: list[Json], columns: Columns, id_of: Callable[[Json], str], document: Any) -> None:
     """Prints `rows` as a table or as ids, or `document` as JSON."""
-    if form is Form.JSON:
+    if output is OutputFormat.JSON:
         print(json.dumps(document, indent=2, ensure_ascii=False))
-    elif form is Form.IDS:
+    elif output is OutputFormat.IDS:
         for row in rows:
             print(id_of(row))
     else:
@@ -56,7 +56,7 @@ def table(rows: list[Json], columns: Columns) -> Table:
 
 
 def field(name: str) -> Callable[[Json], Cell]:
-    """The field as text that is never read as markup; what is missing is a dash."""
+    """A column that shows the field `name` of a row, never as markup; a missing value is a dash."""
 
     def cell(row: Json) -> Cell:
         value = row.get(name)
@@ -120,7 +120,7 @@ DEAD_LETTERS: Columns = [
     ("type", field("request_type")),
     ("step", field("failed_step_id")),
     ("error", field("error_code")),
-    ("last said", field("last_error_code")),
+    ("last error", field("last_error_code")),
     ("attempts", field("attempts_total")),
     ("redriven by", field("redriven_by")),
     ("ended", field("completed_at")),

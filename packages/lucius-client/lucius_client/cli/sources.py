@@ -1,32 +1,47 @@
-"""What `lucius submit` is pointed at: files, folders, patterns, URIs, and lines of envelopes."""
+"""The input of `lucius submit`: files, folders, patterns, URIs, and lines of envelopes."""
 
 from __future__ import annotations
 
 import glob
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lucius_client.cli.exits import UsageError
 from lucius_client.cli.rendering import Json
 
-#: what one request of the API takes
+#: bounds of one request of the API
 MAX_LINES = 1000
 MAX_BYTES = 1024 * 1024
 
 
 def documents(names: list[str]) -> list[str]:
-    """URIs as they are, files, every file of a folder (hidden ones apart), and what a pattern fits; each once."""
-    found = [document for name in names for document in _each(name)]
-    return list(dict.fromkeys(found))
+    """The URIs and paths that `names` stand for, each once.
+
+    A name is a URI, a file, a folder (all its files but hidden ones) or a pattern. Raises UsageError where there is no
+    such file.
+    """
+    return list(dict.fromkeys(document for name in names for document in _expand(name)))
+
+
+def unique_labels(names: Sequence[str]) -> list[str]:
+    """The last part of each path or URI, numbered where it is not unique: `a.pdf`, `a.pdf (2)`."""
+    labels: list[str] = []
+    for name in names:
+        short = name.rstrip("/").rsplit("/", 1)[-1] or name
+        label, number = short, 2
+        while label in labels:
+            label, number = f"{short} ({number})", number + 1
+        labels.append(label)
+    return labels
 
 
 def is_uri(name: str) -> bool:
     return name.startswith(("http://", "https://"))
 
 
-def _each(name: str) -> list[str]:
+def _expand(name: str) -> list[str]:
     path = Path(name).expanduser()
     if is_uri(name) or path.is_file():
         return [name if is_uri(name) else str(path)]
@@ -44,21 +59,24 @@ def _hidden(path: Path) -> bool:
 
 
 def envelopes(source: str, defaults: Json) -> list[Json]:
-    """One a line of the NDJSON file (`-`: standard input); `defaults` stand where a line says nothing."""
-    found = []
+    """The envelopes of an NDJSON file, one for each line; `-` is standard input.
+
+    `defaults` are the fields that a line does not have. Raises UsageError for a line that is not a JSON object.
+    """
+    lines = []
     for number, line in enumerate(_lines(source), start=1):
         if not line.strip():
             continue
         try:
-            given = json.loads(line)
+            envelope = json.loads(line)
         except ValueError as error:
             raise UsageError(f"{source}:{number}: {error}") from error
-        if not isinstance(given, dict):
+        if not isinstance(envelope, dict):
             raise UsageError(f"{source}:{number}: not a JSON object")
-        found.append({**defaults, **given})
-    if not found:
+        lines.append({**defaults, **envelope})
+    if not lines:
         raise UsageError(f"{source} has no line")
-    return found
+    return lines
 
 
 def _lines(source: str) -> list[str]:
@@ -70,7 +88,7 @@ def _lines(source: str) -> list[str]:
 
 
 def batches(lines: Iterable[Json]) -> Iterator[list[Json]]:
-    """As few requests as the API's bounds allow."""
+    """Splits envelopes into as few requests as the bounds of the API allow."""
     batch: list[Json] = []
     size = 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""`lucius submit`: documents or envelopes in, jobs out."""
+"""`lucius submit`: creates jobs from documents or from envelopes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from rich.text import Text
 
 from lucius_client import Refused
 from lucius_client.cli import credentials, rendering, sources
-from lucius_client.cli.answers import show_answers
 from lucius_client.cli.board import Board, follow
 from lucius_client.cli.envelope import envelope, payload_for
-from lucius_client.cli.exits import CliError, Exit, UsageError, failure
-from lucius_client.cli.labels import unique_labels
+from lucius_client.cli.exits import CliError, Exit, UsageError, cli_error
 from lucius_client.cli.rendering import Json, field, job_id
-from lucius_client.cli.session import PATIENT, Session, with_session
+from lucius_client.cli.results import show_result
+from lucius_client.cli.session import WATCH_RETRIES, Session, with_session
 
-if TYPE_CHECKING:  # the blob SDK takes longer to import than most commands run
+if TYPE_CHECKING:  # importing the blob SDK takes longer than most commands
     from lucius_client.cli.documents import Documents
 
 SUBMITTED: rendering.Columns = [
@@ -32,11 +31,11 @@ SUBMITTED: rendering.Columns = [
 CHECKED: rendering.Columns = [
     ("document", field("document")),
     ("tenant", field("tenant")),
-    ("verdict", lambda told: Text(told["idempotency"]["verdict"])),
-    ("job", lambda told: Text(told["idempotency"].get("jobId") or "-")),
-    ("limits", lambda told: Text((told.get("quota") or {}).get("verdict", "-"))),
-    ("topic", lambda told: Text(told["route"]["topic"])),
-    ("steps", lambda told: Text(" > ".join(each["stepId"] for each in told["directives"]))),
+    ("verdict", lambda result: Text(result["idempotency"]["verdict"])),
+    ("job", lambda result: Text(result["idempotency"].get("jobId") or "-")),
+    ("limits", lambda result: Text((result.get("quota") or {}).get("verdict", "-"))),
+    ("topic", lambda result: Text(result["route"]["topic"])),
+    ("steps", lambda result: Text(" > ".join(each["stepId"] for each in result["directives"]))),
 ]
 
 
@@ -46,45 +45,53 @@ def submit(
     documents: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE|FOLDER|PATTERN|URI]...", help="What to upload; http(s) URIs are used as they are."
+            metavar="[FILE|FOLDER|PATTERN|URI]...", help="Documents to upload; http(s) URIs are used as they are."
         ),
     ] = None,
     protocol: Annotated[
         str | None, typer.Option("--protocol", "-p", metavar="REQUEST_TYPE", help="See `lucius protocols`.")
     ] = None,
     tenant: Annotated[
-        str | None, typer.Option(envvar="LUCIUS_TENANT", help="Whose jobs these are; that of the login, else demo.")
+        str | None,
+        typer.Option(
+            envvar="LUCIUS_TENANT", help="The tenant of the jobs; by default that of the login, or else demo."
+        ),
     ] = None,
     payload: Annotated[
-        str | None, typer.Option(metavar="JSON|@FILE", help="The steps' parameters, one key a step.")
+        str | None, typer.Option(metavar="JSON|@FILE", help="Parameters of the steps, one key for each step.")
     ] = None,
-    ask: Annotated[list[str] | None, typer.Option(metavar="QUESTION", help="For SIS; may be repeated.")] = None,
-    label: Annotated[list[str] | None, typer.Option(metavar="KEY:VALUE", help="May be repeated.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="A new job even where the same request is known.")] = False,
+    ask: Annotated[
+        list[str] | None, typer.Option(metavar="QUESTION", help="A question for SIS; may be repeated.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="KEY:VALUE", help="A label of the jobs; may be repeated.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Create a new job even if the same request is known.")] = False,
     ndjson: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Envelopes, one a line, instead of documents; - is standard input."),
+        typer.Option(metavar="FILE", help="Envelopes, one for each line, instead of documents; - is standard input."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what would happen; write and upload nothing.")
+        bool, typer.Option("--dry-run", help="Show what would happen; write and upload nothing.")
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show progress until the jobs end.")] = False,
 ) -> None:
-    """Upload documents (to LUCIUS_BLOB_CONNECTION, else Azurite on this machine) and submit a job for each.
+    """Upload documents and submit a job for each.
 
-    The same request is one job, however often it is submitted; --again makes another.
+    Documents are uploaded to LUCIUS_BLOB_CONNECTION, or else to Azurite on this machine. The same request is one job,
+    however often it is submitted; --again creates another.
     """
     if bool(documents) == bool(ndjson):
         raise UsageError("name documents to submit, or envelopes by --ndjson FILE")
     if dry_run and watch:
-        raise UsageError("--dry-run makes no job that could be watched")
+        raise UsageError("--dry-run creates no job that could be watched")
     labels = dict(_label(each) for each in label or [])
     owner = tenant or credentials.tenant(session.api) or "demo"
     if ndjson:
         _submit_lines(session, ndjson, owner, protocol, labels, dry_run=dry_run, watch=watch)
         return
     if protocol is None:
-        raise UsageError("--protocol says what to do with the documents; see `lucius protocols`")
+        raise UsageError("--protocol must name a protocol; see `lucius protocols`")
     names = sources.documents(documents or [])
     store = _store()
     definition = session.client.protocol(protocol).plain()
@@ -95,12 +102,12 @@ def submit(
         return envelope(owner, definition, uri, store.results_uri, parameters, key, labels)
 
     if dry_run:
-        checked, refused = _each(
+        checked, refused = _for_each(
             names, lambda name: _check(session, body(name, _planned_uri(store, name)), name), session.api
         )
-        session.show(checked, CHECKED, lambda told: str(told["idempotency"].get("jobId") or ""))
+        session.show(checked, CHECKED, lambda result: str(result["idempotency"].get("jobId") or ""))
     else:
-        accepted, refused = _each(
+        accepted, refused = _for_each(
             names, lambda name: _submit(session, body(name, _uri(store, name)), name), session.api
         )
         _finish(session, accepted, store, watch=watch)
@@ -114,8 +121,11 @@ def _store() -> Documents:
     return Documents()
 
 
-def _each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[Json], bool]:
-    """What came of each; a refusal of one is told and touches no other, unless it is the only one."""
+def _for_each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[Json], bool]:
+    """The results of `act` for each name, and whether one was refused.
+
+    A refusal is printed and does not affect the other names; where there is only one name, it is raised.
+    """
     done: list[Json] = []
     refused = False
     for name in names:
@@ -125,14 +135,14 @@ def _each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[list[
             if len(names) == 1:
                 raise
             refused = True
-            print(f"lucius: {name}: {failure(error, api)}", file=sys.stderr)
+            print(f"lucius: {name}: {cli_error(error, api)}", file=sys.stderr)
     return done, refused
 
 
 def _submit(session: Session, body: Json, name: str) -> Json:
     submitted = session.client.submit(body)
     if submitted.replayed:
-        print(f"{name}: this request is known; --again makes a new job of it", file=sys.stderr)
+        print(f"{name}: this request is known; --again creates a new job", file=sys.stderr)
     return {**submitted.job.plain(), "document": name, "known": submitted.replayed}
 
 
@@ -158,34 +168,37 @@ def _submit_lines(
     dry_run: bool,
     watch: bool,
 ) -> None:
-    """Each line has its own outcome; a line that names no key is known by its body."""
+    """Submits each line of `source`, with its own outcome. The body of a line without an idempotency key is its key."""
     defaults: Json = {"schema_version": "1.0", "tenant_id": tenant, "idempotency_key": None, "source": "lucius-cli"}
     defaults |= {"request_type": protocol} if protocol else {}
     defaults |= {"labels": labels} if labels else {}
     results: list[Json] = []
     for batch in sources.batches(sources.envelopes(source, defaults)):
-        for told in session.client.submit_many(batch, dry_run=dry_run).plain()["results"]:
-            results.append({**told, "line": len(results) + 1})
-    for told in results:
-        if "problem" in told:
-            problem = told["problem"]
-            wrong = "".join(f"; {each['path']}: {each['message']}" for each in problem.get("errors", []))
+        for result in session.client.submit_many(batch, dry_run=dry_run).plain()["results"]:
+            results.append({**result, "line": len(results) + 1})
+    for result in results:
+        if "problem" in result:
+            problem = result["problem"]
+            faults = "".join(f"; {each['path']}: {each['message']}" for each in problem.get("errors", []))
             print(
-                f"line {told['line']}: {told['status']} {problem['code']}: {problem['detail']}{wrong}", file=sys.stderr
+                f"line {result['line']}: {result['status']} {problem['code']}: {problem['detail']}{faults}",
+                file=sys.stderr,
             )
-    good = [told for told in results if "problem" not in told]
+    accepted = [result for result in results if "problem" not in result]
     if dry_run:
-        checked = [{**told["dryRun"], "document": f"line {told['line']}"} for told in good]
-        session.show(checked, CHECKED, lambda told: str(told["idempotency"].get("jobId") or ""), results)
+        checked = [{**result["dryRun"], "document": f"line {result['line']}"} for result in accepted]
+        session.show(checked, CHECKED, lambda result: str(result["idempotency"].get("jobId") or ""), results)
     elif watch:
-        _finish(session, [{**told, "document": f"line {told['line']}"} for told in good], _store(), watch=True)
+        _finish(
+            session, [{**result, "document": f"line {result['line']}"} for result in accepted], _store(), watch=True
+        )
     else:
         rows = [
-            {**told, "document": f"line {told['line']}", "status": "known" if told["replayed"] else "new"}
-            for told in good
+            {**result, "document": f"line {result['line']}", "status": "known" if result["replayed"] else "new"}
+            for result in accepted
         ]
         session.show(rows, SUBMITTED, job_id, results)
-    if len(good) < len(results):
+    if len(accepted) < len(results):
         raise typer.Exit(Exit.REFUSED)
 
 
@@ -193,12 +206,12 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
     if not watch or not accepted:
         session.show(accepted, SUBMITTED, job_id)
         return
-    labels = unique_labels([job["document"] for job in accepted])
+    labels = sources.unique_labels([job["document"] for job in accepted])
     ended = follow_all(session, {label: job_id(job) for label, job in zip(labels, accepted, strict=True)})
     jobs = list(ended.values())
     if session.for_people:
         for label, job in ended.items():
-            show_answers(rendering.console(), label, job, store)
+            show_result(rendering.console(), label, job, store)
     else:
         session.show(jobs, rendering.JOBS, job_id)
     if any(job["status"] != "SUCCEEDED" for job in jobs):
@@ -206,13 +219,13 @@ def _finish(session: Session, accepted: list[Json], store: Documents, *, watch: 
 
 
 def follow_all(session: Session, active: dict[str, str]) -> dict[str, Any]:
-    """The jobs (label: id) once they have ended; their progress is shown meanwhile."""
+    """Shows the progress of the jobs in `active` (label: id); returns them by label when all have ended."""
     with Board(session.progress) as board:
-        return follow(session.connect(PATIENT), board, active)
+        return follow(session.connect(WATCH_RETRIES), board, active)
 
 
-def _label(given: str) -> tuple[str, str]:
-    key, colon, value = given.partition(":")
+def _label(text: str) -> tuple[str, str]:
+    key, colon, value = text.partition(":")
     if not key or not colon:
-        raise CliError(f"--label {given}: must be KEY:VALUE")
+        raise CliError(f"--label {text}: must be KEY:VALUE")
     return key, value

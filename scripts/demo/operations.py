@@ -1,4 +1,4 @@
-"""What the jobs of a stack cost, counted where it happened: Azurite's access log and the bus."""
+"""Counts the storage requests and the messages of a local stack."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 import httpx
 
 _REQUEST = re.compile(r'"(?P<method>[A-Z]+) (?P<path>\S+) HTTP/1\.1" (?P<status>\d{3})')
-#: The app's tables; a transaction is a POST to `$batch`.
+#: the app's tables; a transaction is a POST to `$batch`
 _TABLE = re.compile(r"/devstoreaccount1/(lucius\w+|\$batch)", re.IGNORECASE)
 _READS = {"GET", "HEAD"}
 
 
 def storage_operations(access_log: Path) -> Counter[str]:
-    """Requests by kind: table transactions, other table writes, table reads, blob writes, blob reads."""
+    """Requests in Azurite's access log, by kind: table transactions, table writes and reads, blob writes and reads."""
     counted: Counter[str] = Counter()
     with access_log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -34,7 +34,10 @@ def storage_operations(access_log: Path) -> Counter[str]:
 
 
 def bus_operations(admin: str) -> Counter[str]:
-    """Messages that the bus took in, by kind: directives, replies; and the dead-lettered of both."""
+    """Messages that the bus received, by kind (directives, replies), and the dead letters of both.
+
+    `admin` is the address of the bus emulator's HTTP API.
+    """
     entities = httpx.get(f"{admin}/entities", timeout=10, trust_env=False).raise_for_status().json()
     counted: Counter[str] = Counter()
     for path, counts in entities.items():

@@ -1,4 +1,4 @@
-"""A small HTTP server that answers what a test says, and keeps what it was asked: for faults that LUCIUS seldom has."""
+"""A stub of the API: it sends canned responses and records requests, for faults that the real API seldom has."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.lucius_client import samples
 
 
 @dataclass(frozen=True)
-class Says:
-    """One answer. `body` None: the connection breaks off without one."""
+class CannedResponse:
+    """One response. `body` None: the connection is closed without a response."""
 
     status: int = 200
     body: Any = field(default_factory=samples.job)
@@ -23,7 +23,7 @@ class Says:
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     method: str
     path: str
     headers: dict[str, str]
@@ -31,37 +31,37 @@ class Asked:
 
 
 @dataclass
-class OwnApi:
+class StubApi:
     url: str
-    asked: list[Asked]
+    requests: list[ReceivedRequest]
 
 
 @contextmanager
-def serving(*answers: Says) -> Iterator[OwnApi]:
-    """The answers in turn; the last one repeats."""
-    asked: list[Asked] = []
+def serving(*responses: CannedResponse) -> Iterator[StubApi]:
+    """Sends the responses in turn; the last one repeats."""
+    requests: list[ReceivedRequest] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def answer(self) -> None:
+        def respond(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            asked.append(Asked(self.command, self.path, headers, self.rfile.read(length)))
-            says = answers[min(len(asked), len(answers)) - 1]
-            if says.body is None:
+            requests.append(ReceivedRequest(self.command, self.path, headers, self.rfile.read(length)))
+            response = responses[min(len(requests), len(responses)) - 1]
+            if response.body is None:
                 self.close_connection = True
                 return
-            content = says.body if isinstance(says.body, bytes) else json.dumps(says.body).encode()
-            self.send_response(says.status)
-            for name, value in says.headers.items():
+            content = response.body if isinstance(response.body, bytes) else json.dumps(response.body).encode()
+            self.send_response(response.status)
+            for name, value in response.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(0 if says.status == 304 else len(content)))
+            self.send_header("Content-Length", str(0 if response.status == 304 else len(content)))
             self.end_headers()
-            if says.status != 304:
+            if response.status != 304:
                 self.wfile.write(content)
 
-        do_GET = do_POST = answer
+        do_GET = do_POST = respond
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -71,7 +71,7 @@ def serving(*answers: Says) -> Iterator[OwnApi]:
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
-        yield OwnApi(f"http://127.0.0.1:{server.server_address[1]}", asked)
+        yield StubApi(f"http://127.0.0.1:{server.server_address[1]}", requests)
     finally:
         server.shutdown()
         server.server_close()

@@ -1,0 +1,80 @@
+"""`lucius audit verify`, with the histories and the tamperings of the app's own verification."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lucius_client.cli.audit import verify
+from shared.core.canonical import canonical_json, digest
+from shared.views.audit import bundle
+from tests.lucius_client.cli.command import run_main
+from tests.operations.conftest import World, world
+from tests.operations.test_history import TALES, TAMPERINGS, Told, _leaves, eventful, history
+
+__all__ = ["world"]  # a fixture of the operations' tests
+
+
+async def written(world: World, tale: Told) -> str:
+    record, events = await history(world, await tale(world))
+    return json.dumps(bundle(record, events, world.clock.now()))
+
+
+def with_digest(document: dict) -> dict:  # type: ignore[type-arg]
+    rest = {name: value for name, value in document.items() if name != "digest"}
+    return {**rest, "digest": "sha256:" + digest(canonical_json(rest))}
+
+
+@TALES
+async def test_what_the_app_wrote_is_proved(world: World, tale: Told) -> None:
+    """A bundle of each history is proved; a head that was noted elsewhere is compared."""
+    document = json.loads(await written(world, tale))
+    assert verify(document) == []
+    assert verify(document, head=document["job"]["event_hash"]) == []
+    assert verify(document, head="another") == ["the head is not the one that was noted"]
+
+
+@pytest.mark.parametrize("tampering", TAMPERINGS)
+async def test_every_tampering_is_found(world: World, tampering: str) -> None:
+    """Each tampering is found with the old digest and with a corrected one."""
+    document = json.loads(await written(world, eventful))
+    TAMPERINGS[tampering](document)
+    assert "the digest is not that of the content" in verify(document)
+    assert verify(with_digest(document)) not in ([], ["the digest is not that of the content"])
+
+
+async def test_every_value_counts(world: World) -> None:
+    """Each changed value is found, although the digest is corrected."""
+    text = await written(world, eventful)
+    free = {"taken_at", "digest", "updated_at", "suppressed"}
+    paths = [path for path in _leaves(json.loads(text)) if not free & set(path)]
+    assert len(paths) > 100
+    for number, path in enumerate(paths):
+        document = json.loads(text)
+        place = document
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = ["tampered", 1e300, {"x": [None]}][number % 3]
+        assert verify(with_digest(document)), path
+
+
+@pytest.mark.parametrize("document", [None, [], {}, {"format": "lucius-audit/2"}, {"format": "lucius-audit/1"}])
+def test_anything_else_is_not_proved(document: object) -> None:
+    """A value that is not a bundle has faults and raises no exception."""
+    assert verify(document)
+
+
+async def test_the_command_has_an_exit_code_for_each_verdict(world: World, tmp_path: Path) -> None:
+    """0: proved, 1: not proved, 2: not JSON; --json prints the verdict."""
+    file = tmp_path / "bundle.json"
+    file.write_text(await written(world, eventful))
+    proved = run_main("audit", "verify", str(file))
+    assert (proved.returncode, proved.stdout.split()[0]) == (0, "proved:")
+    file.write_text(file.read_text().replace("SUCCEEDED", "CANCELLED"))
+    refused = run_main("audit", "verify", str(file), "--json")
+    assert refused.returncode == 1
+    assert json.loads(refused.stdout)["proved"] is False
+    file.write_text("{")
+    assert run_main("audit", "verify", str(file)).returncode == 2

@@ -1,0 +1,105 @@
+"""`lucius` as a whole: completion, help, health, protocols, error messages and exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import httpx
+import pytest
+
+from emulator.up.ports import find_free
+from tests.lucius_client.cli.command import INVOICE, run_main, run_on, run_program, stdout_of
+from tests.running_stack import RunningStack
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_names_the_program(shell: str) -> None:
+    """Each shell has a script, and bash can parse its own."""
+    script = run_main("completion", shell)
+    assert script.returncode == 0
+    assert "lucius" in script.stdout
+    if shell == "bash":
+        assert shutil.which("bash")
+        subprocess.run(["bash", "-n"], input=script.stdout, text=True, check=True)
+
+
+def test_commands_are_completed() -> None:
+    """The program completes a word when bash calls it for that."""
+    completed = run_program(_LUCIUS_COMPLETE="complete_bash", COMP_WORDS="lucius job e", COMP_CWORD="2")
+    assert completed.stdout.split() == ["events", "explain"]
+
+
+def test_help_has_a_short_form() -> None:
+    """Every command takes -h."""
+    for words in ((), ("job",), ("job", "show"), ("submit",)):
+        completed = run_main(*words, "-h")
+        assert completed.returncode == 0
+        assert "Usage: lucius" in completed.stdout
+
+
+def test_protocols_are_listed(stack: RunningStack) -> None:
+    """`lucius protocols` lists request types and steps."""
+    assert "OCR_EMBEDDING_SIS" in stdout_of(stack, "protocols", "-o", "ids").split()
+    assert "ocr > embedding > sis" in stdout_of(stack, "protocols")
+
+
+def test_health_protocols_and_rejected_messages(stack: RunningStack) -> None:
+    """health names each dependency, protocol show prints one protocol, rejected list prints the ids of the API."""
+    readiness = json.loads(stdout_of(stack, "health", "--json"))
+    assert readiness["status"] == "ready"
+    table = stdout_of(stack, "health")
+    assert all(name in table for name in readiness["dependencies"])
+    assert json.loads(stdout_of(stack, "protocol", "show", "OCR"))["request_type"] == "OCR"
+    rejected = httpx.get(f"{stack.api}/v1/rejected").json()["rejected"]
+    ids = stdout_of(stack, "rejected", "list", "-o", "ids").split()
+    assert {each["id"] for each in rejected} <= set(ids)
+    assert run_on(stack, "rejected", "redrive", "nobody").returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        (("job", "show", "nobody"), 3, "lucius: the API refused (404 JOB_NOT_FOUND): "),
+        (("job", "show", ""), 2, "lucius: '' is not an id or a name"),
+        (("protocol", "show", ".."), 2, "lucius: '..' is not an id or a name"),
+        (("submit", INVOICE, "-p", "NOPE"), 3, "lucius: the API refused (404 PROTOCOL_NOT_FOUND): known: "),
+        (("submit", INVOICE, "-p", "OCR", "--payload", '{"dpi": 1}', "--again"), 3, "lucius: the API refused (4"),
+        (("submit", "nowhere.pdf", "-p", "OCR"), 2, "lucius: no such file: nowhere.pdf"),
+        (("submit", INVOICE, "-p", "OCR", "--ask", "Who?"), 2, "lucius: --ask needs a protocol with a SIS step"),
+        (("jobs", "--api", "ftp://127.0.0.1"), 2, "lucius: --api ftp://127.0.0.1: "),
+    ],
+)
+def test_errors_are_lines_and_codes(stack: RunningStack, words: tuple[str, ...], code: int, line: str) -> None:
+    """Every error is a line on stderr and an exit code of its kind, with nothing on stdout."""
+    failed = run_on(stack, *words)
+    assert (failed.returncode, failed.stdout) == (code, "")
+    assert failed.stderr.startswith(line)
+    assert "Traceback" not in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("submit",), "lucius: name documents to submit, or envelopes by --ndjson FILE"),
+        (("submit", INVOICE), "lucius: --protocol must name a protocol; see `lucius protocols`"),
+        (("submit", INVOICE, "-p", "OCR", "--label", "red"), "lucius: --label red: must be KEY:VALUE"),
+        (("jobs", "--since", "yesterday"), "lucius: --since yesterday: must be an instant like "),
+        (("rejected", "list", "--date", "today"), "lucius: --date today: must be a day like "),
+        (("audit", "verify", "nowhere.json"), "lucius: cannot read nowhere.json"),
+    ],
+)
+def test_wrong_usage_is_a_line_and_exit_code_2(stack: RunningStack, words: tuple[str, ...], line: str) -> None:
+    """Wrong options are refused before any request."""
+    failed = run_on(stack, *words)
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert failed.stderr.startswith(line)
+
+
+def test_no_api_is_exit_code_4() -> None:
+    """Without an API the line names the address."""
+    port = find_free()
+    failed = run_program("jobs", "--api", f"http://127.0.0.1:{port}")
+    assert failed.returncode == 4
+    assert failed.stderr.startswith(f"lucius: no API responds at http://127.0.0.1:{port} ")

@@ -1,0 +1,107 @@
+"""`lucius submit` against the real API."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import httpx
+
+from emulator.up.ports import find_free
+from tests.lucius_client.cli.command import INVOICE, ids_of_jobs, run_main, run_on, run_program, stdout_of
+from tests.running_stack import RunningStack
+
+
+def test_a_file_is_submitted_watched_and_answered(stack: RunningStack) -> None:
+    """--watch prints a line for each change, and in the end answer, page and quote."""
+    words = ["submit", INVOICE, "-p", "OCR_EMBEDDING_SIS", "--ask", "What is the invoice number?", "--watch", "--again"]
+    program = run_program(*words, api=stack.api, LUCIUS_BLOB_CONNECTION=stack.storage_connection)
+    assert program.returncode == 0, program.stderr
+    out = program.stdout
+    assert "invoice.png  step 3/3 sis  SUCCEEDED" in out
+    assert "FB-2024-0173" in out
+    assert "\x1b" not in out
+
+
+def test_the_same_request_is_one_job(stack: RunningStack) -> None:
+    """A repeated submit prints the same job and a notice; --again creates a new job."""
+    words = ["submit", INVOICE, "-p", "OCR", "--tenant", f"same-{uuid.uuid4()}", "-o", "ids"]
+    first, second, third = run_on(stack, *words), run_on(stack, *words), run_on(stack, *words, "--again")
+    assert first.stdout == second.stdout != third.stdout
+    assert "this request is known" in second.stderr
+    assert "this request is known" not in first.stderr + third.stderr
+
+
+def test_a_uri_is_used_as_it_is(stack: RunningStack) -> None:
+    """An http(s) URI is not uploaded."""
+    uri = f"{stack.blob}/documents/samples/invoice.png"
+    job_id = stdout_of(stack, "submit", uri, "-p", "OCR", "--again", "-o", "ids").strip()
+    assert httpx.get(f"{stack.api}/v1/jobs/{job_id}").json()["input_ref"]["uri"] == uri
+
+
+def test_a_folder_and_lines_become_jobs_that_filters_find(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
+    """Each file and each line is a job, found by type, label, status and time; a wrong line does not affect others."""
+    for number in range(2):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / f"{number}.txt").write_text(f"text {number}")
+    words = ["--tenant", tenant, "--label", "batch:one"]
+    files = stdout_of(stack, "submit", str(tmp_path / "in"), "-p", "EMBEDDING", *words, "-o", "ids").split()
+    assert len(files) == 2
+    reference = {"input_ref": {"uri": f"{stack.blob}/documents/samples/invoice.png"}}
+    lines = [
+        {**reference, "output_ref": {"uri": f"{stack.blob}/results"}, "payload": {}},
+        {**reference, "payload": {}},
+    ]
+    batch = tmp_path / "jobs.ndjson"
+    batch.write_text("\n".join(json.dumps(line) for line in lines))
+    sent = run_on(stack, "submit", "--ndjson", str(batch), "-p", "OCR", "--tenant", tenant, "--json")
+    assert sent.returncode == 3
+    assert sent.stderr.startswith("line 2: 400 ENVELOPE_INVALID: ")
+    first, second = json.loads(sent.stdout)
+    assert (first["status"], second["status"]) == (202, 400)
+    again = run_on(stack, "submit", "--ndjson", str(batch), "-p", "OCR", "--tenant", tenant, "--json")
+    assert json.loads(again.stdout)[0]["replayed"] is True
+    everything = {*files, first["jobId"]}
+    assert set(ids_of_jobs(stack, "--tenant", tenant)) == everything
+    assert set(ids_of_jobs(stack, "--tenant", tenant, "--label", "batch:one")) == set(files)
+    assert ids_of_jobs(stack, "--tenant", tenant, "--type", "OCR") == [first["jobId"]]
+    assert set(ids_of_jobs(stack, "--tenant", tenant, "--since", "1h")) == everything
+    assert ids_of_jobs(stack, "--tenant", tenant, "--until", "1h") == []
+    watched = run_on(stack, "job", "watch", *everything)
+    assert watched.returncode == 0, watched.stderr
+    assert set(ids_of_jobs(stack, "--tenant", tenant, "--status", "succeeded")) == everything
+
+
+def test_a_dry_run_writes_nothing(stack: RunningStack, tenant: str, tmp_path: Path) -> None:
+    """--dry-run prints verdict, lane and steps, and neither creates a job nor uploads a file."""
+    file = tmp_path / f"{uuid.uuid4()}.pdf"
+    file.write_bytes(uuid.uuid4().bytes)
+    words = ["submit", str(file), "-p", "OCR_EMBEDDING", "--tenant", tenant, "--dry-run"]
+    [checked] = json.loads(stdout_of(stack, *words, "--json"))
+    assert (checked["dryRun"], checked["idempotency"]["verdict"], checked["tenant"]) == (True, "NEW", tenant)
+    assert "ocr > embedding" in stdout_of(stack, *words)
+    assert ids_of_jobs(stack, "--tenant", tenant) == []
+    uri = next(each["output_ref"]["uri"] for each in checked["directives"])
+    assert uri.startswith(stack.blob)
+    assert run_on(stack, "submit", str(file), "-p", "NOPE", "--dry-run").returncode == 3
+
+
+def test_a_failed_job_is_exit_code_1(stack: RunningStack, tmp_path: Path) -> None:
+    """--watch of a job that fails has exit code 1 and prints the error code."""
+    broken = tmp_path / "broken.pdf"
+    broken.write_bytes(b"%PDF-1.7 this is none")
+    failed = run_on(stack, "submit", str(broken), "-p", "OCR", "--watch")
+    assert failed.returncode == 1
+    job = json.loads(stdout_of(stack, "jobs", "--status", "failed_final", "--limit", "1", "-o", "json"))[0]
+    error = httpx.get(f"{stack.api}/v1/jobs/{job['jobId']}").json()["error_code"]
+    assert error in failed.stdout
+
+
+def test_no_blob_store_is_exit_code_4(stack: RunningStack) -> None:
+    """An upload without a blob store is an error that names the setting."""
+    unused = stack.storage_connection.replace(stack.blob, f"http://127.0.0.1:{find_free()}/devstoreaccount1")
+    failed = run_main("submit", INVOICE, "-p", "OCR", api=stack.api, LUCIUS_BLOB_CONNECTION=unused)
+    assert failed.returncode == 4
+    assert "LUCIUS_BLOB_CONNECTION names another" in failed.stderr
+    assert len(failed.stderr.splitlines()) == 1
