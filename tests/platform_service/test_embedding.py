@@ -14,7 +14,7 @@ from lucius_service.errors import FailedFinal
 from platform_service.embedding.passages import paragraphs, sentences, split_passages
 from platform_service.embedding.source_text import TextPage
 from platform_service.embedding.step import EmbeddingStep
-from tests.platform_service.work import Bench
+from tests.lucius_service.step_runner import Bench
 
 STORY = (
     "The harbour was quiet in the morning. Nobody had seen the ferry leave. At noon the bell rang twice, and the gates "

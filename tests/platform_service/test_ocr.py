@@ -12,8 +12,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from lucius_service.errors import FailedFinal
 from platform_service.ocr.step import OcrStep
-from tests.platform_service.processes import ROOT
-from tests.platform_service.work import Bench
+from tests.lucius_service.service_process import ROOT
+from tests.lucius_service.step_runner import Bench
 
 MANUAL = (ROOT / "samples" / "bw40-manual.pdf").read_bytes()
 SCAN = (ROOT / "samples" / "minutes-scan.pdf").read_bytes()

@@ -13,7 +13,7 @@ from lucius_service.step import Step
 from platform_service.embedding.step import EmbeddingPayload, EmbeddingStep
 from platform_service.ocr.step import OcrPayload, OcrStep
 from platform_service.sis.step import SisPayload, SisStep
-from tests.platform_service.processes import ROOT
+from tests.lucius_service.service_process import ROOT
 
 STEPS: dict[str, tuple[Step, type[OcrPayload] | type[EmbeddingPayload] | type[SisPayload]]] = {
     "ocr": (OcrStep(), OcrPayload),

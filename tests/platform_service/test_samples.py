@@ -17,9 +17,9 @@ from platform_service.embedding.step import EmbeddingStep
 from platform_service.ocr.step import OcrStep
 from platform_service.sis.step import SisStep
 from samples.make_samples import SAMPLES
-from tests.platform_service.invoker import Invoker
-from tests.platform_service.processes import ROOT, running
-from tests.platform_service.work import Bench
+from tests.lucius_service.invoker import Invoker
+from tests.lucius_service.service_process import ROOT, running
+from tests.lucius_service.step_runner import Bench
 
 FOLDER = ROOT / "samples"
 QUESTIONS: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / "questions.json").read_text())

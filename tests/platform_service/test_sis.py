@@ -16,7 +16,7 @@ from lucius_service.errors import FailedFinal, FailedRetry, StepFailed
 from platform_service.embedding.step import EmbeddingStep
 from platform_service.settings import ModelEndpoint
 from platform_service.sis.step import SisStep
-from tests.platform_service.work import Bench
+from tests.lucius_service.step_runner import Bench
 
 LEASE = (
     b"Lease of the flat at 9 Quay Road. The landlord is Agnes Marlow. The rent is 940 euros per month and is due on "

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: a service is up in about three seconds; the machine may be busy
 STOP_TIMEOUT_S = 40
 
-PROBE = ("tests.platform_service.probe_service",)
+PROBE = ("tests.lucius_service.probe_service",)
 
 
 @dataclass

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tests.platform_service.invoker import Invoker
-from tests.platform_service.processes import PROBE, Service, running
+from tests.lucius_service.invoker import Invoker
+from tests.lucius_service.service_process import PROBE, Service, running
 from tests.servicebus_emulator.process import start_bus
 
 Probe = Callable[..., AbstractContextManager[Service]]

@@ -10,7 +10,7 @@ from uuid import uuid4
 from lucius_service.directive import Directive
 from lucius_service.step import Outcome, Step, Task
 from lucius_service.workspace_io import Workspace
-from tests.platform_service.invoker import Invoker
+from tests.lucius_service.invoker import Invoker
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 
 from lucius_service.errors import FailedFinal, FailedRetry
 from lucius_service.workspace_io import Workspace
-from tests.platform_service.work import Bench
+from tests.lucius_service.step_runner import Bench
 
 
 def test_what_is_written_is_read(bench: Bench) -> None:

@@ -15,9 +15,9 @@ from platform_service.embedding.step import EmbeddingStep
 from platform_service.ocr.step import OcrStep
 from platform_service.sis.step import SisStep
 from tests.azurite import running_azurite
-from tests.platform_service.invoker import Invoker
-from tests.platform_service.processes import PROBE, Service, running
-from tests.platform_service.work import Bench
+from tests.lucius_service.invoker import Invoker
+from tests.lucius_service.service_process import PROBE, Service, running
+from tests.lucius_service.step_runner import Bench
 from tests.servicebus_emulator.process import Bus, start_bus
 
 LANES = 2

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.platform_service.invoker import Invoker
+from tests.lucius_service.invoker import Invoker
 
 pytestmark = pytest.mark.usefixtures("serving")
 

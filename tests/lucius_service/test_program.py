@@ -16,7 +16,7 @@ import pytest
 
 from lucius_service.settings import SettingsError, read_settings
 from platform_service.settings import read_model
-from tests.platform_service.processes import ROOT, Service
+from tests.lucius_service.service_process import ROOT, Service
 
 GOOD = {"LUCIUS_SERVICEBUS_CONNECTION": "bus", "LUCIUS_BLOB_CONNECTION": "blob"}
 
