@@ -8,7 +8,7 @@ from html import escape
 from urllib.parse import quote
 
 from emulator.traces.otlp import Point, Span
-from emulator.traces.shelf import JOB, Trace
+from emulator.traces.trace_buffer import JOB, Trace
 from emulator.traces.waterfall import rows
 
 #: bars that would not be seen have this width, in per cent

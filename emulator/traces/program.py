@@ -13,7 +13,7 @@ from aiohttp import web
 from emulator.serving import serve
 from emulator.traces import pages
 from emulator.traces.otlp import NotOtlp, read_points, read_spans
-from emulator.traces.shelf import Shelf, Trace
+from emulator.traces.trace_buffer import Shelf, Trace
 from emulator.traces.waterfall import rows
 
 _PROTOBUF = "application/x-protobuf"

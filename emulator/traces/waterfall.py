@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from emulator.traces.otlp import Span
-from emulator.traces.shelf import Trace
+from emulator.traces.trace_buffer import Trace
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from emulator.traces import shelf as shelves
+from emulator.traces import trace_buffer as shelves
 from emulator.traces.otlp import NotOtlp, Span, read_points, read_spans
 from emulator.traces.program import application
-from emulator.traces.shelf import Shelf
+from emulator.traces.trace_buffer import Shelf
 from emulator.traces.waterfall import rows
 from tests.running_stack import ROOT
 
