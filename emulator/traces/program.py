@@ -13,7 +13,7 @@ from aiohttp import web
 from emulator.serving import serve
 from emulator.traces import pages
 from emulator.traces.otlp import NotOtlp, read_points, read_spans
-from emulator.traces.trace_buffer import Shelf, Trace
+from emulator.traces.trace_buffer import Trace, TraceBuffer
 from emulator.traces.waterfall import rows
 
 _PROTOBUF = "application/x-protobuf"
@@ -25,13 +25,13 @@ _PAGE = 100
 def run(args: argparse.Namespace) -> int:
     """Serves until told to stop; the exit code."""
     try:
-        return asyncio.run(serve(application(Shelf(args.keep)), args.port, shutdown_timeout_s=1.0))
+        return asyncio.run(serve(application(TraceBuffer(args.keep)), args.port, shutdown_timeout_s=1.0))
     except OSError as error:
         print(f"traces: port {args.port} cannot be listened on: {error.strerror}", file=sys.stderr)
         return 1
 
 
-def application(shelf: Shelf) -> web.Application:
+def application(shelf: TraceBuffer) -> web.Application:
     """`POST /v1/traces`, `/v1/metrics`, `/v1/logs`; pages `/`, `/traces/{id}`, `/metrics`; `/api` has them as JSON."""
 
     async def take_traces(request: web.Request) -> web.Response:

@@ -59,7 +59,7 @@ class Trace:
         return any(span.failed for span in self.spans)
 
 
-class Shelf:
+class TraceBuffer:
     """`keep` traces at most; one that gets a span is young again, and those of no job go first."""
 
     def __init__(self, keep: int) -> None:
