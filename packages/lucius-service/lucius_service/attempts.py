@@ -18,7 +18,7 @@ from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX, Directive
 from lucius_service.errors import SERVICE_FAULT, FailedRetry, StepFailed
 from lucius_service.log_lines import about
 from lucius_service.replies import ReplyPublisher
-from lucius_service.result_store import IdempotencyStore
+from lucius_service.result_store import ResultStore
 from lucius_service.step import Step, Task
 from lucius_service.workspace_io import Workspace
 
@@ -63,7 +63,7 @@ class Attempts:
         self._step = step
         self._publisher = publisher
         self._workspace = workspace
-        self._store = IdempotencyStore(workspace)
+        self._store = ResultStore(workspace)
         self._queue_size = queue_size
         self._heartbeat_s = heartbeat_s
         self._waiting: asyncio.Queue[Attempt] = asyncio.Queue()

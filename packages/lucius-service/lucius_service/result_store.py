@@ -13,7 +13,7 @@ from lucius_service.directive import Directive
 from lucius_service.workspace_io import Workspace
 
 
-class IdempotencyStore:
+class ResultStore:
     """Synchronous: called from worker threads. Every method raises StepFailed where storage fails."""
 
     def __init__(self, workspace: Workspace) -> None:
