@@ -31,9 +31,9 @@ class Attempt:
 
     directive: Directive
     #: set once its RESULT is on the bus; the directive's messages are completed after it, never before
-    told: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
     #: set by the shutdown: nobody began the work, so the messages go back to the bus
-    given_back: bool = False
+    abandoned: bool = False
     #: set to end the heartbeats
     over: asyncio.Event = field(default_factory=asyncio.Event)
     #: its heartbeats; the RESULT waits for the one that may be on its way, so that none comes after it
@@ -92,7 +92,7 @@ class Attempts:
             await self._acknowledge(attempt)
             attempt.beats = self._spawn(self._heartbeats(attempt))
             if self._stopping:
-                await self._give_back(attempt)
+                await self._abandon(attempt)
             else:
                 self._waiting.put_nowait(attempt)
         else:
@@ -111,8 +111,8 @@ class Attempts:
         """Gives back what was not begun and lets the rest finish. False: something still runs after `grace_s`."""
         self._stopping = True
         while not self._waiting.empty():
-            await self._give_back(self._waiting.get_nowait())
-        told = [asyncio.create_task(attempt.told.wait()) for attempt in self._in_flight.values()]
+            await self._abandon(self._waiting.get_nowait())
+        told = [asyncio.create_task(attempt.ended.wait()) for attempt in self._in_flight.values()]
         _, unfinished = await asyncio.wait(told, timeout=grace_s) if told else (set(), set())
         for wait in unfinished:
             wait.cancel()
@@ -200,15 +200,15 @@ class Attempts:
                 with trace.use_span(attempt.span):
                     await self._publisher.try_publish(directive.lane, beat)
 
-    async def _give_back(self, attempt: Attempt) -> None:
-        attempt.given_back = True
+    async def _abandon(self, attempt: Attempt) -> None:
+        attempt.abandoned = True
         self._end(attempt)
 
     def _end(self, attempt: Attempt) -> None:
         attempt.over.set()
         attempt.span.end()
         self._in_flight.pop(attempt.directive.key, None)
-        attempt.told.set()
+        attempt.ended.set()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -77,7 +77,7 @@ class Lane:
 
     async def _turn(self, receiver: ServiceBusReceiver, stopping: asyncio.Event) -> None:
         for held in list(self._held):
-            if held.attempt.told.is_set():
+            if held.attempt.ended.is_set():
                 await self._settle(receiver, held)
                 self._held.remove(held)
             elif not await self._keep_lock(receiver, held):
@@ -100,7 +100,7 @@ class Lane:
 
     async def _settle(self, receiver: ServiceBusReceiver, held: _Held) -> None:
         try:
-            if held.attempt.given_back:
+            if held.attempt.abandoned:
                 await receiver.abandon_message(held.message)
             else:
                 await receiver.complete_message(held.message)
