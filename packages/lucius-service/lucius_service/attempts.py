@@ -35,9 +35,9 @@ class Attempt:
     #: set by the shutdown: nobody began the work, so the messages go back to the bus
     abandoned: bool = False
     #: set to end the heartbeats
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    stop_heartbeats: asyncio.Event = field(default_factory=asyncio.Event)
     #: its heartbeats; the RESULT waits for the one that may be on its way, so that none comes after it
-    beats: asyncio.Task[None] | None = None
+    heartbeats: asyncio.Task[None] | None = None
     progress: float = 0.0
     note: str = "waiting"
     #: from its arrival to its end; its replies and its work hang on it
@@ -90,7 +90,7 @@ class Attempts:
             attempt = Attempt(directive, span=span)
             self._in_flight[directive.key] = attempt
             await self._acknowledge(attempt)
-            attempt.beats = self._spawn(self._heartbeats(attempt))
+            attempt.heartbeats = self._spawn(self._heartbeats(attempt))
             if self._stopping:
                 await self._abandon(attempt)
             else:
@@ -130,9 +130,9 @@ class Attempts:
             began = time.monotonic()
             loop = asyncio.get_running_loop()
             result = await loop.run_in_executor(self._threads, self._result, attempt)
-            attempt.over.set()
-            if attempt.beats is not None:
-                await attempt.beats
+            attempt.stop_heartbeats.set()
+            if attempt.heartbeats is not None:
+                await attempt.heartbeats
             with trace.use_span(attempt.span):
                 await self._publisher.publish(directive.lane, result)
             if "error" in result:
@@ -190,9 +190,9 @@ class Attempts:
             return result
 
     async def _heartbeats(self, attempt: Attempt) -> None:
-        while not attempt.over.is_set():
+        while not attempt.stop_heartbeats.is_set():
             try:
-                await asyncio.wait_for(attempt.over.wait(), self._heartbeat_s)
+                await asyncio.wait_for(attempt.stop_heartbeats.wait(), self._heartbeat_s)
             except TimeoutError:
                 directive = attempt.directive
                 beat = replies.heartbeat(directive, attempt.progress, attempt.note)
@@ -205,7 +205,7 @@ class Attempts:
         self._end(attempt)
 
     def _end(self, attempt: Attempt) -> None:
-        attempt.over.set()
+        attempt.stop_heartbeats.set()
         attempt.span.end()
         self._in_flight.pop(attempt.directive.key, None)
         attempt.ended.set()
