@@ -16,7 +16,7 @@ from opentelemetry.trace import Span
 from lucius_service import replies, tracing
 from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX, Directive
 from lucius_service.errors import SERVICE_FAULT, FailedRetry, StepFailed
-from lucius_service.log_lines import about
+from lucius_service.log_lines import attempt_ids
 from lucius_service.replies import ReplyPublisher
 from lucius_service.result_store import ResultStore
 from lucius_service.step import Step, Task
@@ -145,7 +145,7 @@ class Attempts:
                 result["status"],
                 f" {result['error']['code']}" if "error" in result else "",
                 time.monotonic() - began,
-                extra=about(directive),
+                extra=attempt_ids(directive),
             )
             self._end(attempt)
 
@@ -160,7 +160,7 @@ class Attempts:
                 log.info(
                     "%s step %s attempt %d ended before",
                     *(directive.jobId, directive.stepId, directive.attempt_no),
-                    extra=about(directive),
+                    extra=attempt_ids(directive),
                 )
                 return stored
             payload = self._step.validate(directive.payload)
@@ -173,7 +173,7 @@ class Attempts:
             log.exception(
                 "%s step %s attempt %d",
                 *(directive.jobId, directive.stepId, directive.attempt_no),
-                extra=about(directive),
+                extra=attempt_ids(directive),
             )
             what = f"the {self._step.step_type} service failed ({type(error).__name__})"
             result = replies.failed(directive, FailedRetry(SERVICE_FAULT, what))
@@ -185,7 +185,7 @@ class Attempts:
             log.warning(
                 "%s step %s: RESULT not recorded: %s",
                 *(directive.jobId, directive.stepId, error),
-                extra=about(directive),
+                extra=attempt_ids(directive),
             )
             return result
 

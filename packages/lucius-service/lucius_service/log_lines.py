@@ -21,7 +21,7 @@ def configure(name: str, form: str) -> None:
     logging.getLogger("azure").setLevel(logging.CRITICAL)
 
 
-def about(directive: Directive) -> dict[str, dict[str, Any]]:
+def attempt_ids(directive: Directive) -> dict[str, dict[str, Any]]:
     """For `extra`: what a line about an attempt carries."""
     ids = {
         "jobId": directive.jobId,
