@@ -86,7 +86,7 @@ class Attempts:
         """Acknowledges the directive and queues its work. A duplicate of one in flight shares its fate."""
         attempt = self._in_flight.get(directive.key)
         if attempt is None:
-            span = tracing.begin_processing(directive, f"{DIRECTIVE_TOPIC_PREFIX}{directive.lane}")
+            span = tracing.start_processing_span(directive, f"{DIRECTIVE_TOPIC_PREFIX}{directive.lane}")
             attempt = Attempt(directive, span=span)
             self._in_flight[directive.key] = attempt
             await self._acknowledge(attempt)
@@ -136,7 +136,7 @@ class Attempts:
             with trace.use_span(attempt.span):
                 await self._publisher.publish(directive.lane, result)
             if "error" in result:
-                tracing.failed(attempt.span, result["error"]["code"])
+                tracing.mark_failed(attempt.span, result["error"]["code"])
             log.info(
                 "%s step %s attempt %d: %s%s in %.1f s",
                 directive.jobId,
@@ -164,7 +164,7 @@ class Attempts:
                 )
                 return stored
             payload = self._step.validate(directive.payload)
-            with tracing.executing(directive, attempt.span):
+            with tracing.execution_span(directive, attempt.span):
                 outcome = self._step.execute(Task(directive, payload, self._workspace, attempt.report))
             result = replies.succeeded(directive, outcome)
         except StepFailed as fault:

@@ -93,7 +93,7 @@ class BusReplyPublisher:
     async def try_publish(self, lane: int, reply: dict[str, Any]) -> bool:
         topic = f"{self._prefix}{lane}"
         async with self._turns.setdefault(lane, asyncio.Lock()):
-            with tracing.sending(reply, topic) as (traced, span):
+            with tracing.publish_span(reply, topic) as (traced, span):
                 return await self._try(lane, topic, traced, span)
 
     async def _try(self, lane: int, topic: str, reply: dict[str, Any], span: Span) -> bool:
@@ -106,7 +106,7 @@ class BusReplyPublisher:
         except Exception as error:
             # whatever it is: the SDK lets errors of its inner layers through, and the next try has a new sender
             log.warning("%s of %s not published: %s", reply["type"], reply["jobId"], _one_line(error))
-            tracing.failed(span, type(error).__name__)
+            tracing.mark_failed(span, type(error).__name__)
             await self._drop(lane)
             return False
         return True

@@ -55,7 +55,7 @@ def configure(environ: Mapping[str, str], name: str) -> None:
     trace.set_tracer_provider(provider)
 
 
-def begin_processing(directive: Directive, topic: str) -> Span:
+def start_processing_span(directive: Directive, topic: str) -> Span:
     """From the directive's arrival until its RESULT is on the bus; to be ended by whoever sees that."""
     carrier = {"traceparent": directive.traceparent} if directive.traceparent is not None else {}
     return _tracer.start_span(
@@ -67,7 +67,7 @@ def begin_processing(directive: Directive, topic: str) -> Span:
 
 
 @contextmanager
-def executing(directive: Directive, processing: Span) -> Iterator[None]:
+def execution_span(directive: Directive, processing: Span) -> Iterator[None]:
     """The work, on whatever thread. What fails is told by its code or class alone: its text may hold anything."""
     with _tracer.start_as_current_span(
         f"execute {directive.step_type}",
@@ -79,12 +79,12 @@ def executing(directive: Directive, processing: Span) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            failed(span, error.code if isinstance(error, StepFailed) else type(error).__name__)
+            mark_failed(span, error.code if isinstance(error, StepFailed) else type(error).__name__)
             raise
 
 
 @contextmanager
-def sending(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[str, Any], Span]]:
+def publish_span(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[str, Any], Span]]:
     """One reply's way to the bus, under the current span; gives the reply with the context that it travels in."""
     with _tracer.start_as_current_span(
         f"send {topic}",
@@ -96,7 +96,7 @@ def sending(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[str, An
         yield {**reply, **carrier}, span
 
 
-def failed(span: Span, code: str) -> None:
+def mark_failed(span: Span, code: str) -> None:
     span.set_attribute("error.type", code)
     span.set_status(Status(StatusCode.ERROR))
 
