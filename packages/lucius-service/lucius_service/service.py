@@ -15,7 +15,7 @@ from lucius_service.attempts import Attempts
 from lucius_service.errors import StepFailed
 from lucius_service.health import serve_health
 from lucius_service.replies import BusReplyPublisher
-from lucius_service.servicebus_consumer import Lane
+from lucius_service.servicebus_consumer import LaneConsumer
 from lucius_service.settings import Settings, SettingsError
 from lucius_service.step import Step
 from lucius_service.workspace_io import Workspace
@@ -54,7 +54,7 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
         workers=settings.workers,
         heartbeat_s=settings.heartbeat_s,
     )
-    lanes = [Lane(client, lane, step.step_type, settings.lanes, attempts) for lane in settings.listen]
+    lanes = [LaneConsumer(client, lane, step.step_type, settings.lanes, attempts) for lane in settings.listen]
 
     async def checks() -> dict[str, bool]:
         try:
@@ -107,7 +107,7 @@ def _connect(settings: Settings) -> tuple[ServiceBusClient, DefaultAzureCredenti
     return ServiceBusClient(namespace, credential, socket_timeout=SOCKET_TIMEOUT_S, retry_total=1), credential
 
 
-async def _announce(lanes: list[Lane], on_ready: Callable[[], None]) -> None:
+async def _announce(lanes: list[LaneConsumer], on_ready: Callable[[], None]) -> None:
     for lane in lanes:
         await lane.open.wait()
     on_ready()

@@ -32,12 +32,12 @@ REOPEN_PAUSES_S = (0.5, 1, 2, 5, 10)
 
 
 @dataclass(eq=False)
-class _Held:
+class _HeldMessage:
     message: ServiceBusReceivedMessage
     attempt: Attempt
 
 
-class Lane:
+class LaneConsumer:
     """One lane's loop."""
 
     def __init__(self, client: ServiceBusClient, lane: int, step_type: str, lanes: int, attempts: Attempts) -> None:
@@ -46,7 +46,7 @@ class Lane:
         self._step_type = step_type
         self._lanes = lanes
         self._attempts = attempts
-        self._held: list[_Held] = []
+        self._held: list[_HeldMessage] = []
         #: set while the lane is open
         self.open = asyncio.Event()
 
@@ -96,9 +96,9 @@ class Lane:
             log.warning("%s: a message is dead-lettered: %s", self._topic, refusal.description)
             await receiver.dead_letter_message(message, reason=refusal.reason, error_description=refusal.description)
             return
-        self._held.append(_Held(message, await self._attempts.take(directive)))
+        self._held.append(_HeldMessage(message, await self._attempts.take(directive)))
 
-    async def _settle(self, receiver: ServiceBusReceiver, held: _Held) -> None:
+    async def _settle(self, receiver: ServiceBusReceiver, held: _HeldMessage) -> None:
         try:
             if held.attempt.abandoned:
                 await receiver.abandon_message(held.message)
@@ -108,7 +108,7 @@ class Lane:
             # it comes again, and is answered from the store
             log.info("%s: a message could not be settled: %s", self._topic, type(error).__name__)
 
-    async def _keep_lock(self, receiver: ServiceBusReceiver, held: _Held) -> bool:
+    async def _keep_lock(self, receiver: ServiceBusReceiver, held: _HeldMessage) -> bool:
         """False: the lock is lost. The message comes again and joins the attempt, which goes on."""
         until = held.message.locked_until_utc
         if until is None or until - datetime.now(UTC) > RENEW_BEFORE:
