@@ -112,8 +112,8 @@ class Attempts:
         self._stopping = True
         while not self._waiting.empty():
             await self._abandon(self._waiting.get_nowait())
-        told = [asyncio.create_task(attempt.ended.wait()) for attempt in self._in_flight.values()]
-        _, unfinished = await asyncio.wait(told, timeout=grace_s) if told else (set(), set())
+        waits = [asyncio.create_task(attempt.ended.wait()) for attempt in self._in_flight.values()]
+        _, unfinished = await asyncio.wait(waits, timeout=grace_s) if waits else (set(), set())
         for wait in unfinished:
             wait.cancel()
         finished = not unfinished

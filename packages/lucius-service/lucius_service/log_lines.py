@@ -46,7 +46,7 @@ class JsonLines(logging.Formatter):
         self._service = service
 
     def format(self, record: logging.LogRecord) -> str:
-        told = {
+        fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "service": self._service,
@@ -54,6 +54,6 @@ class JsonLines(logging.Formatter):
             **getattr(record, "ids", {}),
         }
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
+            fields["exception"] = self.formatException(record.exc_info)
         # ASCII, so that no text can break or colour the line
-        return json.dumps(told, default=str)
+        return json.dumps(fields, default=str)

@@ -82,7 +82,7 @@ class BusReplyPublisher:
         self._prefix = prefix
         self._senders: dict[int, ServiceBusSender] = {}
         # the SDK's sender is not made for two sends at once
-        self._turns: dict[int, asyncio.Lock] = {}
+        self._mutexes: dict[int, asyncio.Lock] = {}
 
     async def publish(self, lane: int, reply: dict[str, Any]) -> None:
         tries = 0
@@ -92,11 +92,11 @@ class BusReplyPublisher:
 
     async def try_publish(self, lane: int, reply: dict[str, Any]) -> bool:
         topic = f"{self._prefix}{lane}"
-        async with self._turns.setdefault(lane, asyncio.Lock()):
+        async with self._mutexes.setdefault(lane, asyncio.Lock()):
             with tracing.publish_span(reply, topic) as (traced, span):
-                return await self._try(lane, topic, traced, span)
+                return await self._send(lane, topic, traced, span)
 
-    async def _try(self, lane: int, topic: str, reply: dict[str, Any], span: Span) -> bool:
+    async def _send(self, lane: int, topic: str, reply: dict[str, Any], span: Span) -> bool:
         try:
             sender = self._senders.get(lane)
             if sender is None:

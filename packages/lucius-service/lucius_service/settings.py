@@ -49,8 +49,8 @@ class Settings:
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Raises SettingsError for what is missing or wrong."""
     lanes = whole_number(environ, "LUCIUS_SERVICEBUS_LANES", 16, 1, 1024)
-    bus, namespace = _either(environ, _BUS, f"{_BUS}__fullyQualifiedNamespace")
-    blobs, blob_endpoint = _either(environ, "LUCIUS_BLOB_CONNECTION", "LUCIUS_BLOB_ENDPOINT")
+    bus, namespace = _connection_or_address(environ, _BUS, f"{_BUS}__fullyQualifiedNamespace")
+    blobs, blob_endpoint = _connection_or_address(environ, "LUCIUS_BLOB_CONNECTION", "LUCIUS_BLOB_ENDPOINT")
     return Settings(
         servicebus_connection=bus,
         servicebus_namespace=namespace,
@@ -65,11 +65,11 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         grace_s=_seconds(environ, "LUCIUS_SERVICE_GRACE_SECONDS", Settings.grace_s),
         max_input_mib=whole_number(environ, "LUCIUS_SERVICE_MAX_INPUT_MIB", Settings.max_input_mib, 1, 4096),
         health_port=whole_number(environ, "LUCIUS_SERVICE_HEALTH_PORT", 0, 0, 65535),
-        logs=_choice(environ, "LUCIUS_SERVICE_LOGS", ("text", "json")),
+        logs=_one_of(environ, "LUCIUS_SERVICE_LOGS", ("text", "json")),
     )
 
 
-def _either(environ: Mapping[str, str], connection: str, address: str) -> tuple[str, str]:
+def _connection_or_address(environ: Mapping[str, str], connection: str, address: str) -> tuple[str, str]:
     """A connection string, or the address that managed identity goes to; the first wins."""
     value, plain = environ.get(connection, "").strip(), environ.get(address, "").strip()
     if not value and not plain:
@@ -77,7 +77,7 @@ def _either(environ: Mapping[str, str], connection: str, address: str) -> tuple[
     return (value, "") if value else ("", plain)
 
 
-def whole_number(environ: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+def whole_number(environ: Mapping[str, str], name: str, default: int, minimum: int, maximum: int) -> int:
     """A setting from `least` to `most`; unset: `default`. Raises SettingsError that names it."""
     text = environ.get(name, "").strip()
     if not text:
@@ -85,13 +85,13 @@ def whole_number(environ: Mapping[str, str], name: str, default: int, least: int
     try:
         value = int(text)
     except ValueError:
-        value = least - 1
-    if not least <= value <= most:
-        raise SettingsError(f"{name}={text!r} must be a whole number from {least} to {most}")
+        value = minimum - 1
+    if not minimum <= value <= maximum:
+        raise SettingsError(f"{name}={text!r} must be a whole number from {minimum} to {maximum}")
     return value
 
 
-def _choice(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+def _one_of(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
     """The first one where nothing is set."""
     value = environ.get(name, "").strip() or allowed[0]
     if value not in allowed:
