@@ -31,7 +31,7 @@ def read_json(data: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def whole(text: Any) -> str:
+def replace_surrogates(text: Any) -> str:
     """As UTF-8 can hold it: JSON may bring half a surrogate pair, which no later writer could encode."""
     return str(text).encode(errors="replace").decode()
 
@@ -41,7 +41,7 @@ def read_text(data: bytes) -> list[TextPage]:
     value = read_json(data)
     if value is not None and value.get("format") == TEXT_FORMAT:
         try:
-            pages = [TextPage(int(page["page"]), whole(page["text"])) for page in value["pages"]]
+            pages = [TextPage(int(page["page"]), replace_surrogates(page["text"])) for page in value["pages"]]
         except (KeyError, TypeError, ValueError):
             raise FailedFinal(INPUT_BROKEN, f"the input says it is {TEXT_FORMAT} and lacks its pages") from None
     elif value is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from lucius_service.errors import INPUT_BROKEN, FailedFinal
 from platform_service.embedding.embedder import DIMENSIONS, MODEL, Embedder, Vectors
 from platform_service.embedding.passages import Passage, split_passages
-from platform_service.embedding.source_text import TextPage, whole
+from platform_service.embedding.source_text import TextPage, replace_surrogates
 
 FORMAT = "lucius.vectors/1"
 #: half the size of full precision, with cosines equal to four digits
@@ -52,7 +52,9 @@ def from_json(value: dict[str, Any], embedder: Embedder) -> EmbeddedText:
     """Raises FailedFinal. Vectors of another model are made anew from the passages."""
     try:
         chunks = [chunk for chunk in value["chunks"] if str(chunk["text"]).strip()]
-        passages = [Passage(int(chunk["index"]), int(chunk["page"]), whole(chunk["text"])) for chunk in chunks]
+        passages = [
+            Passage(int(chunk["index"]), int(chunk["page"]), replace_surrogates(chunk["text"])) for chunk in chunks
+        ]
         if value.get("model") == MODEL:
             vectors = np.array([chunk["vector"] for chunk in chunks], np.float32).reshape(-1, DIMENSIONS)
         else:

@@ -38,7 +38,7 @@ class Page:
         return "\n".join(line.text for line in self.lines)
 
 
-def document(uri: str, pages: list[Page]) -> dict[str, Any]:
+def text_document(uri: str, pages: list[Page]) -> dict[str, Any]:
     """`text.json`. The mean confidence counts each line by its length; None where a page has no lines."""
     return {
         "format": FORMAT,

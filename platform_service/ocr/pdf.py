@@ -17,10 +17,10 @@ from platform_service.ocr.page_text import Line, Page
 _PDFIUM = threading.RLock()
 #: A page with fewer letters and digits in its text layer is looked at as a picture: scanners like to add a page
 #: number or a stamp as text.
-FEWEST_LETTERS = 20
+MIN_LETTERS = 20
 POINTS_PER_INCH = 72
 #: longest side of a rendered page: a poster would fill the memory
-MOST_PIXELS_A_SIDE = 6000
+MAX_SIDE_PX = 6000
 
 Recognise = Callable[[Image.Image], tuple[Line, ...]]
 
@@ -62,9 +62,9 @@ def _page(document: pypdfium2.PdfDocument, index: int, recognise: Recognise, dpi
             width, height = page.get_size()
             layer = () if force_ocr else _text_layer(page, height)
             letters = sum(character.isalnum() for line in layer for character in line.text)
-            if letters >= FEWEST_LETTERS:
+            if letters >= MIN_LETTERS:
                 return Page(index + 1, width, height, "point", "text_layer", layer)
-            scale = min(dpi / POINTS_PER_INCH, MOST_PIXELS_A_SIDE / max(width, height, 1))
+            scale = min(dpi / POINTS_PER_INCH, MAX_SIDE_PX / max(width, height, 1))
             picture = page.render(scale=scale).to_pil()
         except pypdfium2.PdfiumError:
             raise FailedFinal(PDF_BROKEN, f"page {index + 1} of the PDF cannot be read") from None

@@ -11,7 +11,7 @@ from lucius_service.errors import IMAGE_BROKEN, INPUT_TOO_LARGE, FailedFinal
 from platform_service.ocr.page_text import Line, Page
 
 #: an A3 page at 400 dpi has 31 million
-MOST_PIXELS = 64_000_000
+MAX_PIXELS = 64_000_000
 
 Recognise = Callable[[Image.Image], tuple[Line, ...]]
 
@@ -25,18 +25,18 @@ def read_pages(data: bytes, recognise: Recognise, *, max_pages: int) -> Iterator
                 raise FailedFinal(INPUT_TOO_LARGE, f"the image has {count} pages; max_pages is {max_pages}")
             for index in range(count):
                 image.seek(index)
-                if image.width * image.height > MOST_PIXELS:
+                if image.width * image.height > MAX_PIXELS:
                     raise FailedFinal(
                         INPUT_TOO_LARGE, f"page {index + 1} has {image.width} x {image.height} pixels; scan it smaller"
                     )
-                picture = _flat(image)
+                picture = _upright_on_white(image)
                 lines = recognise(picture)
                 yield count, Page(index + 1, picture.width, picture.height, "pixel", "ocr", lines)
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError, EOFError):
         raise FailedFinal(IMAGE_BROKEN, "the image cannot be read: it is damaged or cut off") from None
 
 
-def _flat(image: Image.Image) -> Image.Image:
+def _upright_on_white(image: Image.Image) -> Image.Image:
     """Upright as its camera says, and on white: what is transparent would turn black."""
     upright = ImageOps.exif_transpose(image)
     if upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info:

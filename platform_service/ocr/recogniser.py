@@ -22,7 +22,7 @@ _MONTH = r"(?:January|February|March|April|May|June|July|August|September|Octobe
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _TextRun:
     """One run of text found. Coordinates are upright: turned back by the page's skew."""
 
     text: str
@@ -65,33 +65,33 @@ class Recogniser:
         """Lines from top to bottom; runs that stand in one row are one line. Boxes in pixels."""
         if self._engine is None:
             self.load()
-        found = self._engine(np.asarray(image.convert("RGB"))[:, :, ::-1])
-        if found.txts is None or found.boxes is None:
+        output = self._engine(np.asarray(image.convert("RGB"))[:, :, ::-1])
+        if output.txts is None or output.boxes is None:
             return ()
         kept = [
-            (_spaced(text.strip()), float(score), np.asarray(box, float))
-            for text, score, box in zip(found.txts, found.scores, found.boxes, strict=True)
+            (_restore_spaces(text.strip()), float(score), np.asarray(box, float))
+            for text, score, box in zip(output.txts, output.scores, output.boxes, strict=True)
             if text.strip() and score >= min_confidence
         ]
         return _rows(kept)
 
 
-def _rows(found: list[tuple[str, float, Any]]) -> tuple[Line, ...]:
+def _rows(runs: list[tuple[str, float, Any]]) -> tuple[Line, ...]:
     """Pieces into rows, by their place on the page turned upright: on a skewed page the right end of a line is
     higher or lower than the left end of its neighbour."""
-    angle = _skew([corners for _, _, corners in found])
+    angle = _skew([corners for _, _, corners in runs])
     cos, sin = math.cos(-angle), math.sin(-angle)
     turn = np.array([[cos, sin], [-sin, cos]])
-    pieces = []
-    for text, confidence, corners in found:
+    placed = []
+    for text, confidence, corners in runs:
         upright = corners @ turn
         top, bottom = upright[:2, 1].mean(), upright[2:, 1].mean()
-        pieces.append(
-            _Piece(text, confidence, corners, upright[:, 0].min(), (top + bottom) / 2, max(bottom - top, 1.0))
+        placed.append(
+            _TextRun(text, confidence, corners, upright[:, 0].min(), (top + bottom) / 2, max(bottom - top, 1.0))
         )
-    pieces.sort(key=lambda piece: piece.middle)
-    rows: list[list[_Piece]] = []
-    for piece in pieces:
+    placed.sort(key=lambda piece: piece.middle)
+    rows: list[list[_TextRun]] = []
+    for piece in placed:
         row = rows[-1] if rows else None
         if row and abs(piece.middle - row[-1].middle) < 0.5 * min(piece.height, row[-1].height):
             row.append(piece)
@@ -100,14 +100,14 @@ def _rows(found: list[tuple[str, float, Any]]) -> tuple[Line, ...]:
     return tuple(_line(sorted(row, key=lambda piece: piece.left)) for row in rows)
 
 
-def _spaced(text: str) -> str:
+def _restore_spaces(text: str) -> str:
     """The recogniser is weak at narrow spaces: those are put back that print always has."""
     text = re.sub(r"(?<=[a-z0-9])([,;:])(?=[A-Z][a-z])", r"\1 ", text)
     text = re.sub(rf"(?<=\d)(?={_MONTH}(?:\d|\b))", " ", text)
     return re.sub(rf"(?<=\d ){_MONTH}(?=\d{{4}}\b)", lambda month: month[0] + " ", text)
 
 
-def _line(row: list[_Piece]) -> Line:
+def _line(row: list[_TextRun]) -> Line:
     corners = np.concatenate([piece.corners for piece in row])
     letters = sum(len(piece.text) for piece in row)
     (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)

@@ -14,7 +14,7 @@ from lucius_service.errors import INPUT_TYPE_UNSUPPORTED, NO_TEXT_FOUND, FailedF
 from lucius_service.payload import read_payload
 from lucius_service.step import Outcome, Task
 from platform_service.ocr import pdf, picture
-from platform_service.ocr.page_text import Line, Page, document
+from platform_service.ocr.page_text import Line, Page, text_document
 from platform_service.ocr.recogniser import Recogniser
 
 _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\x00", b"MM\x00*")
@@ -55,7 +55,7 @@ class OcrStep:
             task.report(len(pages) / count, f"page {len(pages)} of {count}")
         if not any(page.lines for page in pages):
             raise FailedFinal(NO_TEXT_FOUND, f"no text was found on the {len(pages)} page(s) of {source.name}")
-        text = document(source.uri, pages)
+        text = text_document(source.uri, pages)
         # a form feed between pages, as text tools expect
         plain = "\f".join(page.text for page in pages) + "\n"
         task.write("ocr/output.txt", plain.encode(), "text/plain; charset=utf-8")

@@ -54,7 +54,7 @@ _KINDS = (
 
 def holds_answer(question: str, text: str) -> bool | None:
     """True: the text has the kind of thing that is asked for. False: it has not. None: the question does not say."""
-    for asks, wanted in _KINDS:
+    for asks, patterns in _KINDS:
         if asks.search(question):
-            return any(pattern.search(text) for pattern in wanted)
+            return any(pattern.search(text) for pattern in patterns)
     return None

@@ -8,7 +8,7 @@ from platform_service.embedding.embedder import Embedder
 from platform_service.embedding.passages import sentences
 from platform_service.settings import ModelEndpoint
 from platform_service.sis import model_endpoint
-from platform_service.sis.retrieval import FoundPassage, FoundSentence, Retrieval
+from platform_service.sis.retrieval import Retrieval, ScoredPassage, ScoredSentence
 from platform_service.sis.words import Rarity, stems
 
 
@@ -27,31 +27,31 @@ def answer(
     best = retrieval.sentences(question, passages)[0]
     if model is not None:
         return _from_model(model, embedder, question, passages, best)
-    found = best.score >= min_score
+    is_answered = best.score >= min_score
     return {
-        "answer": best.text if found else None,
+        "answer": best.text if is_answered else None,
         "score": round(best.score, 4),
         "method": "extractive",
-        "citation": _citation(best.passage.page, best.passage.index, best.text) if found else None,
+        "citation": _citation(best.passage.page, best.passage.index, best.text) if is_answered else None,
         "passages": _passages(passages),
     }
 
 
 def _from_model(
-    model: ModelEndpoint, embedder: Embedder, question: str, passages: list[FoundPassage], best: FoundSentence
+    model: ModelEndpoint, embedder: Embedder, question: str, passages: list[ScoredPassage], best: ScoredSentence
 ) -> dict[str, Any]:
-    said = model_endpoint.ask(model, question, [found.passage.text for found in passages])
+    reply = model_endpoint.ask(model, question, [found.passage.text for found in passages])
     citation = None
-    if said.answer is not None:
-        cited = passages[said.passage] if said.passage is not None else None
-        if cited is not None and said.quote is not None and said.quote in cited.passage.text:
-            citation = _citation(cited.passage.page, cited.passage.index, said.quote)
+    if reply.answer is not None:
+        cited = passages[reply.passage] if reply.passage is not None else None
+        if cited is not None and reply.quote is not None and reply.quote in cited.passage.text:
+            citation = _citation(cited.passage.page, cited.passage.index, reply.quote)
         else:
             # a quote that the passage does not have is not repeated: the nearest sentence that is there stands for it
-            nearest = _nearest(embedder, said.answer, [cited] if cited is not None else passages)
+            nearest = _nearest(embedder, reply.answer, [cited] if cited is not None else passages)
             citation = _citation(nearest.passage.page, nearest.passage.index, nearest.text)
     return {
-        "answer": said.answer,
+        "answer": reply.answer,
         "score": round(best.score, 4),
         "method": f"model:{model.model}",
         "citation": citation,
@@ -59,14 +59,14 @@ def _from_model(
     }
 
 
-def _nearest(embedder: Embedder, text: str, passages: list[FoundPassage]) -> FoundSentence:
+def _nearest(embedder: Embedder, text: str, passages: list[ScoredPassage]) -> ScoredSentence:
     rarity = Rarity(found.passage.text for found in passages)
     candidates = [(found, line) for found in passages for line in sentences(found.passage.text)]
     cosines = embedder.embed([line for _, line in candidates]) @ embedder.embed([text])[0]
-    wanted = stems(text)
+    text_stems = stems(text)
     return max(
         (
-            FoundSentence(line, found.passage, float(cosine) + rarity.overlap(wanted, stems(line)))
+            ScoredSentence(line, found.passage, float(cosine) + rarity.overlap(text_stems, stems(line)))
             for (found, line), cosine in zip(candidates, cosines, strict=True)
         ),
         key=lambda each: each.score,
@@ -77,7 +77,7 @@ def _citation(page: int, chunk: int, quote: str) -> dict[str, Any]:
     return {"page": page, "chunk": chunk, "quote": quote}
 
 
-def _passages(passages: list[FoundPassage]) -> list[dict[str, Any]]:
+def _passages(passages: list[ScoredPassage]) -> list[dict[str, Any]]:
     return [
         {
             "page": found.passage.page,

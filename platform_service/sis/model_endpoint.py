@@ -12,7 +12,7 @@ from lucius_service.errors import MODEL_REFUSED, MODEL_UNAVAILABLE, FailedFinal,
 from platform_service.settings import ModelEndpoint
 
 REQUEST_TIMEOUT_S = 60
-MOST_ANSWER_BYTES = 1_000_000
+MAX_RESPONSE_BYTES = 1_000_000
 
 _INSTRUCTION = (
     "Answer the question from the numbered passages alone. Reply with one JSON object: "
@@ -55,7 +55,7 @@ def _post(endpoint: ModelEndpoint, body: dict[str, Any]) -> str:
         request.add_header("authorization", f"Bearer {endpoint.api_key}")
     try:
         with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_S) as response:
-            answer = json.loads(response.read(MOST_ANSWER_BYTES))
+            answer = json.loads(response.read(MAX_RESPONSE_BYTES))
         return str(answer["choices"][0]["message"]["content"] or "")
     except urllib.error.HTTPError as error:
         error.close()

@@ -20,13 +20,13 @@ PASSAGE_SHARE = 0.35
 WRONG_KIND_FACTOR = 0.55
 PAIR_FACTOR = 0.93
 #: in characters: a longer line without a full stop is no label
-LONGEST_LABEL = 60
+MAX_LABEL_LENGTH = 60
 #: a cosine of this is as good as it gets between a question and its answer
 BEST_COSINE = 0.75
 
 
 @dataclass(frozen=True)
-class FoundPassage:
+class ScoredPassage:
     """A passage with its score for one question, 0 to 1."""
 
     passage: Passage
@@ -34,7 +34,7 @@ class FoundPassage:
 
 
 @dataclass(frozen=True)
-class FoundSentence:
+class ScoredSentence:
     """A sentence with its score for one question, 0 to 1, and where it stands."""
 
     text: str
@@ -51,23 +51,23 @@ class Retrieval:
         self._stems = [stems(passage.text) for passage in text.passages]
         self._rarity = Rarity(passage.text for passage in text.passages)
 
-    def passages(self, question: str, top_k: int) -> list[FoundPassage]:
+    def passages(self, question: str, top_k: int) -> list[ScoredPassage]:
         """The best `top_k`, best first; equals in the document's order."""
         asked = stems(question)
         cosines = self._text.vectors @ self._embedder.embed([question])[0]
-        found = [
-            FoundPassage(passage, _blend(float(cosine), self._rarity.overlap(asked, there)))
-            for passage, cosine, there in zip(self._text.passages, cosines, self._stems, strict=True)
+        scored = [
+            ScoredPassage(passage, _blend(float(cosine), self._rarity.overlap(asked, passage_stems)))
+            for passage, cosine, passage_stems in zip(self._text.passages, cosines, self._stems, strict=True)
         ]
-        return sorted(found, key=lambda each: (-each.score, each.passage.index))[:top_k]
+        return sorted(scored, key=lambda each: (-each.score, each.passage.index))[:top_k]
 
-    def sentences(self, question: str, passages: list[FoundPassage]) -> list[FoundSentence]:
+    def sentences(self, question: str, passages: list[ScoredPassage]) -> list[ScoredSentence]:
         """The sentences of these passages, best first."""
         asked = stems(question)
         candidates = [(found, *each) for found in passages for each in _candidates(found.passage.text)]
         vectors = self._embedder.embed([text for _, text, _ in candidates])
         cosines = vectors @ self._embedder.embed([question])[0]
-        best: dict[str, FoundSentence] = {}
+        best: dict[str, ScoredSentence] = {}
         for (found, text, factor), cosine in zip(candidates, cosines, strict=True):
             own = _blend(float(cosine), self._rarity.overlap(asked, stems(text)))
             score = factor * ((1 - PASSAGE_SHARE) * own + PASSAGE_SHARE * found.score)
@@ -75,7 +75,7 @@ class Retrieval:
                 score *= WRONG_KIND_FACTOR
             # overlapping passages share sentences: each is named once, where it scores best
             if text not in best or score > best[text].score:
-                best[text] = FoundSentence(text, found.passage, score)
+                best[text] = ScoredSentence(text, found.passage, score)
         return sorted(best.values(), key=lambda each: (-each.score, each.passage.index))
 
 
@@ -87,7 +87,7 @@ def _candidates(passage: str) -> list[tuple[str, float]]:
     pairs = [
         (f"{line} {after}", PAIR_FACTOR)
         for line, after in pairwise(lines)
-        if line[-1:] not in ".!?" and len(line) < LONGEST_LABEL and after[-1:] not in ".!?"
+        if line[-1:] not in ".!?" and len(line) < MAX_LABEL_LENGTH and after[-1:] not in ".!?"
     ]
     return alone + pairs
 

@@ -65,7 +65,7 @@ class SisStep:
         retrieval = Retrieval(self._text(source.data), self._embedder)
         answers = []
         for number, prompt in enumerate(payload.prompt_set, 1):
-            found = answer(
+            answered = answer(
                 retrieval,
                 self._embedder,
                 prompt.prompt,
@@ -73,7 +73,7 @@ class SisStep:
                 min_score=payload.min_score,
                 model=self._model,
             )
-            answers.append({"id": prompt.id or str(number), "prompt": prompt.prompt, **found})
+            answers.append({"id": prompt.id or str(number), "prompt": prompt.prompt, **answered})
             task.report(number / len(payload.prompt_set), f"question {number} of {len(payload.prompt_set)}")
         result = {"format": FORMAT, "input": {"uri": source.uri}, "answers": answers}
         body = json.dumps(result, ensure_ascii=False, indent=1).encode()

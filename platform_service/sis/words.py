@@ -44,15 +44,15 @@ class Rarity:
     """How much a word tells apart, from the passages it stands in; a word that is in none weighs most."""
 
     def __init__(self, passages: Iterable[str]) -> None:
-        found = [set(stems(passage)) for passage in passages]
-        self._passages = len(found)
-        self._with_word = Counter(stem for stems_ in found for stem in stems_)
+        stem_sets = [set(stems(passage)) for passage in passages]
+        self._passages = len(stem_sets)
+        self._with_word = Counter(stem for stems_ in stem_sets for stem in stems_)
 
     def weight(self, stem: str) -> float:
         return math.log(1 + (self._passages + 1) / (self._with_word[stem] + 0.5))
 
     def overlap(self, asked: Iterable[str], text: Iterable[str]) -> float:
         """The share of what is asked that the text has, by weight: 0 to 1."""
-        wanted, there = set(asked), set(text)
-        whole = sum(self.weight(stem) for stem in wanted)
-        return sum(self.weight(stem) for stem in wanted & there) / whole if whole else 0.0
+        asked_stems, text_stems = set(asked), set(text)
+        total = sum(self.weight(stem) for stem in asked_stems)
+        return sum(self.weight(stem) for stem in asked_stems & text_stems) / total if total else 0.0
