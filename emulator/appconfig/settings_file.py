@@ -32,7 +32,7 @@ class SettingsFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._stamp: tuple[int, int] | None = None
-        self._known: list[KeyValue] = []
+        self._settings: list[KeyValue] = []
         self._read()
 
     def read(self) -> list[KeyValue]:
@@ -40,8 +40,8 @@ class SettingsFile:
         try:
             self._read()
         except SettingsFileError:
-            return self._known
-        return self._known
+            return self._settings
+        return self._settings
 
     def _read(self) -> None:
         try:
@@ -57,7 +57,7 @@ class SettingsFile:
         if not isinstance(document, dict):
             raise SettingsFileError(f"{self._path}: must be a JSON object of key and value")
         at = datetime.fromtimestamp(state.st_mtime, UTC)
-        self._known = [
+        self._settings = [
             KeyValue(key, value if isinstance(value, str) else json.dumps(value), at)
             for key, value in sorted(document.items())
         ]
@@ -67,13 +67,13 @@ class SettingsFile:
 def matches(pattern: str, key: str) -> bool:
     r"""App Configuration's filter: names with commas between, each may end in `*`; a backslash takes the meaning away
     (https://learn.microsoft.com/azure/azure-app-configuration/rest-api-key-value#supported-filters)."""
-    return any(_matches(one, key) for one in _split(pattern))
+    return any(_matches(part, key) for part in _split(pattern))
 
 
 def _matches(pattern: str, key: str) -> bool:
     if pattern.endswith("*") and not pattern.endswith(r"\*"):
-        return key.startswith(_plain(pattern[:-1]))
-    return key == _plain(pattern)
+        return key.startswith(_unescape(pattern[:-1]))
+    return key == _unescape(pattern)
 
 
 def _split(pattern: str) -> list[str]:
@@ -87,7 +87,7 @@ def _split(pattern: str) -> list[str]:
     return parts
 
 
-def _plain(pattern: str) -> str:
+def _unescape(pattern: str) -> str:
     plain, escaped = "", False
     for char in pattern:
         if char == "\\" and not escaped:

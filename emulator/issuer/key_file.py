@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generat
 from jwt.algorithms import RSAAlgorithm
 
 #: how many keys are published: the one that signs, and those whose tokens may still live
-_KEPT = 3
+_MAX_KEYS = 3
 
 
 class KeyFileError(Exception):
@@ -41,7 +41,7 @@ class KeyFile:
     def rotate(self) -> str:
         """A new key signs from now on, the ones before stay published; its id."""
         kid = f"local-{secrets.token_hex(6)}"
-        self._keys = [(kid, generate_private_key(public_exponent=65537, key_size=2048)), *self._keys][:_KEPT]
+        self._keys = [(kid, generate_private_key(public_exponent=65537, key_size=2048)), *self._keys][:_MAX_KEYS]
         written = self._path.with_suffix(".new")
         try:
             with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -62,13 +62,13 @@ class KeyFile:
 
 
 def _read(path: Path) -> list[tuple[str, RSAPrivateKey]]:
-    found = []
-    for each in json.loads(path.read_text(encoding="utf-8")):
-        key = serialization.load_pem_private_key(each["pem"].encode(), password=None)
+    keys = []
+    for entry in json.loads(path.read_text(encoding="utf-8")):
+        key = serialization.load_pem_private_key(entry["pem"].encode(), password=None)
         if not isinstance(key, RSAPrivateKey):
             raise ValueError("not an RSA key")
-        found.append((each["kid"], key))
-    return found
+        keys.append((entry["kid"], key))
+    return keys
 
 
 def _pem(key: RSAPrivateKey) -> str:

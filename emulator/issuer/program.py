@@ -17,8 +17,8 @@ from emulator.issuer.key_file import KeyFile, KeyFileError
 from emulator.serving import LOOPBACK, serve
 
 #: as an hour of Entra ID; `expires_in` of the form asks for less or more, up to a day
-_LIFE_S = 3600
-_MAX_LIFE_S = 86_400
+_LIFETIME_S = 3600
+_MAX_LIFETIME_S = 86_400
 
 Clock = Callable[[], float]
 
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve(args: argparse.Namespace) -> int:
     issuer = Issuer(KeyFile(args.data), audience=args.audience, tenant_claim=args.tenant_claim, clock=time.time)
-    return await serve(issuer.application(), args.port, listening=issuer.at)
+    return await serve(issuer.application(), args.port, listening=issuer.set_url)
 
 
 class Issuer:
@@ -49,7 +49,7 @@ class Issuer:
         self._tenant_claim = tenant_claim
         self._clock = clock
 
-    def at(self, url: str) -> None:
+    def set_url(self, url: str) -> None:
         """Its own address, known once it listens."""
         self.url = url
 
@@ -84,12 +84,12 @@ class Issuer:
     async def _token(self, request: web.Request) -> web.Response:
         form = {name: value for name, value in (await request.post()).items() if isinstance(value, str)}
         if form.get("grant_type") != "client_credentials":
-            return _refused("unsupported_grant_type", "send grant_type=client_credentials as a form")
-        life = form.get("expires_in", str(_LIFE_S))
-        if not life.isdecimal() or not 1 <= int(life) <= _MAX_LIFE_S:
-            return _refused("invalid_request", f"expires_in must be seconds from 1 to {_MAX_LIFE_S}")
+            return _error_response("unsupported_grant_type", "send grant_type=client_credentials as a form")
+        lifetime = form.get("expires_in", str(_LIFETIME_S))
+        if not lifetime.isdecimal() or not 1 <= int(lifetime) <= _MAX_LIFETIME_S:
+            return _error_response("invalid_request", f"expires_in must be seconds from 1 to {_MAX_LIFETIME_S}")
         if not form.get("tenant") and not form.get("roles"):
-            return _refused("invalid_request", "send tenant=..., or roles=... for an operator of all tenants")
+            return _error_response("invalid_request", "send tenant=..., or roles=... for an operator of all tenants")
         now = int(self._clock())
         claims: dict[str, object] = {
             "iss": self.url,
@@ -97,7 +97,7 @@ class Issuer:
             "sub": form.get("subject") or f"local:{form.get('tenant') or 'operator'}",
             "iat": now,
             "nbf": now,
-            "exp": now + int(life),
+            "exp": now + int(lifetime),
             "jti": secrets.token_hex(16),
             "scp": " ".join(form.get("scope", "").split()),
         }
@@ -110,7 +110,7 @@ class Issuer:
             {
                 "access_token": jwt.encode(claims, key, algorithm="RS256", headers={"kid": kid}),
                 "token_type": "Bearer",
-                "expires_in": int(life),
+                "expires_in": int(lifetime),
                 "scope": claims["scp"],
             },
             headers={"Cache-Control": "no-store"},
@@ -121,11 +121,11 @@ class Issuer:
 async def _loopback_only(request: web.Request, handler: Any) -> web.StreamResponse:
     """A page in a browser whose name was rebound to loopback gets no token: its `Host` gives it away."""
     if request.host.rsplit(":", 1)[0] not in (LOOPBACK, "localhost"):
-        return _refused("invalid_request", f"this issuer is {LOOPBACK} only")
+        return _error_response("invalid_request", f"this issuer is {LOOPBACK} only")
     response: web.StreamResponse = await handler(request)
     return response
 
 
-def _refused(error: str, description: str) -> web.Response:
+def _error_response(error: str, description: str) -> web.Response:
     """RFC 6749 5.2."""
     return web.json_response({"error": error, "error_description": description}, status=400)

@@ -111,12 +111,12 @@ def _points(metric: metrics_pb2.Metric, service: str) -> Iterator[Point]:
     if kind in ("sum", "gauge"):
         for number in getattr(metric, kind).data_points:
             value = number.as_int if number.WhichOneof("value") == "as_int" else number.as_double
-            told = "counter" if kind == "sum" else "gauge"
-            yield Point(metric.name, told, metric.unit, service, _attributes(number.attributes), value, None)
+            name = "counter" if kind == "sum" else "gauge"
+            yield Point(metric.name, name, metric.unit, service, _attributes(number.attributes), value, None)
     elif kind == "histogram":
         for spread in metric.histogram.data_points:
-            told_attributes = _attributes(spread.attributes)
-            yield Point(metric.name, kind, metric.unit, service, told_attributes, spread.sum, spread.count)
+            attributes = _attributes(spread.attributes)
+            yield Point(metric.name, kind, metric.unit, service, attributes, spread.sum, spread.count)
 
 
 def _service(attributes: Iterator[KeyValue] | object) -> str:

@@ -88,16 +88,16 @@ class TraceBuffer:
     def trace(self, trace_id: str) -> Trace | None:
         return self._traces.get(trace_id)
 
-    def find(self, wanted: str, limit: int, *, all_: bool = False) -> list[Trace]:
+    def find(self, prefix: str, limit: int, *, all_: bool = False) -> list[Trace]:
         """The newest first; `wanted` is the beginning of a job id or of a trace id, "" for any job's, or with `all_`
         for any."""
-        found = (
+        matching = (
             trace
             for trace in reversed(self._traces.values())
-            if (all_ or wanted or trace.has_job)
-            if trace.trace_id.startswith(wanted) or any(job.startswith(wanted) for job in trace.jobs)
+            if (all_ or prefix or trace.has_job)
+            if trace.trace_id.startswith(prefix) or any(job.startswith(prefix) for job in trace.jobs)
         )
-        return [trace for trace, _ in zip(found, range(limit), strict=False)]
+        return [trace for trace, _ in zip(matching, range(limit), strict=False)]
 
     @property
     def points(self) -> list[Point]:
