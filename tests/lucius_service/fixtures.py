@@ -17,7 +17,7 @@ from platform_service.sis.step import SisStep
 from tests.azurite import running_azurite
 from tests.lucius_service.invoker import Invoker
 from tests.lucius_service.service_process import PROBE, Service, running
-from tests.lucius_service.step_runner import Bench
+from tests.lucius_service.step_runner import StepRunner
 from tests.servicebus_emulator.process import Bus, start_bus
 
 LANES = 2
@@ -100,7 +100,7 @@ def probe(tmp_path: Path, environment: dict[str, str]) -> Callable[..., Abstract
 
 
 @pytest.fixture(scope="module")
-def serving(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Iterator[Service]:
+def shared_probe(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Iterator[Service]:
     """A probe service that the tests of a module share."""
     with running(PROBE, tmp_path_factory.mktemp("probe") / "probe.log", environment) as service:
         yield service
@@ -108,9 +108,9 @@ def serving(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str
 
 
 @pytest.fixture(scope="session")
-def bench(invoker: Invoker, blob_connection: str) -> Iterator[Bench]:
+def runner(invoker: Invoker, blob_connection: str) -> Iterator[StepRunner]:
     workspace = Workspace(blob_connection, max_input_bytes=2**20)
-    yield Bench(invoker, workspace)
+    yield StepRunner(invoker, workspace)
     workspace.close()
 
 

@@ -14,7 +14,7 @@ from tests.lucius_service.invoker import Invoker
 
 
 @dataclass
-class Done:
+class StepRun:
     outcome: Outcome
     #: the artefact that `result_ref` names
     result: dict[str, Any]
@@ -22,13 +22,13 @@ class Done:
 
 
 @dataclass
-class Bench:
+class StepRunner:
     """Where steps are run."""
 
     invoker: Invoker
     workspace: Workspace
 
-    def run(self, step: Step, source: bytes | str, payload: Any = None, name: str = "input") -> Done:
+    def run(self, step: Step, source: bytes | str, payload: Any = None, name: str = "input") -> StepRun:
         """`source` is a document's bytes, or the uri of a blob. Raises StepFailed."""
         uri = source if isinstance(source, str) else self.invoker.upload(f"{uuid4()}/{name}", source)
         directive = Directive.model_validate(self.invoker.directive(step.step_type, input_ref={"uri": uri}))
@@ -37,8 +37,8 @@ class Bench:
             directive, step.validate(payload), self.workspace, lambda share, note: reports.append((share, note))
         )
         outcome = step.execute(task)
-        return Done(outcome, json.loads(self.invoker.download(outcome.result_ref)), reports)
+        return StepRun(outcome, json.loads(self.invoker.download(outcome.result_ref)), reports)
 
-    def artefact(self, done: Done, name: str) -> bytes:
+    def artefact(self, done: StepRun, name: str) -> bytes:
         """Another artefact beside the result."""
         return self.invoker.download(done.outcome.result_ref.rsplit("/", 1)[0] + "/" + name)

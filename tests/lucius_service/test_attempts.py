@@ -9,7 +9,7 @@ import pytest
 
 from tests.lucius_service.invoker import Invoker
 
-pytestmark = pytest.mark.usefixtures("serving")
+pytestmark = pytest.mark.usefixtures("shared_probe")
 
 
 def test_an_attempt_is_acknowledged_and_ends_with_one_result(invoker: Invoker) -> None:

@@ -14,7 +14,7 @@ from lucius_service.errors import FailedFinal
 from platform_service.embedding.passages import paragraphs, sentences, split_passages
 from platform_service.embedding.source_text import TextPage
 from platform_service.embedding.step import EmbeddingStep
-from tests.lucius_service.step_runner import Bench
+from tests.lucius_service.step_runner import StepRunner
 
 STORY = (
     "The harbour was quiet in the morning. Nobody had seen the ferry leave. At noon the bell rang twice, and the gates "
@@ -22,41 +22,41 @@ STORY = (
 )
 
 
-def test_vectors_have_text_page_and_length_one(bench: Bench, embedding: EmbeddingStep) -> None:
+def test_vectors_have_text_page_and_length_one(runner: StepRunner, embedding: EmbeddingStep) -> None:
     """Each passage of a plain text has its page, its place and a vector of 256 numbers."""
-    done = bench.run(embedding, f"{STORY}\f{STORY}".encode(), {"chunk_size": 150, "overlap": 40})
-    chunks = done.result["chunks"]
+    run = runner.run(embedding, f"{STORY}\f{STORY}".encode(), {"chunk_size": 150, "overlap": 40})
+    chunks = run.result["chunks"]
     assert list(range(len(chunks))) == [chunk["index"] for chunk in chunks]
     assert {1, 2} == {chunk["page"] for chunk in chunks}
-    assert (2, len(chunks), 256) == tuple(done.outcome.metrics[name] for name in ("pages", "chunks", "dimensions"))
+    assert (2, len(chunks), 256) == tuple(run.outcome.metrics[name] for name in ("pages", "chunks", "dimensions"))
     for chunk in chunks:
         assert len(chunk["vector"]) == 256
         assert pytest.approx(1.0, abs=1e-3) == np.linalg.norm(chunk["vector"])
 
 
-def test_alike_is_near(bench: Bench, embedding: EmbeddingStep) -> None:
+def test_alike_is_near(runner: StepRunner, embedding: EmbeddingStep) -> None:
     """Vectors mean something: a paraphrase is nearer than another subject."""
     texts = [
         "The tenant pays the rent every month.",
         "Monthly rent is paid by the lessee.",
         "Cats sleep on warm roofs.",
     ]
-    rows = [bench.run(embedding, text.encode()).result["chunks"][0]["vector"] for text in texts]
+    rows = [runner.run(embedding, text.encode()).result["chunks"][0]["vector"] for text in texts]
     rent, paraphrase, cats = (np.array(row) for row in rows)
     assert rent @ paraphrase > rent @ cats + 0.2
 
 
-def test_text_json_keeps_its_pages(bench: Bench, embedding: EmbeddingStep) -> None:
+def test_text_json_keeps_its_pages(runner: StepRunner, embedding: EmbeddingStep) -> None:
     """Passages carry the page number of OCR's text.json; pages without text have none."""
     pages = [{"page": 3, "text": "Third page."}, {"page": 4, "text": ""}, {"page": 9, "text": "Ninth page."}]
-    done = bench.run(embedding, json.dumps({"format": "lucius.text/1", "pages": pages}).encode())
-    assert [(c["page"], c["text"]) for c in done.result["chunks"]] == [(3, "Third page."), (9, "Ninth page.")]
+    run = runner.run(embedding, json.dumps({"format": "lucius.text/1", "pages": pages}).encode())
+    assert [(c["page"], c["text"]) for c in run.result["chunks"]] == [(3, "Third page."), (9, "Ninth page.")]
 
 
-def test_half_a_surrogate_pair_is_replaced(bench: Bench, embedding: EmbeddingStep) -> None:
+def test_half_a_surrogate_pair_is_replaced(runner: StepRunner, embedding: EmbeddingStep) -> None:
     """JSON may hold what UTF-8 cannot."""
     data = json.dumps({"format": "lucius.text/1", "pages": [{"page": 1, "text": "Broken \ud83d sign."}]}).encode()
-    assert bench.run(embedding, data).result["chunks"][0]["text"] == "Broken ? sign."
+    assert runner.run(embedding, data).result["chunks"][0]["text"] == "Broken ? sign."
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_half_a_surrogate_pair_is_replaced(bench: Bench, embedding: EmbeddingSte
         (b'{"format": "lucius.text/1", "pages": []}', "NO_TEXT_FOUND"),
     ],
 )
-def test_bad_input_fails_for_good(data: bytes, code: str, bench: Bench, embedding: EmbeddingStep) -> None:
+def test_bad_input_fails_for_good(data: bytes, code: str, runner: StepRunner, embedding: EmbeddingStep) -> None:
     """What is no text, or has none, has a code."""
     with pytest.raises(FailedFinal) as failed:
-        bench.run(embedding, data)
+        runner.run(embedding, data)
     assert code == failed.value.code
 
 

@@ -19,7 +19,7 @@ from platform_service.sis.step import SisStep
 from samples.make_samples import SAMPLES
 from tests.lucius_service.invoker import Invoker
 from tests.lucius_service.service_process import ROOT, running
-from tests.lucius_service.step_runner import Bench
+from tests.lucius_service.step_runner import StepRunner
 
 FOLDER = ROOT / "samples"
 QUESTIONS: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / "questions.json").read_text())
@@ -47,12 +47,12 @@ def check(questions: list[dict[str, Any]], answers: list[dict[str, Any]]) -> Non
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_answers_are_right_and_cited(
-    name: str, bench: Bench, ocr: OcrStep, embedding: EmbeddingStep, sis: SisStep
+    name: str, runner: StepRunner, ocr: OcrStep, embedding: EmbeddingStep, sis: SisStep
 ) -> None:
     """Each question finds the expected words on the expected page."""
-    text = bench.run(ocr, (FOLDER / name).read_bytes(), name=name)
-    vectors = bench.run(embedding, text.outcome.result_ref)
-    answers = bench.run(sis, vectors.outcome.result_ref, prompts(QUESTIONS[name]))
+    text = runner.run(ocr, (FOLDER / name).read_bytes(), name=name)
+    vectors = runner.run(embedding, text.outcome.result_ref)
+    answers = runner.run(sis, vectors.outcome.result_ref, prompts(QUESTIONS[name]))
     check(QUESTIONS[name], answers.result["answers"])
 
 
