@@ -11,8 +11,7 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 
 from lucius_service.errors import INPUT_TYPE_UNSUPPORTED, NO_TEXT_FOUND, FailedFinal
-from lucius_service.payload import read_payload
-from lucius_service.step import Outcome, Task
+from lucius_service.step import Outcome, Task, read_payload
 from platform_service.ocr import pdf, picture
 from platform_service.ocr.page_text import Line, Page, text_document
 from platform_service.ocr.recogniser import Recogniser

@@ -10,9 +10,8 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field
 
 from lucius_service.errors import FailedFinal, FailedRetry
-from lucius_service.payload import read_payload
 from lucius_service.program import run
-from lucius_service.step import Outcome, Task
+from lucius_service.step import Outcome, Task, read_payload
 
 
 class ProbePayload(BaseModel):

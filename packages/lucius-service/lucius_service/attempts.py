@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Coroutine
@@ -18,7 +19,6 @@ from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX, Directive
 from lucius_service.errors import SERVICE_FAULT, FailedRetry, StepFailed
 from lucius_service.log_lines import attempt_ids
 from lucius_service.replies import ReplyPublisher
-from lucius_service.result_store import ResultStore
 from lucius_service.step import Step, Task
 from lucius_service.workspace_io import Workspace
 
@@ -215,3 +215,33 @@ class Attempts:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+class ResultStore:
+    """Synchronous: called from worker threads. Every method raises StepFailed where storage fails."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def find(self, directive: Directive) -> dict[str, Any] | None:
+        """The RESULT that this attempt ended with; None: it has not ended."""
+        stored = self._workspace.find(directive.workspace_ref.uri, _name(directive))
+        return None if stored is None else _object(stored)
+
+    def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
+        """Keeps `result` unless there is one already; gives the one that stands."""
+        body = json.dumps(result, ensure_ascii=False).encode()
+        return _object(
+            self._workspace.write_once(directive.workspace_ref.uri, _name(directive), body, "application/json")
+        )
+
+
+def _name(directive: Directive) -> str:
+    return f".attempt/{directive.key}.json"
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    value = json.loads(body)
+    if not isinstance(value, dict):
+        raise ValueError("the stored RESULT is not a JSON object")
+    return value

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from azure.identity.aio import DefaultAzureCredential
 from azure.servicebus.aio import ServiceBusClient
 
 from lucius_service.attempts import Attempts
 from lucius_service.errors import StepFailed
-from lucius_service.health import serve_health
 from lucius_service.replies import BusReplyPublisher
 from lucius_service.servicebus_consumer import LaneConsumer
 from lucius_service.settings import Settings, SettingsError
@@ -27,6 +28,11 @@ log = logging.getLogger(__name__)
 SOCKET_TIMEOUT_S = 1.0
 #: for closing links in order once the work is settled
 CLOSE_TIMEOUT_S = 5.0
+#: from a health probe's connection to the end of its request
+HEALTH_REQUEST_TIMEOUT_S = 10
+
+#: gives the dependencies by name: True where one is fine
+Checks = Callable[[], Awaitable[dict[str, bool]]]
 
 
 async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None]) -> int:
@@ -122,3 +128,38 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
+
+
+async def serve_health(port: int, checks: Checks, *, host: str = "0.0.0.0") -> asyncio.Server:
+    """Raises OSError where the port is taken."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEALTH_REQUEST_TIMEOUT_S)
+            method, path, *_ = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+            status, body = await _respond(method, path, checks)
+            text = json.dumps(body).encode()
+            head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(text)}\r\n"
+            writer.write(head.encode() + b"connection: close\r\n\r\n" + text)
+            await writer.drain()
+        except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # whoever asked has gone or does not speak HTTP
+        finally:
+            writer.close()
+
+    return await asyncio.start_server(answer, host, port)
+
+
+async def _respond(method: str, path: str, checks: Checks) -> tuple[str, dict[str, Any]]:
+    if method != "GET":
+        return "405 Method Not Allowed", {"status": "method not allowed"}
+    if path == "/health/live":
+        return "200 OK", {"status": "live"}
+    if path == "/health/ready":
+        found = await checks()
+        fine = all(found.values())
+        return ("200 OK" if fine else "503 Service Unavailable"), {
+            "status": "ready" if fine else "not ready",
+            "checks": {name: "ok" if ok else "failing" for name, ok in found.items()},
+        }
+    return "404 Not Found", {"status": "not found"}

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from lucius_service.directive import Directive
+from lucius_service.errors import PAYLOAD_INVALID, FailedFinal
 from lucius_service.workspace_io import Document, Workspace
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -54,3 +59,13 @@ class Step(Protocol):
 
     def execute(self, task: Task) -> Outcome:
         """Does the work. Raises FailedFinal or FailedRetry."""
+
+
+def read_payload(model: type[_Model], payload: Any) -> _Model:
+    """No payload is an empty one. Raises FailedFinal, naming the first field that is wrong."""
+    try:
+        return model.model_validate({} if payload is None else payload)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "payload"
+        raise FailedFinal(PAYLOAD_INVALID, f"{where}: {first['msg']}") from None
