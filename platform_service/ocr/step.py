@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lucius_service.errors import INPUT_TYPE_UNSUPPORTED, NO_TEXT_FOUND, FailedFinal
 from lucius_service.step import Outcome, Task, read_payload
-from platform_service.ocr import pdf, picture
 from platform_service.ocr.page_text import Line, Page, text_document
+from platform_service.ocr.pages import read_image, read_pdf
 from platform_service.ocr.recogniser import Recogniser
 
 _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\x00", b"MM\x00*")
@@ -72,11 +72,9 @@ class OcrStep:
     def _pages(self, data: bytes, payload: OcrPayload) -> Iterator[tuple[int, Page]]:
         recognise = partial(self._recognise, payload.min_confidence)
         if b"%PDF-" in data[:PDF_HEADER_WITHIN]:
-            return pdf.read_pages(
-                data, recognise, dpi=payload.dpi, force_ocr=payload.force_ocr, max_pages=payload.max_pages
-            )
+            return read_pdf(data, recognise, dpi=payload.dpi, force_ocr=payload.force_ocr, max_pages=payload.max_pages)
         if data.startswith(_IMAGES):
-            return picture.read_pages(data, recognise, max_pages=payload.max_pages)
+            return read_image(data, recognise, max_pages=payload.max_pages)
         raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is none of PDF, PNG, JPEG and TIFF")
 
     def _recognise(self, min_confidence: float, image: Image.Image) -> tuple[Line, ...]:
