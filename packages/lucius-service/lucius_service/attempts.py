@@ -1,4 +1,4 @@
-"""One attempt from its ACK to its RESULT: the bounded queue, the workers, the heartbeats."""
+"""One attempt from its ACK to its RESULT: the bounded queue, the workers, the heartbeats, the stored RESULT."""
 
 from __future__ import annotations
 
@@ -27,28 +27,31 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Attempt:
-    """One that is in flight here."""
+    """One attempt in flight in this process."""
 
     directive: Directive
-    #: set once its RESULT is on the bus; the directive's messages are completed after it, never before
+    #: set once the RESULT is published, or the attempt is abandoned; its messages are settled after that, never before
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    #: set by the shutdown: nobody began the work, so the messages go back to the bus
+    #: the shutdown came before the work began; its messages are abandoned, so that another process receives them
     abandoned: bool = False
     #: set to end the heartbeats
     stop_heartbeats: asyncio.Event = field(default_factory=asyncio.Event)
-    #: its heartbeats; the RESULT waits for the one that may be on its way, so that none comes after it
+    #: sends the heartbeats; the RESULT waits for its end, so that no heartbeat follows the RESULT
     heartbeats: asyncio.Task[None] | None = None
+    #: share of the work that is done, 0 to 1
     progress: float = 0.0
+    #: what the work does now, for people
     note: str = "waiting"
-    #: from its arrival to its end; its replies and its work hang on it
+    #: from arrival to end; parent of the spans of the replies and of the work
     span: Span = trace.INVALID_SPAN
 
     def report(self, progress: float, note: str) -> None:
+        """Sets what the next heartbeat carries."""
         self.progress, self.note = min(max(progress, 0.0), 1.0), note
 
 
 class Attempts:
-    """Everything in flight in this process."""
+    """All attempts in flight in this process, and the threads that work on them."""
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class Attempts:
 
     @property
     def is_full(self) -> bool:
-        """Nothing more should be taken from the bus. Each lane may overshoot by the one message it was waiting for."""
+        """The queue is full: receive no more. Each lane may exceed it by the one message it was waiting for."""
         return self._waiting.qsize() >= self._queue_size
 
     @property
@@ -83,7 +86,7 @@ class Attempts:
         return len(self._in_flight)
 
     async def take(self, directive: Directive) -> Attempt:
-        """Acknowledges the directive and queues its work. A duplicate of one in flight shares its fate."""
+        """Acknowledges the directive and queues its work. Gives the same attempt for a duplicate of one in flight."""
         attempt = self._in_flight.get(directive.key)
         if attempt is None:
             span = tracing.start_processing_span(directive, f"{DIRECTIVE_TOPIC_PREFIX}{directive.lane}")
@@ -104,11 +107,12 @@ class Attempts:
             await self._publisher.publish(attempt.directive.lane, replies.ack(attempt.directive))
 
     def start(self) -> None:
+        """Starts the workers."""
         for _ in range(self._workers):
             self._spawn(self._work())
 
     async def stop(self, grace_s: float) -> bool:
-        """Gives back what was not begun and lets the rest finish. False: something still runs after `grace_s`."""
+        """Abandons the attempts that have not begun and waits for the rest. False: one still runs after `grace_s`."""
         self._stopping = True
         while not self._waiting.empty():
             await self._abandon(self._waiting.get_nowait())
@@ -150,7 +154,7 @@ class Attempts:
             self._end(attempt)
 
     def _result(self, attempt: Attempt) -> dict[str, Any]:
-        """On a worker thread: the RESULT of the attempt, from the store if it ended before."""
+        """Does the work on a worker thread and gives its RESULT; the stored RESULT where the attempt ended before."""
         directive = attempt.directive
         attempt.report(0.0, "working")
         began = time.monotonic()
@@ -181,7 +185,7 @@ class Attempts:
         try:
             return self._store.keep(directive, result)
         except (StepFailed, ValueError) as error:
-            # without the record a redelivery after a crash would do the work again, which is allowed; the RESULT counts
+            # without the record a redelivery repeats the work, which is allowed; the RESULT is published all the same
             log.warning(
                 "%s step %s: RESULT not recorded: %s",
                 *(directive.jobId, directive.stepId, error),
@@ -196,7 +200,7 @@ class Attempts:
             except TimeoutError:
                 directive = attempt.directive
                 beat = replies.heartbeat(directive, attempt.progress, attempt.note)
-                # a lost one is followed by the next
+                # one try: a lost heartbeat is followed by the next
                 with trace.use_span(attempt.span):
                     await self._publisher.try_publish(directive.lane, beat)
 
@@ -218,18 +222,23 @@ class Attempts:
 
 
 class ResultStore:
-    """Synchronous: called from worker threads. Every method raises StepFailed where storage fails."""
+    """Stores the RESULT of each attempt, so that a duplicate gets that RESULT again and its work is not repeated (R6).
+
+    One blob an attempt, `.attempt/{key}.json` under its `workspace_ref`, is written before the RESULT is published. It
+    survives a restart, and all replicas see it. Where two replicas worked on one attempt, the first RESULT counts.
+    Methods are synchronous, for worker threads. They raise StepFailed where storage fails.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
 
     def find(self, directive: Directive) -> dict[str, Any] | None:
-        """The RESULT that this attempt ended with; None: it has not ended."""
+        """The stored RESULT of the attempt; None where it has not ended."""
         stored = self._workspace.find(directive.workspace_ref.uri, _name(directive))
         return None if stored is None else _object(stored)
 
     def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
-        """Keeps `result` unless there is one already; gives the one that stands."""
+        """Stores `result` unless there is one already; gives the stored one. Raises ValueError for a broken record."""
         body = json.dumps(result, ensure_ascii=False).encode()
         return _object(
             self._workspace.write_once(directive.workspace_ref.uri, _name(directive), body, "application/json")

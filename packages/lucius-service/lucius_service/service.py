@@ -1,4 +1,8 @@
-"""A service process: settings and a step made into something that serves until it is told to stop."""
+"""A service process: connects its parts, serves until a signal, and answers health probes.
+
+`GET /health/live`: 200 while the process serves. `GET /health/ready`: 200 where every lane is open and storage
+responds, else 503; the JSON body names each dependency.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +27,15 @@ from lucius_service.workspace_io import Workspace
 
 log = logging.getLogger(__name__)
 
-#: The SDK wakes an idle receiver this often. Its default of 0.2 s is 80 wake-ups a second over 16 lanes; a message
-#: that arrives ends the wait at once, so a longer one costs no latency.
+#: The SDK wakes an idle receiver at this interval. Its default of 0.2 s is 80 wake-ups a second over 16 lanes. A longer
+#: interval costs no latency, since a message that arrives ends the wait at once.
 SOCKET_TIMEOUT_S = 1.0
-#: for closing links in order once the work is settled
+#: for closing links after the messages are settled
 CLOSE_TIMEOUT_S = 5.0
-#: from a health probe's connection to the end of its request
+#: for a health probe to send its request
 HEALTH_REQUEST_TIMEOUT_S = 10
 
-#: gives the dependencies by name: True where one is fine
+#: checks the dependencies: their names, and True where one works
 Checks = Callable[[], Awaitable[dict[str, bool]]]
 
 
@@ -76,7 +80,7 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
     ready = asyncio.create_task(_announce(lanes, on_ready))
     stop = asyncio.create_task(stopping.wait())
     try:
-        # a loop ends by itself only through a bug; then the process ends too, and whoever runs it starts it again
+        # a loop ends by itself only through a bug; then the process ends too, and its supervisor restarts it
         await asyncio.wait({stop, *loops}, return_when=asyncio.FIRST_COMPLETED)
         for loop in loops:
             if loop.done():
@@ -99,12 +103,12 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
         workspace.close()
     if not finished:
         log.warning("work was cut off after %.0f s; its directive will be delivered again", settings.grace_s)
-        os._exit(0)  # a thread at work cannot be stopped otherwise
+        os._exit(0)  # a thread at work cannot be stopped in any other way
     return 0
 
 
 def _connect(settings: Settings) -> tuple[ServiceBusClient, DefaultAzureCredential | None]:
-    """The bus, and the identity that goes there where no connection string does. Raises ValueError."""
+    """The bus client, and its managed identity where there is no connection string. Raises ValueError."""
     if settings.servicebus_connection:
         connection = settings.servicebus_connection
         return ServiceBusClient.from_connection_string(connection, socket_timeout=SOCKET_TIMEOUT_S, retry_total=1), None
@@ -131,7 +135,7 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
 
 
 async def serve_health(port: int, checks: Checks, *, host: str = "0.0.0.0") -> asyncio.Server:
-    """Raises OSError where the port is taken."""
+    """Serves the health probes. Raises OSError where the port is taken."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -143,7 +147,7 @@ async def serve_health(port: int, checks: Checks, *, host: str = "0.0.0.0") -> a
             writer.write(head.encode() + b"connection: close\r\n\r\n" + text)
             await writer.drain()
         except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # whoever asked has gone or does not speak HTTP
+            pass  # the client has gone or does not speak HTTP
         finally:
             writer.close()
 

@@ -1,7 +1,7 @@
-"""A service's spans: they hang on the `traceparent` of the directive, and go back in each reply's.
+"""The spans of a service: children of the directive's `traceparent`; each reply carries the context of its own span.
 
-Where they go the standard settings say: `APPLICATIONINSIGHTS_CONNECTION_STRING`, else `OTEL_EXPORTER_OTLP_ENDPOINT`.
-With neither, no SDK is loaded and a reply carries the directive's own context.
+They are exported where `APPLICATIONINSIGHTS_CONNECTION_STRING`, else `OTEL_EXPORTER_OTLP_ENDPOINT`, points. With
+neither, no SDK is loaded and a reply carries the context of the directive.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _propagator = TraceContextTextMapPropagator()
 
 
 def configure(environ: Mapping[str, str], name: str) -> None:
-    """Once, before the first span. Raises SettingsError for a connection string that is none."""
+    """Sets up the exporter; call it once, before the first span. Raises SettingsError for a bad connection string."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return
     insights = environ.get("APPLICATIONINSIGHTS_CONNECTION_STRING", "").strip()
@@ -56,7 +56,7 @@ def configure(environ: Mapping[str, str], name: str) -> None:
 
 
 def start_processing_span(directive: Directive, topic: str) -> Span:
-    """From the directive's arrival until its RESULT is on the bus; to be ended by whoever sees that."""
+    """The span from the directive's arrival until its RESULT is on the bus. The caller ends it."""
     carrier = {"traceparent": directive.traceparent} if directive.traceparent is not None else {}
     return _tracer.start_span(
         f"process {topic}",
@@ -68,7 +68,7 @@ def start_processing_span(directive: Directive, topic: str) -> Span:
 
 @contextmanager
 def execution_span(directive: Directive, processing: Span) -> Iterator[None]:
-    """The work, on whatever thread. What fails is told by its code or class alone: its text may hold anything."""
+    """The span of the work, on any thread. A failure is recorded by its code or class; its text may hold secrets."""
     with _tracer.start_as_current_span(
         f"execute {directive.step_type}",
         context=trace.set_span_in_context(processing, Context()),
@@ -85,7 +85,7 @@ def execution_span(directive: Directive, processing: Span) -> Iterator[None]:
 
 @contextmanager
 def publish_span(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[str, Any], Span]]:
-    """One reply's way to the bus, under the current span; gives the reply with the context that it travels in."""
+    """The span of publishing one reply, a child of the current span; gives the reply with the trace context."""
     with _tracer.start_as_current_span(
         f"send {topic}",
         kind=SpanKind.PRODUCER,
@@ -97,6 +97,7 @@ def publish_span(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[st
 
 
 def mark_failed(span: Span, code: str) -> None:
+    """Sets the span's status to error."""
     span.set_attribute("error.type", code)
     span.set_status(Status(StatusCode.ERROR))
 
