@@ -1,4 +1,4 @@
-"""A running App Configuration: `GET /kv` and `GET /kv/{key}` (REST API 1.0), answered from a file."""
+"""App Configuration as a program: `GET /kv` and `GET /kv/{key}` (REST API 1.0), from a file."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from emulator.serving import serve
 _KV = "application/vnd.microsoft.appconfig.kv+json"
 _KVSET = "application/vnd.microsoft.appconfig.kvset+json"
 _PROBLEM = "application/problem+json"
-#: as many as Azure gives at once
+#: settings in one response, as in Azure
 PAGE = 100
-#: filters that a setting without a label meets
+#: label filters that match a setting without a label
 _NO_LABEL = frozenset({"*", "\0", "%00", ""})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until told to stop; the exit code."""
+    """Serves until a signal; returns the exit code."""
     try:
         return asyncio.run(serve(application(SettingsFile(args.file)), args.port))
     except SettingsFileError as error:
@@ -34,6 +34,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def application(file: SettingsFile) -> web.Application:
+    """The two routes, with the checks of a signed request."""
+
     async def list_settings(request: web.Request) -> web.Response:
         pattern, after = request.query.get("key", "*"), request.query.get("after", "")
         settings = [setting for setting in file.read() if matches(pattern, setting.key) and setting.key > after]
@@ -66,7 +68,7 @@ def application(file: SettingsFile) -> web.Application:
 
 @web.middleware
 async def _check_request(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Any key is right here, but there must be one: a client that forgets to sign is told now and not in Azure."""
+    """Refuses unsigned requests: a client that forgets to sign fails here, not in Azure. Any key is valid."""
     scheme, _, rest = request.headers.get("Authorization", "").partition(" ")
     if not (scheme == "HMAC-SHA256" and "Credential=" in rest and "Signature=" in rest) and scheme != "Bearer":
         return _problem(401, "The request is not signed: Authorization must be HMAC-SHA256 or Bearer.")
@@ -77,7 +79,7 @@ async def _check_request(request: web.Request, handler: Any) -> web.StreamRespon
     except web.HTTPMethodNotAllowed:
         return _problem(405, "This App Configuration is read only: edit its file.")
     except web.HTTPNotFound:
-        return _problem(404, "Only /kv and /kv/{key} are here.")
+        return _problem(404, "Only /kv and /kv/{key} are supported.")
     return response
 
 

@@ -1,4 +1,4 @@
-"""The key-values of a file, and which of them a request asks for."""
+"""The key-values of a file, and the key filters of requests."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 class SettingsFileError(Exception):
-    """The file cannot be served; the message says why."""
+    """The file cannot be served; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class KeyValue:
-    """One setting; here none has a label."""
+    """One setting. Labels are not supported."""
 
     key: str
     value: str
@@ -27,7 +27,7 @@ class KeyValue:
 
 
 class SettingsFile:
-    """`read()` gives what stands there now; a file that was broken by an edit leaves what was there before."""
+    """Reads the file again when it changes. Where an edit broke it, the last good content is served."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -36,7 +36,7 @@ class SettingsFile:
         self._read()
 
     def read(self) -> list[KeyValue]:
-        """In the order of the keys."""
+        """All settings in the order of their keys."""
         try:
             self._read()
         except SettingsFileError:
@@ -65,7 +65,7 @@ class SettingsFile:
 
 
 def matches(pattern: str, key: str) -> bool:
-    r"""App Configuration's filter: names with commas between, each may end in `*`; a backslash takes the meaning away
+    r"""App Configuration's key filter: keys separated by commas; each may end in `*`; a backslash escapes
     (https://learn.microsoft.com/azure/azure-app-configuration/rest-api-key-value#supported-filters)."""
     return any(_matches(part, key) for part in _split(pattern))
 

@@ -1,4 +1,4 @@
-"""A running issuer: discovery, keys, `POST /token` (RFC 6749 4.4), `POST /rotate`."""
+"""The issuer as a program: discovery, keys, `POST /token` (RFC 6749 4.4), `POST /rotate`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from aiohttp import web
 from emulator.issuer.key_file import KeyFile, KeyFileError
 from emulator.serving import LOOPBACK, serve
 
-#: as an hour of Entra ID; `expires_in` of the form asks for less or more, up to a day
+#: lifetime of a token where the form has no `expires_in`: about that of Entra ID
 _LIFETIME_S = 3600
+#: largest `expires_in`
 _MAX_LIFETIME_S = 86_400
 
 Clock = Callable[[], float]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until told to stop; the exit code."""
+    """Serves until a signal; returns the exit code."""
     try:
         return asyncio.run(_serve(args))
     except KeyFileError as error:
@@ -40,7 +41,7 @@ async def _serve(args: argparse.Namespace) -> int:
 
 
 class Issuer:
-    """Gives to whoever asks: it listens on loopback, and stands for the login of a real issuer, not for its care."""
+    """Issues any token that is requested, without a login: it listens on loopback only."""
 
     def __init__(self, keys: KeyFile, *, audience: str, tenant_claim: str, clock: Clock) -> None:
         self.url = ""
@@ -50,7 +51,7 @@ class Issuer:
         self._clock = clock
 
     def set_url(self, url: str) -> None:
-        """Its own address, known once it listens."""
+        """Sets the address of the issuer, which is known once it listens."""
         self.url = url
 
     def application(self) -> web.Application:
@@ -119,7 +120,7 @@ class Issuer:
 
 @web.middleware
 async def _loopback_only(request: web.Request, handler: Any) -> web.StreamResponse:
-    """A page in a browser whose name was rebound to loopback gets no token: its `Host` gives it away."""
+    """Refuses requests of a browser page whose host name was rebound to loopback: they carry another `Host`."""
     if request.host.rsplit(":", 1)[0] not in (LOOPBACK, "localhost"):
         return _error_response("invalid_request", f"this issuer is {LOOPBACK} only")
     response: web.StreamResponse = await handler(request)
@@ -127,5 +128,5 @@ async def _loopback_only(request: web.Request, handler: Any) -> web.StreamRespon
 
 
 def _error_response(error: str, description: str) -> web.Response:
-    """RFC 6749 5.2."""
+    """An error response of RFC 6749 5.2."""
     return web.json_response({"error": error, "error_description": description}, status=400)

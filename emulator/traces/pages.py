@@ -1,4 +1,4 @@
-"""The pages: the list of traces, one trace as a waterfall, the metrics. Plain HTML, no scripts."""
+"""HTML pages without scripts: the list of traces, one trace as a waterfall, the metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from emulator.traces.otlp import Point, Span
 from emulator.traces.trace_buffer import JOB, Trace
 from emulator.traces.waterfall import rows
 
-#: bars that would not be seen have this width, in per cent
+#: of a bar, in per cent; a narrower one would be invisible
 _MIN_WIDTH = 0.3
 _HUES = 7
 
@@ -41,7 +41,7 @@ summary::-webkit-details-marker { display: none; } summary:hover, summary:focus-
 
 
 def overview(traces: Sequence[Trace], prefix: str, *, all_: bool) -> str:
-    """`wanted` is what the form held; without `all_` only traces of jobs are shown."""
+    """The list of traces. `prefix` fills the form again; `all_`: the list is not limited to jobs."""
     body = "".join(_trace_row(trace) for trace in traces)
     if not body:
         why = "no trace fits" if prefix else "no trace yet: submit a job, and load this page again"
@@ -59,6 +59,7 @@ def overview(traces: Sequence[Trace], prefix: str, *, all_: bool) -> str:
 
 
 def detail(trace: Trace) -> str:
+    """One trace as a waterfall."""
     services = sorted({span.service for span in trace.spans})
     hues = {service: index % _HUES for index, service in enumerate(services)}
     keys = "".join(
@@ -78,6 +79,7 @@ def detail(trace: Trace) -> str:
 
 
 def metrics(points: Sequence[Point]) -> str:
+    """The newest value of each metric."""
     body = "".join(
         f"<tr><td><code>{escape(point.name)}</code><td>{point.kind}<td>{escape(point.service)}"
         f'<td>{_pairs(point.attributes)}<td class="number">{_value(point)}</tr>'

@@ -1,4 +1,4 @@
-"""A running collector: OTLP/HTTP in, pages and JSON out."""
+"""The collector as a program: OTLP/HTTP in, pages and JSON out."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from emulator.traces.trace_buffer import Trace, TraceBuffer
 from emulator.traces.waterfall import rows
 
 _PROTOBUF = "application/x-protobuf"
-#: of one export, unpacked
+#: largest export, decompressed
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _PAGE = 100
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until told to stop; the exit code."""
+    """Serves until a signal; returns the exit code."""
     try:
         return asyncio.run(serve(application(TraceBuffer(args.keep)), args.port, shutdown_timeout_s=1.0))
     except OSError as error:
@@ -43,7 +43,7 @@ def application(buffer: TraceBuffer) -> web.Application:
         return web.Response(content_type=_PROTOBUF)
 
     async def take_logs(request: web.Request) -> web.Response:
-        await _body(request)  # nothing here shows them
+        await _body(request)  # logs are accepted and dropped
         return web.Response(content_type=_PROTOBUF)
 
     async def overview(request: web.Request) -> web.Response:
@@ -71,7 +71,7 @@ def application(buffer: TraceBuffer) -> web.Application:
     def requested_trace(request: web.Request) -> Trace:
         trace = buffer.trace(request.match_info["trace_id"].lower())
         if trace is None:
-            raise web.HTTPNotFound(text="there is no such trace here (any more)\n")
+            raise web.HTTPNotFound(text="there is no such trace; the oldest are dropped\n")
         return trace
 
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_refuse_not_otlp])

@@ -1,4 +1,4 @@
-"""A trace as rows: each span under its parent, in the order of time."""
+"""The rows of a trace: each span after its parent, in the order of time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from emulator.traces.trace_buffer import Trace
 
 @dataclass(frozen=True)
 class Row:
-    """One span: how deep it stands, and where its bar begins and how long it is, in per cent of the trace."""
+    """One span: its depth, and the start and the width of its bar in per cent of the trace."""
 
     span: Span
     depth: int
@@ -20,7 +20,7 @@ class Row:
 
 
 def rows(trace: Trace) -> list[Row]:
-    """Every span once, also where ids make a circle or a parent is not here."""
+    """Every span once, also where parents form a circle or are missing."""
     spans = {span.span_id: span for span in trace.spans}
     children: dict[str, list[Span]] = defaultdict(list)
     for span in sorted(trace.spans, key=lambda span: (span.start_ns, -span.end_ns)):
@@ -35,7 +35,7 @@ def rows(trace: Trace) -> list[Row]:
         left = 100 * (span.start_ns - began) / duration
         return Row(span, depth, left, 100 * (span.end_ns - span.start_ns) / duration)
 
-    # spans of a circle have a parent and are reached from no root: they begin rows of their own
+    # spans of a circle cannot be reached from a root: each unplaced span starts its own rows
     for first in [*children[""], *spans.values()]:
         stack = [(first, 0)]
         while stack:

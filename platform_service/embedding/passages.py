@@ -1,4 +1,4 @@
-"""Text into passages: sentences and paragraphs of one page, a bit repeated from one passage to the next."""
+"""Splits text into passages: whole sentences of one page; a passage repeats the end of the one before."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from platform_service.embedding.source_text import TextPage
 
-#: A line this long, compared with the page's long lines, was broken by its margin and goes on in the next one.
+#: A line of at least this share of the page's long lines was broken at the margin and continues in the next line.
 FULL_LINE_SHARE = 0.75
-#: pages of short lines (forms, invoices) have no margin to break at
+#: in characters; shorter lines (forms, invoices) are not broken at a margin
 MIN_FULL_LINE = 45
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9ÄÖÜÉ])")
 _LIST_ITEM = re.compile(r"\s*(?:[-*•]|\(?\d{1,3}[.)]|\(?[a-z]\)|#{1,6})\s+\S")
-#: a dot after these ends no sentence
+#: a dot after one of these does not end a sentence
 _ABBREVIATIONS = frozenset(
     ["mr", "mrs", "ms", "dr", "prof", "no", "nr", "st", "vs", "etc", "e.g", "i.e", "fig", "art", "sec", "approx"]
 )
@@ -31,9 +31,11 @@ class Passage:
 
 
 def split_passages(pages: list[TextPage], chunk_size: int, overlap: int) -> list[Passage]:
-    """Passages of up to `chunk_size` characters; each begins with up to `overlap` characters' worth of the
-    sentences that ended the one before, at most half of it. Every sentence is in at least one, and none is cut
-    unless it is longer than a passage."""
+    """Passages of up to `chunk_size` characters.
+
+    Each begins with the last sentences of the one before, up to `overlap` characters and half a passage. Every sentence
+    is in at least one passage, and is cut only where it is longer than a passage.
+    """
     passages: list[Passage] = []
     max_repeated = min(overlap, chunk_size // 2)
     for page in pages:
@@ -54,12 +56,12 @@ def split_passages(pages: list[TextPage], chunk_size: int, overlap: int) -> list
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a passage or paragraph, and the lines that are none."""
+    """The sentences of a passage or paragraph, and the lines that are not sentences."""
     return [sentence for line in text.split("\n") for sentence in _sentences_of(line)]
 
 
 def paragraphs(text: str) -> list[str]:
-    """Lines joined again where a margin broke them: the layout's line breaks are not the author's."""
+    """Joins lines that were broken at a margin: such line breaks come from the layout, not from the author."""
     lines = [line.strip() for line in text.split("\n")]
     lengths = sorted(len(line) for line in lines if line)
     full = max(MIN_FULL_LINE, FULL_LINE_SHARE * lengths[int(0.9 * (len(lengths) - 1))]) if lengths else 0
@@ -111,7 +113,7 @@ def _units(text: str, chunk_size: int) -> list[tuple[str, str]]:
 
 
 def _cut(sentence: str, max_length: int) -> list[str]:
-    """A sentence that is longer than a passage, cut between words; a word that is longer, anywhere."""
+    """Cuts a sentence that is longer than a passage: between words, or within a word that is longer itself."""
     parts: list[str] = []
     while len(sentence) > max_length:
         cut = sentence.rfind(" ", 1, max_length + 1)

@@ -17,13 +17,13 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from lucius_service.errors import IMAGE_BROKEN, INPUT_TOO_LARGE, PDF_BROKEN, PDF_ENCRYPTED, FailedFinal
 from platform_service.ocr.page_text import Line, Page
 
-#: pdfium may be called by one thread at a time in a process
+#: only one thread of a process may call pdfium at a time
 _PDFIUM = threading.RLock()
-#: A page with fewer letters and digits in its text layer is looked at as a picture: scanners like to add a page
-#: number or a stamp as text.
+#: A page with fewer letters and digits in its text layer is recognised as an image: many scanners add a page number or
+#: a stamp as text.
 MIN_LETTERS = 20
 POINTS_PER_INCH = 72
-#: longest side of a rendered page: a poster would fill the memory
+#: longest side of a rendered page, so that a poster does not fill the memory
 MAX_SIDE_PX = 6000
 #: of one page of an image file: an A3 page at 400 dpi has 31 million
 MAX_PIXELS = 64_000_000
@@ -34,7 +34,7 @@ Recognise = Callable[[Image.Image], tuple[Line, ...]]
 def read_pdf(
     data: bytes, recognise: Recognise, *, dpi: int, force_ocr: bool, max_pages: int
 ) -> Iterator[tuple[int, Page]]:
-    """Gives (number of pages, page) page by page. Raises FailedFinal for a PDF that cannot be read."""
+    """Yields (number of pages, page). Raises FailedFinal for a PDF that cannot be read."""
     with _PDFIUM:
         document = _open(data)
     try:
@@ -111,7 +111,7 @@ def _text_layer(page: pypdfium2.PdfPage, height: float) -> tuple[Line, ...]:
 
 
 def read_image(data: bytes, recognise: Recognise, *, max_pages: int) -> Iterator[tuple[int, Page]]:
-    """Gives (number of pages, page) page by page. Raises FailedFinal for an image that cannot be read."""
+    """Yields (number of pages, page). Raises FailedFinal for an image that cannot be read."""
     try:
         with Image.open(BytesIO(data), formats=("PNG", "JPEG", "TIFF")) as image:
             count = getattr(image, "n_frames", 1)
@@ -131,7 +131,7 @@ def read_image(data: bytes, recognise: Recognise, *, max_pages: int) -> Iterator
 
 
 def _upright_on_white(image: Image.Image) -> Image.Image:
-    """Upright as its camera says, and on white: what is transparent would turn black."""
+    """Turns the image by its EXIF orientation, and puts it on white: transparent parts would turn black."""
     upright = ImageOps.exif_transpose(image)
     if upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info:
         layered = upright.convert("RGBA")

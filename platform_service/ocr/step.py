@@ -17,7 +17,7 @@ from platform_service.ocr.pages import read_image, read_pdf
 from platform_service.ocr.recogniser import Recogniser
 
 _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\x00", b"MM\x00*")
-#: readers take a PDF whose header stands within its first 1024 bytes (ISO 32000, annex on implementation limits)
+#: readers accept a PDF whose header is within its first 1024 bytes (ISO 32000, annex on implementation limits)
 PDF_HEADER_WITHIN = 1024
 
 
@@ -33,7 +33,7 @@ class OcrPayload(BaseModel):
 
 
 class OcrStep:
-    """Reads the text layer where there is one, and looks at pictures where there is none."""
+    """Reads the text layer where a page has one, and recognises the page where it has none."""
 
     step_type = "OCR"
 
@@ -75,7 +75,7 @@ class OcrStep:
             return read_pdf(data, recognise, dpi=payload.dpi, force_ocr=payload.force_ocr, max_pages=payload.max_pages)
         if data.startswith(_IMAGES):
             return read_image(data, recognise, max_pages=payload.max_pages)
-        raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is none of PDF, PNG, JPEG and TIFF")
+        raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is not a PDF, PNG, JPEG or TIFF")
 
     def _recognise(self, min_confidence: float, image: Image.Image) -> tuple[Line, ...]:
         return self._recogniser.lines(image, min_confidence)

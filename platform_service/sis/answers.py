@@ -1,4 +1,4 @@
-"""One question's answer with its score and citation."""
+"""The answer to one question, with its score and citation."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ def answer(
     min_score: float,
     model: ModelEndpoint | None,
 ) -> dict[str, Any]:
-    """`{answer, score, method, citation, passages}`. No answer is good enough: `answer` and `citation` are None, and
-    the passages say what came nearest. Raises StepFailed where the model endpoint fails."""
+    """An item of `answers` in `sis/result.json`: `{answer, score, method, citation, passages}`.
+
+    Where no answer reaches `min_score`, `answer` and `citation` are None and `passages` are the nearest ones. Raises
+    StepFailed where the model endpoint fails.
+    """
     passages = retrieval.passages(question, top_k)
     best = retrieval.sentences(question, passages)[0]
     if model is not None:
@@ -40,18 +43,18 @@ def answer(
 def _from_model(
     model: ModelEndpoint, embedder: Embedder, question: str, passages: list[ScoredPassage], best: ScoredSentence
 ) -> dict[str, Any]:
-    reply = model_endpoint.ask(model, question, [found.passage.text for found in passages])
+    model_answer = model_endpoint.ask(model, question, [scored.passage.text for scored in passages])
     citation = None
-    if reply.answer is not None:
-        cited = passages[reply.passage] if reply.passage is not None else None
-        if cited is not None and reply.quote is not None and reply.quote in cited.passage.text:
-            citation = _citation(cited.passage.page, cited.passage.index, reply.quote)
+    if model_answer.answer is not None:
+        cited = passages[model_answer.passage] if model_answer.passage is not None else None
+        if cited is not None and model_answer.quote is not None and model_answer.quote in cited.passage.text:
+            citation = _citation(cited.passage.page, cited.passage.index, model_answer.quote)
         else:
-            # a quote that the passage does not have is not repeated: the nearest sentence that is there stands for it
-            nearest = _nearest(embedder, reply.answer, [cited] if cited is not None else passages)
+            # the quote is not in the passage: cite the nearest sentence of the text instead
+            nearest = _nearest(embedder, model_answer.answer, [cited] if cited is not None else passages)
             citation = _citation(nearest.passage.page, nearest.passage.index, nearest.text)
     return {
-        "answer": reply.answer,
+        "answer": model_answer.answer,
         "score": round(best.score, 4),
         "method": f"model:{model.model}",
         "citation": citation,
@@ -60,16 +63,16 @@ def _from_model(
 
 
 def _nearest(embedder: Embedder, text: str, passages: list[ScoredPassage]) -> ScoredSentence:
-    rarity = Rarity(found.passage.text for found in passages)
-    candidates = [(found, line) for found in passages for line in sentences(found.passage.text)]
+    rarity = Rarity(scored.passage.text for scored in passages)
+    candidates = [(scored, line) for scored in passages for line in sentences(scored.passage.text)]
     cosines = embedder.embed([line for _, line in candidates]) @ embedder.embed([text])[0]
     text_stems = stems(text)
     return max(
         (
-            ScoredSentence(line, found.passage, float(cosine) + rarity.overlap(text_stems, stems(line)))
-            for (found, line), cosine in zip(candidates, cosines, strict=True)
+            ScoredSentence(line, scored.passage, float(cosine) + rarity.overlap(text_stems, stems(line)))
+            for (scored, line), cosine in zip(candidates, cosines, strict=True)
         ),
-        key=lambda each: each.score,
+        key=lambda sentence: sentence.score,
     )
 
 
@@ -80,10 +83,10 @@ def _citation(page: int, chunk: int, quote: str) -> dict[str, Any]:
 def _passages(passages: list[ScoredPassage]) -> list[dict[str, Any]]:
     return [
         {
-            "page": found.passage.page,
-            "chunk": found.passage.index,
-            "score": round(found.score, 4),
-            "text": found.passage.text,
+            "page": scored.passage.page,
+            "chunk": scored.passage.index,
+            "score": round(scored.score, 4),
+            "text": scored.passage.text,
         }
-        for found in passages
+        for scored in passages
     ]

@@ -21,7 +21,7 @@ FORMAT = "lucius.answers/1"
 
 
 class Prompt(BaseModel):
-    """One question. Without an id it is known by its place in the list, from 1."""
+    """One question. Its id is its place in the list, from 1, where the payload has none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
