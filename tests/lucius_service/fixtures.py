@@ -1,32 +1,28 @@
-"""Azurite and a bus with two lanes for this folder, as processes, once a session."""
+"""Fixtures of tests/lucius_service and tests/platform_service: blobs in Azurite and a bus with two lanes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lucius_service.workspace_io import Workspace
-from platform_service.embedding.step import EmbeddingStep
-from platform_service.ocr.step import OcrStep
-from platform_service.sis.step import SisStep
-from tests.azurite import running_azurite
+from tests.lucius_service.blob_account import BlobAccount
 from tests.lucius_service.invoker import Invoker
-from tests.lucius_service.service_process import PROBE, Service, running
 from tests.lucius_service.step_runner import StepRunner
 from tests.servicebus_emulator.process import Bus, start_bus
 
 LANES = 2
-#: short, so that what a killed service held comes back soon; a service at work has to renew it
+#: short, so that the messages of a killed service come back soon; a service at work has to renew its lock
 DIRECTIVE_LOCK = "PT3S"
+SERVICES = ("probe", "shout", "ocr", "embedding", "sis")
 
 
 def bus_configuration() -> dict[str, Any]:
-    """As infra/bus/Config.json has it, but for the number of lanes, the lock, and a subscription for the probe."""
+    """infra/bus/Config.json with two lanes, short locks, and the subscriptions of the services in these tests."""
 
     def subscription(name: str) -> dict[str, Any]:
         rule = {"FilterType": "Correlation", "CorrelationFilter": {"Properties": {"step_type": name.upper()}}}
@@ -40,7 +36,7 @@ def bus_configuration() -> dict[str, Any]:
         {
             "Name": f"global-bus-p{lane}",
             "Properties": {"RequiresDuplicateDetection": True},
-            "Subscriptions": [subscription(name) for name in ("probe", "ocr", "embedding", "sis")],
+            "Subscriptions": [subscription(name) for name in SERVICES],
         }
         for lane in range(LANES)
     ]
@@ -52,9 +48,22 @@ def bus_configuration() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def blob_connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_azurite(tmp_path_factory.mktemp("azurite")) as connection:
-        yield connection
+def account(azurite: str) -> Iterator[BlobAccount]:
+    account = BlobAccount(azurite)
+    yield account
+    account.close()
+
+
+@pytest.fixture(scope="session")
+def workspace(account: BlobAccount) -> Iterator[Workspace]:
+    workspace = Workspace(account.connection, max_input_bytes=2**20)
+    yield workspace
+    workspace.close()
+
+
+@pytest.fixture(scope="session")
+def runner(account: BlobAccount, workspace: Workspace) -> StepRunner:
+    return StepRunner(account, workspace)
 
 
 @pytest.fixture(scope="session")
@@ -72,64 +81,18 @@ def bus(bus_config: Path) -> Iterator[Bus]:
 
 
 @pytest.fixture(scope="session")
-def environment(bus: Bus, blob_connection: str) -> dict[str, str]:
-    """Of every service in these tests."""
+def environment(bus: Bus, account: BlobAccount) -> dict[str, str]:
+    """The settings of every service in these tests."""
     return {
         "LUCIUS_SERVICEBUS_CONNECTION": bus.connection_string,
-        "LUCIUS_BLOB_CONNECTION": blob_connection,
+        "LUCIUS_BLOB_CONNECTION": account.connection,
         "LUCIUS_SERVICEBUS_LANES": str(LANES),
         "LUCIUS_SERVICE_HEARTBEAT_SECONDS": "0.4",
     }
 
 
 @pytest.fixture(scope="session")
-def invoker(bus: Bus, blob_connection: str) -> Iterator[Invoker]:
-    invoker = Invoker(bus.connection_string, blob_connection)
+def invoker(bus: Bus, account: BlobAccount) -> Iterator[Invoker]:
+    invoker = Invoker(bus.connection_string, account)
     yield invoker
     invoker.close()
-
-
-@pytest.fixture
-def probe(tmp_path: Path, environment: dict[str, str]) -> Callable[..., AbstractContextManager[Service]]:
-    """Starts a probe service with further settings."""
-
-    def start(**settings: str) -> AbstractContextManager[Service]:
-        return running(PROBE, tmp_path / "probe.log", {**environment, **settings})
-
-    return start
-
-
-@pytest.fixture(scope="module")
-def shared_probe(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Iterator[Service]:
-    """A probe service that the tests of a module share."""
-    with running(PROBE, tmp_path_factory.mktemp("probe") / "probe.log", environment) as service:
-        yield service
-        assert service.stop() == 0
-
-
-@pytest.fixture(scope="session")
-def runner(invoker: Invoker, blob_connection: str) -> Iterator[StepRunner]:
-    workspace = Workspace(blob_connection, max_input_bytes=2**20)
-    yield StepRunner(invoker, workspace)
-    workspace.close()
-
-
-@pytest.fixture(scope="session")
-def ocr() -> OcrStep:
-    step = OcrStep()
-    step.prepare()
-    return step
-
-
-@pytest.fixture(scope="session")
-def embedding() -> EmbeddingStep:
-    step = EmbeddingStep()
-    step.prepare()
-    return step
-
-
-@pytest.fixture(scope="session")
-def sis() -> SisStep:
-    step = SisStep()
-    step.prepare()
-    return step
