@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from lucius_service import tracing
 from lucius_service.program import main
+from lucius_service.settings import SettingsError
 from tests.lucius_service.blob_account import BlobAccount
 from tests.lucius_service.invoker import Invoker
 from tests.lucius_service.service_process import PROBE, ROOT, launch
@@ -87,6 +89,13 @@ def test_a_class_that_cannot_be_served_is_one_line(
     assert (output.out, len(output.err.splitlines())) == ("", 1)
     assert output.err.startswith(f"lucius-service: {path}: ")
     assert reason in output.err
+
+
+def test_telemetry_without_its_packages_is_a_settings_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names the extra to install."""
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
+    with pytest.raises(SettingsError, match=r"install lucius-service\[telemetry\]"):
+        tracing.configure({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}, "probe")
 
 
 def test_the_kit_stands_alone() -> None:

@@ -23,7 +23,7 @@ STORY = (
 
 
 def test_vectors_have_text_page_and_length_one(runner: StepRunner, embedding: EmbeddingStep) -> None:
-    """Each passage of a plain text has its page, its place and a vector of 256 numbers."""
+    """Each passage of a plain text has its page, its index and a vector of 256 numbers with length 1."""
     run = runner.run(embedding, f"{STORY}\f{STORY}".encode(), {"chunk_size": 150, "overlap": 40})
     chunks = run.result["chunks"]
     assert list(range(len(chunks))) == [chunk["index"] for chunk in chunks]
@@ -34,8 +34,8 @@ def test_vectors_have_text_page_and_length_one(runner: StepRunner, embedding: Em
         assert pytest.approx(1.0, abs=1e-3) == np.linalg.norm(chunk["vector"])
 
 
-def test_alike_is_near(runner: StepRunner, embedding: EmbeddingStep) -> None:
-    """Vectors mean something: a paraphrase is nearer than another subject."""
+def test_a_paraphrase_is_nearer_than_another_subject(runner: StepRunner, embedding: EmbeddingStep) -> None:
+    """The vector of a paraphrase is nearer than that of another subject."""
     texts = [
         "The tenant pays the rent every month.",
         "Monthly rent is paid by the lessee.",
@@ -54,7 +54,7 @@ def test_text_json_keeps_its_pages(runner: StepRunner, embedding: EmbeddingStep)
 
 
 def test_half_a_surrogate_pair_is_replaced(runner: StepRunner, embedding: EmbeddingStep) -> None:
-    """JSON may hold what UTF-8 cannot."""
+    """JSON may contain half a surrogate pair, which UTF-8 cannot encode."""
     data = json.dumps({"format": "lucius.text/1", "pages": [{"page": 1, "text": "Broken \ud83d sign."}]}).encode()
     assert runner.run(embedding, data).result["chunks"][0]["text"] == "Broken ? sign."
 
@@ -71,14 +71,14 @@ def test_half_a_surrogate_pair_is_replaced(runner: StepRunner, embedding: Embedd
     ],
 )
 def test_bad_input_fails_for_good(data: bytes, code: str, runner: StepRunner, embedding: EmbeddingStep) -> None:
-    """What is no text, or has none, has a code."""
+    """An input that is not text, or has no text, has its code."""
     with pytest.raises(FailedFinal) as failed:
         runner.run(embedding, data)
     assert code == failed.value.code
 
 
 def test_lines_broken_by_the_margin_are_joined() -> None:
-    """Prose is put together again across line ends; the lines of a form stay lines."""
+    """Lines of prose that were broken at a margin are joined; the lines of a form are not."""
     prose = (
         "The lease begins on the first of May and ends three years later unless it is re-\n"
         "newed by both parties in writing at least two months before the end of the term.\n"
@@ -105,7 +105,7 @@ def test_lines_broken_by_the_margin_are_joined() -> None:
     ],
 )
 def test_sentences(text: str, expected: list[str]) -> None:
-    """Full stops of abbreviations, numbers and headings end no sentence."""
+    """Full stops of abbreviations, numbers and headings do not end a sentence."""
     assert expected == sentences(text)
 
 
@@ -115,7 +115,7 @@ def test_sentences(text: str, expected: list[str]) -> None:
     st.integers(0, 400),
 )
 def test_passages_lose_nothing_and_keep_to_their_size(texts: list[str], chunk_size: int, overlap: int) -> None:
-    """Whatever the text: every letter of a page is in its passages in order, and none is longer than asked."""
+    """For any text every letter of a page is in its passages in order, and no passage is too long."""
     pages = [TextPage(number, text) for number, text in enumerate(texts, 1)]
     passages = split_passages(pages, chunk_size, overlap)
     assert list(range(len(passages))) == [passage.index for passage in passages]
@@ -127,7 +127,7 @@ def test_passages_lose_nothing_and_keep_to_their_size(texts: list[str], chunk_si
 
 
 def test_passages_overlap_by_whole_sentences() -> None:
-    """A passage begins with the end of the one before."""
+    """A passage begins with the last sentences of the one before."""
     text = " ".join(f"Sentence number {number} is here." for number in range(1, 13))
     passages = split_passages([TextPage(1, text)], 150, 60)
     assert len(passages) > 2

@@ -1,4 +1,4 @@
-"""OCR of real files, good and bad."""
+"""OCR of readable and of broken files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def pdf_of(*pages: str, password: str = "") -> bytes:
 
 
 def test_a_text_layer_is_read_as_it_is(runner: StepRunner, ocr: OcrStep) -> None:
-    """Pages with a text layer are not looked at: confidence 1, boxes within the page, and one plain text file."""
+    """Pages with a text layer are not recognised: confidence 1, boxes within the page, and one plain text file."""
     run = runner.run(ocr, MANUAL)
     pages = run.result["pages"]
     assert [(page["page"], page["source"]) for page in pages] == [
@@ -69,7 +69,7 @@ def test_a_text_layer_is_read_as_it_is(runner: StepRunner, ocr: OcrStep) -> None
 
 
 def test_a_scanned_page_is_recognised(runner: StepRunner, ocr: OcrStep) -> None:
-    """A crooked, noisy scan without a text layer gives its lines in order, with confidence and boxes in points."""
+    """A slanted, noisy scan without a text layer gives its lines in order, with confidence and boxes in points."""
     run = runner.run(ocr, SCAN)
     (page,) = run.result["pages"]
     assert (page["source"], page["unit"]) == ("ocr", "point")
@@ -82,8 +82,8 @@ def test_a_scanned_page_is_recognised(runner: StepRunner, ocr: OcrStep) -> None:
     assert run.reports[-1] == (1.0, "page 1 of 1")
 
 
-def test_force_ocr_looks_at_pages_that_have_text(runner: StepRunner, ocr: OcrStep) -> None:
-    """With force_ocr the text layer is left alone, and what is seen says the same."""
+def test_force_ocr_recognises_pages_that_have_text(runner: StepRunner, ocr: OcrStep) -> None:
+    """With force_ocr the text layer is ignored, and recognition gives the same text."""
     run = runner.run(ocr, pdf_of("The quick brown fox jumps over the lazy dog."), {"force_ocr": True})
     (page,) = run.result["pages"]
     assert (page["source"], page["text"]) == ("ocr", "The quick brown fox jumps over the lazy dog.")
@@ -101,7 +101,7 @@ def test_images_are_recognised(form: str, options: dict[str, object], runner: St
 
 
 def test_a_tiff_may_have_pages(runner: StepRunner, ocr: OcrStep) -> None:
-    """Each image in a TIFF is a page of its own."""
+    """Each image of a TIFF is one page."""
     second = picture("Second page")
     run = runner.run(
         ocr, encoded(picture("First page"), "TIFF", compression="tiff_lzw", save_all=True, append_images=[second])
@@ -110,8 +110,8 @@ def test_a_tiff_may_have_pages(runner: StepRunner, ocr: OcrStep) -> None:
 
 
 @pytest.mark.parametrize("angle", [-3.0, 3.0])
-def test_rows_of_a_crooked_table_stay_rows(angle: float, runner: StepRunner, ocr: OcrStep) -> None:
-    """On a turned page a row's cells are put together by the page's slant, not by their height alone."""
+def test_rows_of_a_slanted_table_stay_rows(angle: float, runner: StepRunner, ocr: OcrStep) -> None:
+    """On a slanted page the cells of a row are grouped by the slant of the page, not by their height alone."""
     page = Image.new("RGB", (1400, 500), "white")
     draw = ImageDraw.Draw(page)
     font = ImageFont.load_default(size=34)
@@ -125,14 +125,14 @@ def test_rows_of_a_crooked_table_stay_rows(angle: float, runner: StepRunner, ocr
 
 
 def test_transparency_is_white_paper(runner: StepRunner, ocr: OcrStep) -> None:
-    """Black writing on a transparent ground is read."""
+    """Black text on a transparent background is recognised."""
     page = Image.new("RGBA", (700, 200), (0, 0, 0, 0))
     ImageDraw.Draw(page).text((50, 60), "Transparent notice", font=ImageFont.load_default(size=40), fill=(0, 0, 0, 255))
     assert "Transparent notice" in runner.run(ocr, encoded(page, "PNG")).result["pages"][0]["text"]
 
 
 def test_an_empty_page_among_others_is_kept(runner: StepRunner, ocr: OcrStep) -> None:
-    """Page numbers stay right where a page has nothing on it."""
+    """A page without text is kept, so that page numbers stay correct."""
     run = runner.run(ocr, pdf_of("The first page has this text on it.", "", "The third page has this text on it."))
     assert [bool(page["text"]) for page in run.result["pages"]] == [True, False, True]
     assert "third" in run.result["pages"][2]["text"]
@@ -157,7 +157,7 @@ def broken_inputs() -> list[tuple[str, bytes, str]]:
 
 @pytest.mark.parametrize(("data", "code"), [pytest.param(data, code, id=name) for name, data, code in broken_inputs()])
 def test_bad_input_fails_for_good_with_its_code(data: bytes, code: str, runner: StepRunner, ocr: OcrStep) -> None:
-    """Each kind of bad input has a code of its own and one line that says what is wrong."""
+    """Each kind of bad input has its own code and a message of one line."""
     with pytest.raises(FailedFinal) as failed:
         runner.run(ocr, data)
     assert code == failed.value.code
@@ -166,13 +166,13 @@ def test_bad_input_fails_for_good_with_its_code(data: bytes, code: str, runner: 
 
 
 def test_too_many_pages_are_refused(runner: StepRunner, ocr: OcrStep) -> None:
-    """max_pages bounds the work."""
+    """A PDF with more than max_pages pages is refused."""
     with pytest.raises(FailedFinal, match="INPUT_TOO_LARGE: the PDF has 4 pages; max_pages is 3"):
         runner.run(ocr, MANUAL, {"max_pages": 3})
 
 
 def test_a_stamp_does_not_pass_for_a_text_layer(tmp_path: Path, runner: StepRunner, ocr: OcrStep) -> None:
-    """A scanned page with only a page number as text is recognised all the same."""
+    """A scanned page whose text layer has only a page number is recognised."""
     path = tmp_path / "scan.png"
     pypdfium2.PdfDocument(SCAN)[0].render(scale=2).to_pil().save(path)
     pdf = FPDF()

@@ -28,7 +28,7 @@ LEASE = (
 
 @dataclass
 class Endpoint:
-    """An OpenAI-compatible server that says what a test wants."""
+    """An OpenAI-compatible server whose responses a test sets."""
 
     url: str = ""
     status: int = 200
@@ -44,18 +44,19 @@ def model_server() -> Iterator[Endpoint]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             endpoint.requests.append(({**self.headers, "path": self.path}, body))
-            answer = json.dumps({"choices": [{"message": {"role": "assistant", "content": endpoint.content}}]}).encode()
+            message = {"role": "assistant", "content": endpoint.content}
+            response = json.dumps({"choices": [{"message": message}]}).encode()
             self.send_response(endpoint.status)
-            self.send_header("content-length", str(len(answer)))
+            self.send_header("content-length", str(len(response)))
             self.end_headers()
-            self.wfile.write(answer)
+            self.wfile.write(response)
 
         def log_message(self, *_: Any) -> None:
             """Quiet."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         endpoint.url = f"http://127.0.0.1:{server.server_port}/v1"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield endpoint
         server.shutdown()
@@ -68,7 +69,7 @@ def ask(runner: StepRunner, step: SisStep, *prompts: Any, **payload: Any) -> lis
 
 
 def test_answers_come_from_plain_text(runner: StepRunner, sis: SisStep) -> None:
-    """Text that was not embedded before is split and embedded here; plain strings are questions by number."""
+    """SIS splits and embeds plain text itself; questions that are strings have their number as id."""
     rent, notice, landlord = ask(
         runner,
         sis,
@@ -83,7 +84,7 @@ def test_answers_come_from_plain_text(runner: StepRunner, sis: SisStep) -> None:
 
 
 def test_vectors_and_text_give_the_same_answer(runner: StepRunner, sis: SisStep, embedding: EmbeddingStep) -> None:
-    """Going through EMBEDDING first changes nothing."""
+    """The answer is the same whether EMBEDDING embedded the text or SIS."""
     vectors = runner.run(embedding, LEASE).outcome.result_ref
     payload = {"prompt_set": ["What is the deposit?"]}
     (from_vectors,) = runner.run(sis, vectors, payload).result["answers"]
@@ -93,21 +94,21 @@ def test_vectors_and_text_give_the_same_answer(runner: StepRunner, sis: SisStep,
 
 
 def test_no_answer_is_null_with_the_nearest_passage(runner: StepRunner, sis: SisStep) -> None:
-    """A question that the document does not answer gets no made-up answer."""
+    """A question that the document does not answer gets null, and the nearest passages."""
     (answer,) = ask(runner, sis, "Which engine oil does the tractor need?")
     assert (answer["answer"], answer["citation"]) == (None, None)
     assert answer["score"] < 0.4
     assert answer["passages"][0]["text"]
 
 
-def test_min_score_and_top_k_are_kept(runner: StepRunner, sis: SisStep) -> None:
-    """min_score 1 takes nothing; top_k bounds the passages shown."""
+def test_min_score_and_top_k_are_used(runner: StepRunner, sis: SisStep) -> None:
+    """min_score 1 accepts no answer; top_k limits the passages."""
     (answer,) = ask(runner, sis, "How much is the rent?", min_score=1, top_k=1)
     assert (answer["answer"], len(answer["passages"])) == (None, 1)
 
 
-def test_a_model_words_the_answer_and_the_citation_stays(runner: StepRunner) -> None:
-    """With an endpoint configured it is asked with the passages, and its quote is checked against them."""
+def test_a_model_words_the_answer_with_a_citation(runner: StepRunner) -> None:
+    """The configured endpoint gets the passages, and its quote is checked against them."""
     with model_server() as endpoint:
         step = SisStep(model=ModelEndpoint(endpoint.url, "tiny-1", "key-1"))
         endpoint.content = (
@@ -132,7 +133,7 @@ def test_a_model_words_the_answer_and_the_citation_stays(runner: StepRunner) -> 
     ],
 )
 def test_a_wrong_citation_is_replaced_by_a_true_one(content: str, runner: StepRunner) -> None:
-    """A quote that is in no passage is not passed on: the nearest sentence of the document is cited."""
+    """Where no passage has the quote, the nearest sentence of the document is cited."""
     with model_server() as endpoint:
         endpoint.content = content
         step = SisStep(model=ModelEndpoint(endpoint.url, "tiny-1"))
@@ -142,7 +143,7 @@ def test_a_wrong_citation_is_replaced_by_a_true_one(content: str, runner: StepRu
     assert answer["citation"]["page"] == 2
 
 
-def test_a_model_may_say_that_there_is_no_answer(runner: StepRunner) -> None:
+def test_a_model_may_give_no_answer(runner: StepRunner) -> None:
     """Null from the model is null in the result."""
     with model_server() as endpoint:
         endpoint.content = '{"answer": null, "passage": null, "quote": null}'
@@ -158,10 +159,10 @@ def test_a_model_may_say_that_there_is_no_answer(runner: StepRunner) -> None:
         (401, FailedFinal, "MODEL_REFUSED"),
     ],
 )
-def test_the_endpoints_errors_have_their_class(
+def test_errors_of_the_endpoint_have_their_class(
     status: int, failure: type[StepFailed], code: str, runner: StepRunner
 ) -> None:
-    """Busy or broken may pass; a refusal will not."""
+    """A busy or broken endpoint is retryable; a refusal is not."""
     with model_server() as endpoint:
         endpoint.status = status
         with pytest.raises(failure) as failed:
@@ -170,16 +171,16 @@ def test_the_endpoints_errors_have_their_class(
     assert "key-1" not in failed.value.message
 
 
-def test_an_endpoint_out_of_reach_may_come_back(runner: StepRunner) -> None:
-    """Nobody listens there: retryable."""
+def test_an_endpoint_out_of_reach_is_retryable(runner: StepRunner) -> None:
+    """A refused connection is FAILED_RETRY."""
     with model_server() as gone:
         pass
     with pytest.raises(FailedRetry, match="MODEL_UNAVAILABLE"):
         ask(runner, SisStep(model=ModelEndpoint(gone.url, "tiny-1")), "How much is the rent?")
 
 
-def test_a_document_of_two_letters_is_no_trouble(runner: StepRunner, sis: SisStep) -> None:
-    """The smallest text has an answer or none, but never a fault."""
+def test_a_document_of_two_letters_is_searched(runner: StepRunner, sis: SisStep) -> None:
+    """The smallest text gives no answer and no fault."""
     (answer,) = runner.run(sis, b"ok", {"prompt_set": ["How much is the rent?"]}).result["answers"]
     assert (answer["answer"], answer["passages"][0]["text"]) == (None, "ok")
 

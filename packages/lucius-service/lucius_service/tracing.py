@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -19,40 +19,51 @@ from lucius_service.directive import Directive
 from lucius_service.errors import StepFailed
 from lucius_service.settings import SettingsError
 
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+
 _tracer = trace.get_tracer("lucius.platform_service")
 _propagator = TraceContextTextMapPropagator()
 
 
 def configure(environ: Mapping[str, str], name: str) -> None:
-    """Sets up the exporter; call it once, before the first span. Raises SettingsError for a bad connection string."""
+    """Sets up the exporter; call it once, before the first span. Raises SettingsError where that is not possible."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return
     insights = environ.get("APPLICATIONINSIGHTS_CONNECTION_STRING", "").strip()
     endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
     if not insights and not any(environ.get(endpoint, "").strip() for endpoint in endpoints):
         return
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+    try:
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    exporter: SpanExporter
-    if insights:
-        from azure.monitor.opentelemetry.exporter import AzureMonitorTraceExporter
-
-        try:
-            exporter = AzureMonitorTraceExporter()
-        except ValueError:
-            raise SettingsError(
-                "APPLICATIONINSIGHTS_CONNECTION_STRING is not a connection string of Application Insights"
-            ) from None
-    else:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-        exporter = OTLPSpanExporter()
+        exporter = _exporter(azure_monitor=bool(insights))
+    except ImportError as error:
+        raise SettingsError(
+            f"telemetry is configured, but {error.name} is missing: install lucius-service[telemetry]"
+        ) from None
     named = {} if environ.get("OTEL_SERVICE_NAME") else {"service.name": f"lucius-{name}"}
     provider = TracerProvider(resource=Resource.create(named))
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
+
+
+def _exporter(*, azure_monitor: bool) -> SpanExporter:
+    """Raises SettingsError for a bad connection string, ImportError where the exporter is not installed."""
+    if not azure_monitor:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        return OTLPSpanExporter()
+    from azure.monitor.opentelemetry.exporter import AzureMonitorTraceExporter
+
+    try:
+        return AzureMonitorTraceExporter()
+    except ValueError:
+        raise SettingsError(
+            "APPLICATIONINSIGHTS_CONNECTION_STRING is not a connection string of Application Insights"
+        ) from None
 
 
 def start_processing_span(directive: Directive, topic: str) -> Span:
