@@ -10,7 +10,7 @@ from lucius_service.program import run
 from lucius_service.step import Step
 from platform_service.settings import read_model, read_ocr_threads
 
-# Each service imports its own libraries only: they are what takes time and memory.
+# Each service imports only its own libraries, since they take time and memory.
 
 
 def _ocr(environ: Mapping[str, str]) -> Step:

@@ -1,4 +1,4 @@
-"""What the reference services read from the environment beyond the kit's own settings."""
+"""Settings of the reference services, in addition to those of the kit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lucius_service.settings import SettingsError, whole_number
 
 @dataclass(frozen=True)
 class ModelEndpoint:
-    """An OpenAI-compatible endpoint that SIS may ask for the wording of its answers."""
+    """An OpenAI-compatible endpoint that words the answers of SIS."""
 
     #: up to and without `/chat/completions`, for instance `http://127.0.0.1:11434/v1`
     base_url: str
@@ -25,7 +25,7 @@ def read_ocr_threads(environ: Mapping[str, str]) -> int:
 
 
 def read_model(environ: Mapping[str, str]) -> ModelEndpoint | None:
-    """Where SIS has its answers worded; None: it answers extractively. Raises SettingsError."""
+    """The endpoint that words the answers of SIS; None: SIS quotes the text. Raises SettingsError."""
     base_url = environ.get("LUCIUS_SIS_OPENAI_BASE_URL", "").strip().rstrip("/")
     if not base_url:
         return None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import running_stack
+from tests.azurite import running_azurite
 from tests.running_stack import RunningStack
 
 _TESTS = Path(__file__).parent
@@ -19,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 #: folders whose modules take longest: begun first, so that no core waits for the last of them
-_LONGEST_FIRST = ("simulation", "stack", "chaos", "model", "platform_service", "mutation")
+_LONGEST_FIRST = ("simulation", "stack", "chaos", "model", "platform_service", "lucius_service", "mutation")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,6 +29,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
 
     items.sort(key=rank)
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Connection string of one Azurite for the whole session; its tests use names of their own."""
+    with running_azurite(tmp_path_factory.mktemp("azurite")) as connection:
+        yield connection
 
 
 @pytest.fixture(scope="session")

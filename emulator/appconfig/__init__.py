@@ -1,1 +1,1 @@
-"""An App Configuration that is read: the key-values of a file, over the REST calls that the Microsoft SDKs make."""
+"""A read-only App Configuration: the key-values of a file, over the REST calls that the Microsoft SDKs make."""

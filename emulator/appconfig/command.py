@@ -1,4 +1,4 @@
-"""The `appconfig` subcommand: options, and nothing heavy until it runs."""
+"""The `appconfig` subcommand: its options. The program is imported only when it runs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="a JSON object of key and value; a value that is no text is served as JSON; read again when it changes",
+        help="a JSON object of key and value; a value that is not text is served as JSON; read again when it changes",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C: 0. What cannot start is one line on stderr: 1."""
+    """Serves until SIGTERM or Ctrl-C and returns 0; where it cannot start, writes one line to stderr and returns 1."""
     from emulator.appconfig.program import run as run_program
 
     return run_program(args)

@@ -1,4 +1,4 @@
-"""A running App Configuration: `GET /kv` and `GET /kv/{key}` (REST API 1.0), answered from a file."""
+"""App Configuration as a program: `GET /kv` and `GET /kv/{key}` (REST API 1.0), from a file."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from emulator.serving import serve
 _KV = "application/vnd.microsoft.appconfig.kv+json"
 _KVSET = "application/vnd.microsoft.appconfig.kvset+json"
 _PROBLEM = "application/problem+json"
-#: as many as Azure gives at once
+#: settings in one response, as in Azure
 PAGE = 100
-#: filters that a setting without a label meets
+#: label filters that match a setting without a label
 _NO_LABEL = frozenset({"*", "\0", "%00", ""})
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until told to stop; the exit code."""
+    """Serves until a signal; returns the exit code."""
     try:
         return asyncio.run(serve(application(SettingsFile(args.file)), args.port))
     except SettingsFileError as error:
@@ -34,39 +34,41 @@ def run(args: argparse.Namespace) -> int:
 
 
 def application(file: SettingsFile) -> web.Application:
-    async def listed(request: web.Request) -> web.Response:
+    """The two routes, with the checks of a signed request."""
+
+    async def list_settings(request: web.Request) -> web.Response:
         pattern, after = request.query.get("key", "*"), request.query.get("after", "")
-        found = [one for one in file.read() if matches(pattern, one.key) and one.key > after]
+        settings = [setting for setting in file.read() if matches(pattern, setting.key) and setting.key > after]
         if request.query.get("label", "*") not in _NO_LABEL:
-            found = []
-        body: dict[str, Any] = {"items": [_item(one) for one in found[:PAGE]]}
-        if len(found) > PAGE:
-            query = {**request.query, "after": found[PAGE - 1].key}
+            settings = []
+        body: dict[str, Any] = {"items": [_item(setting) for setting in settings[:PAGE]]}
+        if len(settings) > PAGE:
+            query = {**request.query, "after": settings[PAGE - 1].key}
             body["@nextLink"] = "/kv?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
         return web.json_response(body, content_type=_KVSET)
 
-    async def read(request: web.Request) -> web.Response:
+    async def read_setting(request: web.Request) -> web.Response:
         key = request.match_info["key"]
-        found = next((one for one in file.read() if one.key == key), None)
-        if found is None or request.query.get("label", "") not in _NO_LABEL:
+        setting = next((setting for setting in file.read() if setting.key == key), None)
+        if setting is None or request.query.get("label", "") not in _NO_LABEL:
             return web.Response(status=404)
         headers = {
-            "ETag": f'"{found.etag}"',
-            "Last-Modified": found.last_modified.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+            "ETag": f'"{setting.etag}"',
+            "Last-Modified": setting.last_modified.strftime("%a, %d %b %Y %H:%M:%S GMT"),
         }
-        if request.headers.get("If-None-Match", "").strip('"') == found.etag:
+        if request.headers.get("If-None-Match", "").strip('"') == setting.etag:
             return web.Response(status=304, headers=headers)
-        return web.json_response(_item(found), content_type=_KV, headers=headers)
+        return web.json_response(_item(setting), content_type=_KV, headers=headers)
 
-    app = web.Application(middlewares=[_guarded])
-    app.router.add_get("/kv", listed)
-    app.router.add_get("/kv/{key:.+}", read)
+    app = web.Application(middlewares=[_check_request])
+    app.router.add_get("/kv", list_settings)
+    app.router.add_get("/kv/{key:.+}", read_setting)
     return app
 
 
 @web.middleware
-async def _guarded(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Any key is right here, but there must be one: a client that forgets to sign is told now and not in Azure."""
+async def _check_request(request: web.Request, handler: Any) -> web.StreamResponse:
+    """Refuses unsigned requests: a client that forgets to sign fails here, not in Azure. Any key is valid."""
     scheme, _, rest = request.headers.get("Authorization", "").partition(" ")
     if not (scheme == "HMAC-SHA256" and "Credential=" in rest and "Signature=" in rest) and scheme != "Bearer":
         return _problem(401, "The request is not signed: Authorization must be HMAC-SHA256 or Bearer.")
@@ -77,7 +79,7 @@ async def _guarded(request: web.Request, handler: Any) -> web.StreamResponse:
     except web.HTTPMethodNotAllowed:
         return _problem(405, "This App Configuration is read only: edit its file.")
     except web.HTTPNotFound:
-        return _problem(404, "Only /kv and /kv/{key} are here.")
+        return _problem(404, "Only /kv and /kv/{key} are supported.")
     return response
 
 
@@ -85,14 +87,14 @@ def _problem(status: int, title: str) -> web.Response:
     return web.json_response({"title": title, "status": status}, status=status, content_type=_PROBLEM)
 
 
-def _item(one: KeyValue) -> dict[str, Any]:
+def _item(setting: KeyValue) -> dict[str, Any]:
     return {
-        "etag": one.etag,
-        "key": one.key,
+        "etag": setting.etag,
+        "key": setting.key,
         "label": None,
         "content_type": None,
-        "value": one.value,
-        "last_modified": one.last_modified.isoformat(),
+        "value": setting.value,
+        "last_modified": setting.last_modified.isoformat(),
         "locked": False,
         "tags": {},
     }

@@ -1,4 +1,4 @@
-"""The key-values of a file, and which of them a request asks for."""
+"""The key-values of a file, and the key filters of requests."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 class SettingsFileError(Exception):
-    """The file cannot be served; the message says why."""
+    """The file cannot be served; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class KeyValue:
-    """One setting; here none has a label."""
+    """One setting. Labels are not supported."""
 
     key: str
     value: str
@@ -27,21 +27,21 @@ class KeyValue:
 
 
 class SettingsFile:
-    """`read()` gives what stands there now; a file that was broken by an edit leaves what was there before."""
+    """Reads the file again when it changes. Where an edit broke it, the last good content is served."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._stamp: tuple[int, int] | None = None
-        self._known: list[KeyValue] = []
+        self._settings: list[KeyValue] = []
         self._read()
 
     def read(self) -> list[KeyValue]:
-        """In the order of the keys."""
+        """All settings in the order of their keys."""
         try:
             self._read()
         except SettingsFileError:
-            return self._known
-        return self._known
+            return self._settings
+        return self._settings
 
     def _read(self) -> None:
         try:
@@ -57,7 +57,7 @@ class SettingsFile:
         if not isinstance(document, dict):
             raise SettingsFileError(f"{self._path}: must be a JSON object of key and value")
         at = datetime.fromtimestamp(state.st_mtime, UTC)
-        self._known = [
+        self._settings = [
             KeyValue(key, value if isinstance(value, str) else json.dumps(value), at)
             for key, value in sorted(document.items())
         ]
@@ -65,15 +65,15 @@ class SettingsFile:
 
 
 def matches(pattern: str, key: str) -> bool:
-    r"""App Configuration's filter: names with commas between, each may end in `*`; a backslash takes the meaning away
+    r"""App Configuration's key filter: keys separated by commas; each may end in `*`; a backslash escapes
     (https://learn.microsoft.com/azure/azure-app-configuration/rest-api-key-value#supported-filters)."""
-    return any(_matches(one, key) for one in _split(pattern))
+    return any(_matches(part, key) for part in _split(pattern))
 
 
 def _matches(pattern: str, key: str) -> bool:
     if pattern.endswith("*") and not pattern.endswith(r"\*"):
-        return key.startswith(_plain(pattern[:-1]))
-    return key == _plain(pattern)
+        return key.startswith(_unescape(pattern[:-1]))
+    return key == _unescape(pattern)
 
 
 def _split(pattern: str) -> list[str]:
@@ -87,7 +87,7 @@ def _split(pattern: str) -> list[str]:
     return parts
 
 
-def _plain(pattern: str) -> str:
+def _unescape(pattern: str) -> str:
     plain, escaped = "", False
     for char in pattern:
         if char == "\\" and not escaped:

@@ -1,1 +1,1 @@
-"""A token issuer for a laptop: JWKS, OpenID discovery, and tokens for whoever asks on loopback."""
+"""A local token issuer: JWKS, OpenID discovery, and a token for every request on loopback."""

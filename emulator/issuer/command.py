@@ -1,4 +1,4 @@
-"""The `issuer` subcommand: options, and nothing heavy until it runs."""
+"""The `issuer` subcommand: its options. The program is imported only when it runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from emulator.options import port
 
-HELP = "a token issuer for a laptop: whoever asks on loopback gets a token for any tenant and scope"
+HELP = "a local token issuer: any request on loopback gets a token for any tenant and scope"
 DEFAULT_PORT = 7080
 DEFAULT_AUDIENCE = "api://lucius"
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM or Ctrl-C: 0. What cannot start is one line on stderr: 1."""
+    """Serves until SIGTERM or Ctrl-C and returns 0; where it cannot start, writes one line to stderr and returns 1."""
     from emulator.issuer.program import run as run_program
 
     return run_program(args)

@@ -1,4 +1,4 @@
-"""The signing keys, kept on disk so that a token outlives a restart of the issuer."""
+"""The signing keys, stored on disk so that tokens stay valid when the issuer restarts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from jwt.algorithms import RSAAlgorithm
 
-#: how many keys are published: the one that signs, and those whose tokens may still live
-_KEPT = 3
+#: published keys: the one that signs, and earlier ones whose tokens may still be valid
+_MAX_KEYS = 3
 
 
 class KeyFileError(Exception):
-    """The keys cannot be kept; the message says why."""
+    """The keys cannot be read or stored; the message gives the reason."""
 
 
 class KeyFile:
-    """`DIR/issuer.json`: `[{"kid": ..., "pem": ...}]`, the newest first; the first signs, all are published."""
+    """`DIR/issuer.json`: `[{"kid": ..., "pem": ...}]`, the newest first. The first key signs; all are published."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "issuer.json"
@@ -39,9 +39,9 @@ class KeyFile:
         return self._keys[0]
 
     def rotate(self) -> str:
-        """A new key signs from now on, the ones before stay published; its id."""
+        """Creates the key that signs from now on and returns its id; earlier keys stay published."""
         kid = f"local-{secrets.token_hex(6)}"
-        self._keys = [(kid, generate_private_key(public_exponent=65537, key_size=2048)), *self._keys][:_KEPT]
+        self._keys = [(kid, generate_private_key(public_exponent=65537, key_size=2048)), *self._keys][:_MAX_KEYS]
         written = self._path.with_suffix(".new")
         try:
             with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -62,13 +62,13 @@ class KeyFile:
 
 
 def _read(path: Path) -> list[tuple[str, RSAPrivateKey]]:
-    found = []
-    for each in json.loads(path.read_text(encoding="utf-8")):
-        key = serialization.load_pem_private_key(each["pem"].encode(), password=None)
+    keys = []
+    for entry in json.loads(path.read_text(encoding="utf-8")):
+        key = serialization.load_pem_private_key(entry["pem"].encode(), password=None)
         if not isinstance(key, RSAPrivateKey):
             raise ValueError("not an RSA key")
-        found.append((each["kid"], key))
-    return found
+        keys.append((entry["kid"], key))
+    return keys
 
 
 def _pem(key: RSAPrivateKey) -> str:

@@ -1,4 +1,4 @@
-"""A running issuer: discovery, keys, `POST /token` (RFC 6749 4.4), `POST /rotate`."""
+"""The issuer as a program: discovery, keys, `POST /token` (RFC 6749 4.4), `POST /rotate`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from aiohttp import web
 from emulator.issuer.key_file import KeyFile, KeyFileError
 from emulator.serving import LOOPBACK, serve
 
-#: as an hour of Entra ID; `expires_in` of the form asks for less or more, up to a day
-_LIFE_S = 3600
-_MAX_LIFE_S = 86_400
+#: lifetime of a token where the form has no `expires_in`: about that of Entra ID
+_LIFETIME_S = 3600
+#: largest `expires_in`
+_MAX_LIFETIME_S = 86_400
 
 Clock = Callable[[], float]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until told to stop; the exit code."""
+    """Serves until a signal; returns the exit code."""
     try:
         return asyncio.run(_serve(args))
     except KeyFileError as error:
@@ -36,11 +37,11 @@ def run(args: argparse.Namespace) -> int:
 
 async def _serve(args: argparse.Namespace) -> int:
     issuer = Issuer(KeyFile(args.data), audience=args.audience, tenant_claim=args.tenant_claim, clock=time.time)
-    return await serve(issuer.application(), args.port, listening=issuer.at)
+    return await serve(issuer.application(), args.port, listening=issuer.set_url)
 
 
 class Issuer:
-    """Gives to whoever asks: it listens on loopback, and stands for the login of a real issuer, not for its care."""
+    """Issues any token that is requested, without a login: it listens on loopback only."""
 
     def __init__(self, keys: KeyFile, *, audience: str, tenant_claim: str, clock: Clock) -> None:
         self.url = ""
@@ -49,8 +50,8 @@ class Issuer:
         self._tenant_claim = tenant_claim
         self._clock = clock
 
-    def at(self, url: str) -> None:
-        """Its own address, known once it listens."""
+    def set_url(self, url: str) -> None:
+        """Sets the address of the issuer, which is known once it listens."""
         self.url = url
 
     def application(self) -> web.Application:
@@ -84,12 +85,12 @@ class Issuer:
     async def _token(self, request: web.Request) -> web.Response:
         form = {name: value for name, value in (await request.post()).items() if isinstance(value, str)}
         if form.get("grant_type") != "client_credentials":
-            return _refused("unsupported_grant_type", "send grant_type=client_credentials as a form")
-        life = form.get("expires_in", str(_LIFE_S))
-        if not life.isdecimal() or not 1 <= int(life) <= _MAX_LIFE_S:
-            return _refused("invalid_request", f"expires_in must be seconds from 1 to {_MAX_LIFE_S}")
+            return _error_response("unsupported_grant_type", "send grant_type=client_credentials as a form")
+        lifetime = form.get("expires_in", str(_LIFETIME_S))
+        if not lifetime.isdecimal() or not 1 <= int(lifetime) <= _MAX_LIFETIME_S:
+            return _error_response("invalid_request", f"expires_in must be seconds from 1 to {_MAX_LIFETIME_S}")
         if not form.get("tenant") and not form.get("roles"):
-            return _refused("invalid_request", "send tenant=..., or roles=... for an operator of all tenants")
+            return _error_response("invalid_request", "send tenant=..., or roles=... for an operator of all tenants")
         now = int(self._clock())
         claims: dict[str, object] = {
             "iss": self.url,
@@ -97,7 +98,7 @@ class Issuer:
             "sub": form.get("subject") or f"local:{form.get('tenant') or 'operator'}",
             "iat": now,
             "nbf": now,
-            "exp": now + int(life),
+            "exp": now + int(lifetime),
             "jti": secrets.token_hex(16),
             "scp": " ".join(form.get("scope", "").split()),
         }
@@ -110,7 +111,7 @@ class Issuer:
             {
                 "access_token": jwt.encode(claims, key, algorithm="RS256", headers={"kid": kid}),
                 "token_type": "Bearer",
-                "expires_in": int(life),
+                "expires_in": int(lifetime),
                 "scope": claims["scp"],
             },
             headers={"Cache-Control": "no-store"},
@@ -119,13 +120,13 @@ class Issuer:
 
 @web.middleware
 async def _loopback_only(request: web.Request, handler: Any) -> web.StreamResponse:
-    """A page in a browser whose name was rebound to loopback gets no token: its `Host` gives it away."""
+    """Refuses requests of a browser page whose host name was rebound to loopback: they carry another `Host`."""
     if request.host.rsplit(":", 1)[0] not in (LOOPBACK, "localhost"):
-        return _refused("invalid_request", f"this issuer is {LOOPBACK} only")
+        return _error_response("invalid_request", f"this issuer is {LOOPBACK} only")
     response: web.StreamResponse = await handler(request)
     return response
 
 
-def _refused(error: str, description: str) -> web.Response:
-    """RFC 6749 5.2."""
+def _error_response(error: str, description: str) -> web.Response:
+    """An error response of RFC 6749 5.2."""
     return web.json_response({"error": error, "error_description": description}, status=400)

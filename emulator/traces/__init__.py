@@ -1,1 +1,1 @@
-"""A collector for a laptop: takes OpenTelemetry over OTLP/HTTP, keeps the newest in memory, and shows it."""
+"""A local OpenTelemetry collector: receives OTLP/HTTP, keeps the newest traces in memory and shows them."""

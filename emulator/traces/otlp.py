@@ -1,4 +1,4 @@
-"""OTLP protobuf into values: no sockets (https://opentelemetry.io/docs/specs/otlp/#otlphttp)."""
+"""Parses OTLP protobuf, without sockets (https://opentelemetry.io/docs/specs/otlp/#otlphttp)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 Scalar = str | int | float | bool
 Attributes = Mapping[str, Scalar]
 
-#: of one attribute; what is longer is cut
+#: longest name or attribute in characters; a longer one is cut
 MAX_TEXT = 2048
 
 _KINDS = {1: "internal", 2: "server", 3: "client", 4: "producer", 5: "consumer"}
 
 
 class NotOtlp(ValueError):
-    """The body is no OTLP protobuf message."""
+    """The body is not an OTLP protobuf message."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Point:
 
 
 def read_spans(body: bytes) -> list[Span]:
-    """Raises NotOtlp."""
+    """The spans of a trace export. Raises NotOtlp."""
     request = ExportTraceServiceRequest()
     _parse(request, body)
     return [
@@ -71,7 +71,7 @@ def read_spans(body: bytes) -> list[Span]:
 
 
 def read_points(body: bytes) -> list[Point]:
-    """Raises NotOtlp."""
+    """The points of a metrics export. Raises NotOtlp."""
     request = ExportMetricsServiceRequest()
     _parse(request, body)
     return [
@@ -111,12 +111,12 @@ def _points(metric: metrics_pb2.Metric, service: str) -> Iterator[Point]:
     if kind in ("sum", "gauge"):
         for number in getattr(metric, kind).data_points:
             value = number.as_int if number.WhichOneof("value") == "as_int" else number.as_double
-            told = "counter" if kind == "sum" else "gauge"
-            yield Point(metric.name, told, metric.unit, service, _attributes(number.attributes), value, None)
+            point_kind = "counter" if kind == "sum" else "gauge"
+            yield Point(metric.name, point_kind, metric.unit, service, _attributes(number.attributes), value, None)
     elif kind == "histogram":
         for spread in metric.histogram.data_points:
-            told_attributes = _attributes(spread.attributes)
-            yield Point(metric.name, kind, metric.unit, service, told_attributes, spread.sum, spread.count)
+            attributes = _attributes(spread.attributes)
+            yield Point(metric.name, kind, metric.unit, service, attributes, spread.sum, spread.count)
 
 
 def _service(attributes: Iterator[KeyValue] | object) -> str:

@@ -1,4 +1,4 @@
-"""The pages: the list of traces, one trace as a waterfall, the metrics. Plain HTML, no scripts."""
+"""HTML pages without scripts: the list of traces, one trace as a waterfall, the metrics."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from html import escape
 from urllib.parse import quote
 
 from emulator.traces.otlp import Point, Span
-from emulator.traces.shelf import JOB, Trace
+from emulator.traces.trace_buffer import JOB, Trace
 from emulator.traces.waterfall import rows
 
-#: bars that would not be seen have this width, in per cent
-_LEAST_WIDTH = 0.3
+#: of a bar, in per cent; a narrower one would be invisible
+_MIN_WIDTH = 0.3
 _HUES = 7
 
 _STYLE = """
@@ -40,16 +40,16 @@ summary::-webkit-details-marker { display: none; } summary:hover, summary:focus-
 """
 
 
-def overview(traces: Sequence[Trace], wanted: str, *, all_: bool) -> str:
-    """`wanted` is what the form held; without `all_` only traces of jobs are shown."""
-    body = "".join(_line(trace) for trace in traces)
+def overview(traces: Sequence[Trace], prefix: str, *, all_: bool) -> str:
+    """The list of traces. `prefix` fills the form again; `all_`: the list is not limited to jobs."""
+    body = "".join(_trace_row(trace) for trace in traces)
     if not body:
-        why = "no trace fits" if wanted else "no trace yet: submit a job, and load this page again"
+        why = "no trace fits" if prefix else "no trace yet: submit a job, and load this page again"
         body = f'<tr><td colspan="6" class="soft">{why}</tr>'
     other = '<a href="/">jobs only</a>' if all_ else '<a href="/?all">all requests</a>'
     return _document(
         "Traces",
-        f'<h1>Traces</h1><form method="get" action="/"><input name="job" size="44" value="{escape(wanted)}" '
+        f'<h1>Traces</h1><form method="get" action="/"><input name="job" size="44" value="{escape(prefix)}" '
         'placeholder="job id or trace id begins with" aria-label="job id or trace id begins with"> '
         f"<button>find</button></form><p>{other}</p>"
         '<table><thead><tr><th>began<th>trace<th>jobs<th>services<th class="number">spans<th class="number">took</tr>'
@@ -59,24 +59,27 @@ def overview(traces: Sequence[Trace], wanted: str, *, all_: bool) -> str:
 
 
 def detail(trace: Trace) -> str:
+    """One trace as a waterfall."""
     services = sorted({span.service for span in trace.spans})
     hues = {service: index % _HUES for index, service in enumerate(services)}
     keys = "".join(
         f'<span class="key" style="background:var(--h{hues[service]})"></span>{escape(service)}' for service in services
     )
-    told = "".join(
-        _row(row.span, row.depth, row.left, row.width, hues[row.span.service], trace.start_ns) for row in rows(trace)
+    waterfall = "".join(
+        _span_row(row.span, row.depth, row.left, row.width, hues[row.span.service], trace.start_ns)
+        for row in rows(trace)
     )
     dropped = f'<p class="bad">{trace.dropped} more spans were dropped</p>' if trace.dropped else ""
     return _document(
         trace.trace_id,
-        f"<h1>{escape(trace.root.name)}</h1><p>{_instant(trace.start_ns)}, {_took(trace.end_ns - trace.start_ns)}, "
-        f"{len(trace.spans)} spans{_jobs(trace)}<br><code>{trace.trace_id}</code>{keys}</p>{dropped}"
-        f'<div class="scroll"><div class="waterfall">{told}</div></div>',
+        f"<h1>{escape(trace.root.name)}</h1><p>{_instant(trace.start_ns)}, {_duration(trace.end_ns - trace.start_ns)}, "
+        f"{len(trace.spans)} spans{_job_links(trace)}<br><code>{trace.trace_id}</code>{keys}</p>{dropped}"
+        f'<div class="scroll"><div class="waterfall">{waterfall}</div></div>',
     )
 
 
 def metrics(points: Sequence[Point]) -> str:
+    """The newest value of each metric."""
     body = "".join(
         f"<tr><td><code>{escape(point.name)}</code><td>{point.kind}<td>{escape(point.service)}"
         f'<td>{_pairs(point.attributes)}<td class="number">{_value(point)}</tr>'
@@ -90,7 +93,7 @@ def metrics(points: Sequence[Point]) -> str:
     )
 
 
-def _line(trace: Trace) -> str:
+def _trace_row(trace: Trace) -> str:
     root = trace.root
     jobs = ", ".join(trace.jobs[:3]) + (f" and {len(trace.jobs) - 3} more" if len(trace.jobs) > 3 else "")
     services = ", ".join(sorted({span.service for span in trace.spans}))
@@ -98,37 +101,37 @@ def _line(trace: Trace) -> str:
     return (
         f'<tr><td>{_instant(trace.start_ns)}<td><a href="/traces/{trace.trace_id}">{escape(root.name)}</a>{mark}'
         f"<td>{escape(jobs)}<td>{escape(services)}"
-        f'<td class="number">{len(trace.spans)}<td class="number">{_took(trace.end_ns - trace.start_ns)}</tr>'
+        f'<td class="number">{len(trace.spans)}<td class="number">{_duration(trace.end_ns - trace.start_ns)}</tr>'
     )
 
 
-def _jobs(trace: Trace) -> str:
+def _job_links(trace: Trace) -> str:
     return "".join(f', <a href="/?job={quote(job, safe="")}">{escape(job)}</a>' for job in trace.jobs[:20])
 
 
-def _row(span: Span, depth: int, left: float, width: float, hue: int, began_ns: int) -> str:
+def _span_row(span: Span, depth: int, left: float, width: float, hue: int, began_ns: int) -> str:
     colour = "var(--bad)" if span.failed else f"var(--h{hue})"
-    width = max(width, _LEAST_WIDTH)
-    bar = f"left:{min(left, 100 - _LEAST_WIDTH):.3f}%;width:{min(width, 100 - left):.3f}%;background:{colour}"
+    width = max(width, _MIN_WIDTH)
+    bar = f"left:{min(left, 100 - _MIN_WIDTH):.3f}%;width:{min(width, 100 - left):.3f}%;background:{colour}"
     facts = [
         ("service", escape(span.service)),
         ("kind", span.kind),
         ("span", f"<code>{span.span_id}</code>"),
-        ("begins after", _took(span.start_ns - began_ns)),
+        ("begins after", _duration(span.start_ns - began_ns)),
         *((escape(key), escape(str(value))) for key, value in sorted(span.attributes.items())),
         *(
             ("linked to", f'<a href="/traces/{trace_id}#{span_id}"><code>{span_id}</code></a>')
             for trace_id, span_id in span.links
         ),
     ]
-    told = "".join(f"<dt>{name}<dd>{value}" for name, value in facts)
+    definitions = "".join(f"<dt>{name}<dd>{value}" for name, value in facts)
     step = span.attributes.get("lucius.attempt_no")
     attempt = f' <span class="soft">#{escape(str(step))}</span>' if step is not None and JOB in span.attributes else ""
     return (
         f'<details id="{span.span_id}"><summary><span class="name{" bad" if span.failed else ""}" '
         f'style="padding-left:{min(depth, 16)}rem">{escape(span.name)}{attempt}</span>'
         f'<span class="lane"><span class="bar" style="{bar}"></span></span>'
-        f'<span class="took">{_took(span.end_ns - span.start_ns)}</span></summary><dl>{told}</dl></details>'
+        f'<span class="took">{_duration(span.end_ns - span.start_ns)}</span></summary><dl>{definitions}</dl></details>'
     )
 
 
@@ -147,7 +150,7 @@ def _instant(ns: int) -> str:
     return f"{datetime.fromtimestamp(ns / 1e9, UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def _took(ns: int) -> str:
+def _duration(ns: int) -> str:
     seconds = ns / 1e9
     if seconds < 1:
         return f"{seconds * 1000:.1f} ms"

@@ -1,4 +1,4 @@
-"""A running collector: OTLP/HTTP in, pages and JSON out."""
+"""The collector as a program: OTLP/HTTP in, pages and JSON out."""
 
 from __future__ import annotations
 
@@ -13,68 +13,68 @@ from aiohttp import web
 from emulator.serving import serve
 from emulator.traces import pages
 from emulator.traces.otlp import NotOtlp, read_points, read_spans
-from emulator.traces.shelf import Shelf, Trace
+from emulator.traces.trace_buffer import Trace, TraceBuffer
 from emulator.traces.waterfall import rows
 
 _PROTOBUF = "application/x-protobuf"
-#: of one export, unpacked
+#: largest export, decompressed
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _PAGE = 100
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until told to stop; the exit code."""
+    """Serves until a signal; returns the exit code."""
     try:
-        return asyncio.run(serve(application(Shelf(args.keep)), args.port, shutdown_timeout_s=1.0))
+        return asyncio.run(serve(application(TraceBuffer(args.keep)), args.port, shutdown_timeout_s=1.0))
     except OSError as error:
         print(f"traces: port {args.port} cannot be listened on: {error.strerror}", file=sys.stderr)
         return 1
 
 
-def application(shelf: Shelf) -> web.Application:
+def application(buffer: TraceBuffer) -> web.Application:
     """`POST /v1/traces`, `/v1/metrics`, `/v1/logs`; pages `/`, `/traces/{id}`, `/metrics`; `/api` has them as JSON."""
 
     async def take_traces(request: web.Request) -> web.Response:
-        shelf.put_spans(read_spans(await _body(request)))
+        buffer.put_spans(read_spans(await _body(request)))
         return web.Response(content_type=_PROTOBUF)
 
     async def take_metrics(request: web.Request) -> web.Response:
-        shelf.put_points(read_points(await _body(request)))
+        buffer.put_points(read_points(await _body(request)))
         return web.Response(content_type=_PROTOBUF)
 
     async def take_logs(request: web.Request) -> web.Response:
-        await _body(request)  # nothing here shows them
+        await _body(request)  # logs are accepted and dropped
         return web.Response(content_type=_PROTOBUF)
 
     async def overview(request: web.Request) -> web.Response:
-        wanted, all_ = request.query.get("job", "").strip(), "all" in request.query
-        return _html(pages.overview(shelf.find(wanted, _PAGE, all_=all_), wanted, all_=all_))
+        prefix, all_ = request.query.get("job", "").strip(), "all" in request.query
+        return _html(pages.overview(buffer.find(prefix, _PAGE, all_=all_), prefix, all_=all_))
 
     async def detail(request: web.Request) -> web.Response:
-        return _html(pages.detail(_found(request)))
+        return _html(pages.detail(requested_trace(request)))
 
     async def metrics(request: web.Request) -> web.Response:
-        return _html(pages.metrics(shelf.points))
+        return _html(pages.metrics(buffer.points))
 
     async def api_traces(request: web.Request) -> web.Response:
-        found = shelf.find(request.query.get("job", "").strip(), _PAGE, all_="all" in request.query)
-        return web.json_response({"traces": [_summary(trace) for trace in found]})
+        traces = buffer.find(request.query.get("job", "").strip(), _PAGE, all_="all" in request.query)
+        return web.json_response({"traces": [_summary(trace) for trace in traces]})
 
     async def api_trace(request: web.Request) -> web.Response:
-        trace = _found(request)
+        trace = requested_trace(request)
         spans = [{**asdict(row.span), "depth": row.depth} for row in rows(trace)]
         return web.json_response({**_summary(trace), "spans": spans})
 
     async def api_metrics(request: web.Request) -> web.Response:
-        return web.json_response({"metrics": [asdict(point) for point in shelf.points]})
+        return web.json_response({"metrics": [asdict(point) for point in buffer.points]})
 
-    def _found(request: web.Request) -> Trace:
-        trace = shelf.trace(request.match_info["trace_id"].lower())
+    def requested_trace(request: web.Request) -> Trace:
+        trace = buffer.trace(request.match_info["trace_id"].lower())
         if trace is None:
-            raise web.HTTPNotFound(text="there is no such trace here (any more)\n")
+            raise web.HTTPNotFound(text="there is no such trace; the oldest are dropped\n")
         return trace
 
-    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_told])
+    app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[_refuse_not_otlp])
     app.router.add_post("/v1/traces", take_traces)
     app.router.add_post("/v1/metrics", take_metrics)
     app.router.add_post("/v1/logs", take_logs)
@@ -88,7 +88,7 @@ def application(shelf: Shelf) -> web.Application:
 
 
 @web.middleware
-async def _told(request: web.Request, handler: Any) -> web.StreamResponse:
+async def _refuse_not_otlp(request: web.Request, handler: Any) -> web.StreamResponse:
     try:
         response: web.StreamResponse = await handler(request)
     except NotOtlp as error:

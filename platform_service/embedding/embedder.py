@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-#: named beside the vectors: vectors of different models cannot be compared
+#: written into the vector document, since vectors of different models cannot be compared
 MODEL = "wordllama-l2_supercat-256"
 DIMENSIONS = 256
 
 Vectors = NDArray[np.float32]
 
 
+@cache
+def _load_model() -> Any:
+    """One model for all embedders of a process: it is only read, and has 16 MB."""
+    import wordllama
+
+    # with its own folder and without downloads it needs no network and no cache in the home folder
+    folder = Path(wordllama.__file__).parent
+    return wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+
+
 class Embedder:
-    """Loads its model on first use."""
+    """Loads the model on first use."""
 
     def __init__(self) -> None:
         self._model: Any = None
 
     def load(self) -> None:
-        import wordllama
-
-        # told its own folder and not to fetch: it needs no network and no cache in the home folder
-        folder = Path(wordllama.__file__).parent
-        self._model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+        self._model = _load_model()
 
     def embed(self, texts: list[str]) -> Vectors:
         """One row a text, each of length 1 (or 0 for a text without a known word)."""

@@ -1,4 +1,4 @@
-"""Text into passages: sentences and paragraphs of one page, a bit repeated from one passage to the next."""
+"""Splits text into passages: whole sentences of one page; a passage repeats the end of the one before."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from platform_service.embedding.source_text import TextPage
 
-#: A line this long, compared with the page's long lines, was broken by its margin and goes on in the next one.
+#: A line of at least this share of the page's long lines was broken at the margin and continues in the next line.
 FULL_LINE_SHARE = 0.75
-#: pages of short lines (forms, invoices) have no margin to break at
-SHORTEST_FULL_LINE = 45
+#: in characters; shorter lines (forms, invoices) are not broken at a margin
+MIN_FULL_LINE = 45
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9ÄÖÜÉ])")
 _LIST_ITEM = re.compile(r"\s*(?:[-*•]|\(?\d{1,3}[.)]|\(?[a-z]\)|#{1,6})\s+\S")
-#: a dot after these ends no sentence
+#: a dot after one of these does not end a sentence
 _ABBREVIATIONS = frozenset(
     ["mr", "mrs", "ms", "dr", "prof", "no", "nr", "st", "vs", "etc", "e.g", "i.e", "fig", "art", "sec", "approx"]
 )
@@ -31,71 +31,73 @@ class Passage:
 
 
 def split_passages(pages: list[TextPage], chunk_size: int, overlap: int) -> list[Passage]:
-    """Passages of up to `chunk_size` characters; each begins with up to `overlap` characters' worth of the
-    sentences that ended the one before, at most half of it. Every sentence is in at least one, and none is cut
-    unless it is longer than a passage."""
+    """Passages of up to `chunk_size` characters.
+
+    Each begins with the last sentences of the one before, up to `overlap` characters and half a passage. Every sentence
+    is in at least one passage, and is cut only where it is longer than a passage.
+    """
     passages: list[Passage] = []
-    most_repeated = min(overlap, chunk_size // 2)
+    max_repeated = min(overlap, chunk_size // 2)
     for page in pages:
-        held: list[tuple[str, str]] = []
-        fresh = 0
+        units: list[tuple[str, str]] = []
+        new_units = 0
         for unit in _units(page.text, chunk_size):
-            if fresh and _length([*held, unit]) > chunk_size:
-                passages.append(Passage(len(passages), page.number, _joined(held)))
-                held = _tail(held, most_repeated)
-                while held and _length([*held, unit]) > chunk_size:
-                    held = held[1:]
-                fresh = 0
-            held.append(unit)
-            fresh += 1
-        if fresh:
-            passages.append(Passage(len(passages), page.number, _joined(held)))
+            if new_units and _length([*units, unit]) > chunk_size:
+                passages.append(Passage(len(passages), page.number, _join_units(units)))
+                units = _tail(units, max_repeated)
+                while units and _length([*units, unit]) > chunk_size:
+                    units = units[1:]
+                new_units = 0
+            units.append(unit)
+            new_units += 1
+        if new_units:
+            passages.append(Passage(len(passages), page.number, _join_units(units)))
     return passages
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a passage or paragraph, and the lines that are none."""
+    """The sentences of a passage or paragraph, and the lines that are not sentences."""
     return [sentence for line in text.split("\n") for sentence in _sentences_of(line)]
 
 
 def paragraphs(text: str) -> list[str]:
-    """Lines joined again where a margin broke them: the layout's line breaks are not the author's."""
+    """Joins lines that were broken at a margin: such line breaks come from the layout, not from the author."""
     lines = [line.strip() for line in text.split("\n")]
     lengths = sorted(len(line) for line in lines if line)
-    full = max(SHORTEST_FULL_LINE, FULL_LINE_SHARE * lengths[int(0.9 * (len(lengths) - 1))]) if lengths else 0
-    found: list[str] = []
-    goes_on = False
+    full = max(MIN_FULL_LINE, FULL_LINE_SHARE * lengths[int(0.9 * (len(lengths) - 1))]) if lengths else 0
+    joined: list[str] = []
+    continues = False
     for line in lines:
         if not line:
-            goes_on = False
+            continues = False
             continue
-        begins_anew = _LIST_ITEM.match(line) is not None
-        if goes_on and not begins_anew:
-            found[-1] = _glued(found[-1], line)
+        is_list_item = _LIST_ITEM.match(line) is not None
+        if continues and not is_list_item:
+            joined[-1] = _join_broken_line(joined[-1], line)
         else:
-            found.append(line)
-        goes_on = len(line) >= full or (goes_on and not begins_anew and line[-1:] in ",;-")
-    return found
+            joined.append(line)
+        continues = len(line) >= full or (continues and not is_list_item and line[-1:] in ",;-")
+    return joined
 
 
-def _glued(before: str, line: str) -> str:
+def _join_broken_line(before: str, line: str) -> str:
     if re.search(r"[a-z]-$", before) and line[:1].islower():
         return before[:-1] + line
     return f"{before} {line}"
 
 
 def _sentences_of(paragraph: str) -> list[str]:
-    found: list[str] = []
+    complete: list[str] = []
     start = 0
     for end in _SENTENCE_END.finditer(paragraph):
         words = paragraph[start : end.start()].split()
         last = words[-1].rstrip(".").lstrip("(").lower() if words else ""
         if last in _ABBREVIATIONS or (len(words) == 1 and re.fullmatch(r"[\dA-Za-z]+(\.\d+)*\.", words[0])):
             continue  # an abbreviation, or the number of a section
-        found.append(paragraph[start : end.start()].strip() + paragraph[end.start() : end.end()].strip())
+        complete.append(paragraph[start : end.start()].strip() + paragraph[end.start() : end.end()].strip())
         start = end.end()
     rest = paragraph[start:].strip()
-    return [*found, rest] if rest else found
+    return [*complete, rest] if rest else complete
 
 
 def _units(text: str, chunk_size: int) -> list[tuple[str, str]]:
@@ -104,24 +106,24 @@ def _units(text: str, chunk_size: int) -> list[tuple[str, str]]:
     for paragraph in paragraphs(text):
         separator = "\n"
         for sentence in _sentences_of(paragraph):
-            for part in _parts(sentence, chunk_size):
+            for part in _cut(sentence, chunk_size):
                 units.append((separator, part))
                 separator = " "
     return units
 
 
-def _parts(sentence: str, most: int) -> list[str]:
-    """A sentence that is longer than a passage, cut between words; a word that is longer, anywhere."""
+def _cut(sentence: str, max_length: int) -> list[str]:
+    """Cuts a sentence that is longer than a passage: between words, or within a word that is longer itself."""
     parts: list[str] = []
-    while len(sentence) > most:
-        cut = sentence.rfind(" ", 1, most + 1)
-        cut = cut if cut > 0 else most
+    while len(sentence) > max_length:
+        cut = sentence.rfind(" ", 1, max_length + 1)
+        cut = cut if cut > 0 else max_length
         parts.append(sentence[:cut].rstrip())
         sentence = sentence[cut:].lstrip()
     return [*parts, sentence] if sentence else parts
 
 
-def _joined(units: list[tuple[str, str]]) -> str:
+def _join_units(units: list[tuple[str, str]]) -> str:
     return "".join(separator + sentence for separator, sentence in units).strip()
 
 
@@ -129,8 +131,8 @@ def _length(units: list[tuple[str, str]]) -> int:
     return sum(len(sentence) + 1 for _, sentence in units) - 1
 
 
-def _tail(units: list[tuple[str, str]], most: int) -> list[tuple[str, str]]:
+def _tail(units: list[tuple[str, str]], max_length: int) -> list[tuple[str, str]]:
     start = len(units)
-    while start > 0 and _length(units[start - 1 :]) <= most:
+    while start > 0 and _length(units[start - 1 :]) <= max_length:
         start -= 1
     return units[start:]

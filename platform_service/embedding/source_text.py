@@ -21,7 +21,7 @@ class TextPage:
 
 
 def read_json(data: bytes) -> dict[str, Any] | None:
-    """The object in `data`; None: it is no JSON object."""
+    """The object in `data`; None where it is not a JSON object."""
     if data.lstrip()[:1] != b"{":
         return None
     try:
@@ -31,19 +31,19 @@ def read_json(data: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def whole(text: Any) -> str:
-    """As UTF-8 can hold it: JSON may bring half a surrogate pair, which no later writer could encode."""
+def replace_surrogates(text: Any) -> str:
+    """Replaces halves of surrogate pairs by `?`: JSON may contain them, and UTF-8 cannot encode them."""
     return str(text).encode(errors="replace").decode()
 
 
 def read_text(data: bytes) -> list[TextPage]:
-    """Pages with text, at least one. Raises FailedFinal."""
+    """The pages that have text, at least one. Raises FailedFinal."""
     value = read_json(data)
     if value is not None and value.get("format") == TEXT_FORMAT:
         try:
-            pages = [TextPage(int(page["page"]), whole(page["text"])) for page in value["pages"]]
+            pages = [TextPage(int(page["page"]), replace_surrogates(page["text"])) for page in value["pages"]]
         except (KeyError, TypeError, ValueError):
-            raise FailedFinal(INPUT_BROKEN, f"the input says it is {TEXT_FORMAT} and lacks its pages") from None
+            raise FailedFinal(INPUT_BROKEN, f"the input is {TEXT_FORMAT}, but its pages are missing") from None
     elif value is not None:
         raise FailedFinal(INPUT_TYPE_UNSUPPORTED, f"the input is JSON, but not {TEXT_FORMAT}")
     else:
@@ -59,5 +59,5 @@ def _plain(data: bytes) -> str:
     except UnicodeDecodeError:
         raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is neither OCR's text.json nor UTF-8 text") from None
     if "\x00" in text or text.startswith("%PDF-"):
-        raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is no text; send it through OCR first")
+        raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is not text; send it through OCR first")
     return text.replace("\r\n", "\n")

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lucius_service.payload import read_payload
-from lucius_service.step import Outcome, Task
+from lucius_service.step import Outcome, Task, read_payload
 from platform_service.embedding.embedder import DIMENSIONS, Embedder
 from platform_service.embedding.source_text import read_text
 from platform_service.embedding.vector_document import embed_pages, to_json

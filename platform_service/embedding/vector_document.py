@@ -1,4 +1,4 @@
-"""`vectors.json`: passages with their vectors, written by EMBEDDING and read by SIS."""
+"""`vectors.json`, passages with their vectors: EMBEDDING writes it and SIS reads it."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ import numpy as np
 from lucius_service.errors import INPUT_BROKEN, FailedFinal
 from platform_service.embedding.embedder import DIMENSIONS, MODEL, Embedder, Vectors
 from platform_service.embedding.passages import Passage, split_passages
-from platform_service.embedding.source_text import TextPage, whole
+from platform_service.embedding.source_text import TextPage, replace_surrogates
 
 FORMAT = "lucius.vectors/1"
-#: half the size of full precision, with cosines equal to four digits
+#: of each number: half the size of full precision, and cosines stay equal to four digits
 DECIMALS = 5
 
 
 @dataclass(frozen=True)
 class EmbeddedText:
-    """Passages, and as many rows of vectors."""
+    """Passages, and one row of vectors for each."""
 
     passages: list[Passage]
     vectors: Vectors
 
 
 def embed_pages(pages: list[TextPage], embedder: Embedder, chunk_size: int, overlap: int) -> EmbeddedText:
+    """Splits pages into passages and embeds them."""
     passages = split_passages(pages, chunk_size, overlap)
     return EmbeddedText(passages, embedder.embed([passage.text for passage in passages]))
 
 
 def to_json(uri: str, text: EmbeddedText) -> dict[str, Any]:
+    """`vectors.json` as an object; `uri` is where the text came from."""
     return {
         "format": FORMAT,
         "input": {"uri": uri},
@@ -49,16 +51,18 @@ def to_json(uri: str, text: EmbeddedText) -> dict[str, Any]:
 
 
 def from_json(value: dict[str, Any], embedder: Embedder) -> EmbeddedText:
-    """Raises FailedFinal. Vectors of another model are made anew from the passages."""
+    """Reads `vectors.json`. Embeds the passages again where another model made the vectors. Raises FailedFinal."""
     try:
         chunks = [chunk for chunk in value["chunks"] if str(chunk["text"]).strip()]
-        passages = [Passage(int(chunk["index"]), int(chunk["page"]), whole(chunk["text"])) for chunk in chunks]
+        passages = [
+            Passage(int(chunk["index"]), int(chunk["page"]), replace_surrogates(chunk["text"])) for chunk in chunks
+        ]
         if value.get("model") == MODEL:
             vectors = np.array([chunk["vector"] for chunk in chunks], np.float32).reshape(-1, DIMENSIONS)
         else:
             vectors = embedder.embed([passage.text for passage in passages])
     except (KeyError, TypeError, ValueError):
-        raise FailedFinal(INPUT_BROKEN, f"the input says it is {FORMAT} and lacks its chunks or vectors") from None
+        raise FailedFinal(INPUT_BROKEN, f"the input is {FORMAT}, but chunks or vectors are missing") from None
     if not passages or len(vectors) != len(passages):
-        raise FailedFinal(INPUT_BROKEN, f"the input says it is {FORMAT} and has {len(vectors)} vectors")
+        raise FailedFinal(INPUT_BROKEN, f"the input is {FORMAT}, but it has {len(vectors)} vectors")
     return EmbeddedText(passages, vectors)

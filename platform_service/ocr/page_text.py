@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-#: named in the document, so that a reader knows what it has
+#: the document's `format`, by which a reader recognises it
 FORMAT = "lucius.text/1"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line as a reader sees it."""
+    """One line of text on a page."""
 
     text: str
     #: 0 to 1; 1 where the text was read from a text layer
@@ -38,8 +38,8 @@ class Page:
         return "\n".join(line.text for line in self.lines)
 
 
-def document(uri: str, pages: list[Page]) -> dict[str, Any]:
-    """`text.json`. The mean confidence counts each line by its length; None where a page has no lines."""
+def text_document(uri: str, pages: list[Page]) -> dict[str, Any]:
+    """`text.json` as an object. Each line counts for the mean confidence by its length; None where there is no line."""
     return {
         "format": FORMAT,
         "input": {"uri": uri},

@@ -11,14 +11,13 @@ from PIL import Image
 from pydantic import BaseModel, ConfigDict, Field
 
 from lucius_service.errors import INPUT_TYPE_UNSUPPORTED, NO_TEXT_FOUND, FailedFinal
-from lucius_service.payload import read_payload
-from lucius_service.step import Outcome, Task
-from platform_service.ocr import pdf, picture
-from platform_service.ocr.page_text import Line, Page, document
+from lucius_service.step import Outcome, Task, read_payload
+from platform_service.ocr.page_text import Line, Page, text_document
+from platform_service.ocr.pages import read_image, read_pdf
 from platform_service.ocr.recogniser import Recogniser
 
 _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"II*\x00", b"MM\x00*")
-#: readers take a PDF whose header stands within its first 1024 bytes (ISO 32000, annex on implementation limits)
+#: readers accept a PDF whose header is within its first 1024 bytes (ISO 32000, annex on implementation limits)
 PDF_HEADER_WITHIN = 1024
 
 
@@ -34,7 +33,7 @@ class OcrPayload(BaseModel):
 
 
 class OcrStep:
-    """Reads the text layer where there is one, and looks at pictures where there is none."""
+    """Reads the text layer where a page has one, and recognises the page where it has none."""
 
     step_type = "OCR"
 
@@ -55,7 +54,7 @@ class OcrStep:
             task.report(len(pages) / count, f"page {len(pages)} of {count}")
         if not any(page.lines for page in pages):
             raise FailedFinal(NO_TEXT_FOUND, f"no text was found on the {len(pages)} page(s) of {source.name}")
-        text = document(source.uri, pages)
+        text = text_document(source.uri, pages)
         # a form feed between pages, as text tools expect
         plain = "\f".join(page.text for page in pages) + "\n"
         task.write("ocr/output.txt", plain.encode(), "text/plain; charset=utf-8")
@@ -73,12 +72,10 @@ class OcrStep:
     def _pages(self, data: bytes, payload: OcrPayload) -> Iterator[tuple[int, Page]]:
         recognise = partial(self._recognise, payload.min_confidence)
         if b"%PDF-" in data[:PDF_HEADER_WITHIN]:
-            return pdf.read_pages(
-                data, recognise, dpi=payload.dpi, force_ocr=payload.force_ocr, max_pages=payload.max_pages
-            )
+            return read_pdf(data, recognise, dpi=payload.dpi, force_ocr=payload.force_ocr, max_pages=payload.max_pages)
         if data.startswith(_IMAGES):
-            return picture.read_pages(data, recognise, max_pages=payload.max_pages)
-        raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is none of PDF, PNG, JPEG and TIFF")
+            return read_image(data, recognise, max_pages=payload.max_pages)
+        raise FailedFinal(INPUT_TYPE_UNSUPPORTED, "the input is not a PDF, PNG, JPEG or TIFF")
 
     def _recognise(self, min_confidence: float, image: Image.Image) -> tuple[Line, ...]:
         return self._recogniser.lines(image, min_confidence)

@@ -1,1 +1,1 @@
-"""SIS: questions answered from a document's passages, each answer with its score and citation."""
+"""SIS: answers questions from the passages of a document, with a score and a citation for each answer."""

@@ -1,4 +1,4 @@
-"""What kind of thing a question asks for, and whether a sentence has one."""
+"""The kind of answer that a question asks for (money, a date, a name ...), and whether a sentence has one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REPEATED = re.compile(
 )
 _NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]+|\b[A-Z][a-z]+ [A-Z][a-z]+")
 
-#: the first pattern that a question matches says what its answer must hold; the order is from narrow to wide
+#: (patterns of questions, patterns of their answers); the first match of the question counts, from narrow to wide
 _KINDS = (
     (re.compile(r"\bhow often\b|\bhow frequent|\bwhat interval\b", re.I), (_REPEATED, _DURATION)),
     (re.compile(r"\bhow long\b|\bnotice period\b|\bduration\b", re.I), (_DURATION,)),
@@ -53,8 +53,8 @@ _KINDS = (
 
 
 def holds_answer(question: str, text: str) -> bool | None:
-    """True: the text has the kind of thing that is asked for. False: it has not. None: the question does not say."""
-    for asks, wanted in _KINDS:
+    """Whether the text has the kind of answer that the question asks for; None where the question asks for no kind."""
+    for asks, patterns in _KINDS:
         if asks.search(question):
-            return any(pattern.search(text) for pattern in wanted)
+            return any(pattern.search(text) for pattern in patterns)
     return None

@@ -1,4 +1,4 @@
-"""One question's answer with its score and citation."""
+"""The answer to one question, with its score and citation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from platform_service.embedding.embedder import Embedder
 from platform_service.embedding.passages import sentences
 from platform_service.settings import ModelEndpoint
 from platform_service.sis import model_endpoint
-from platform_service.sis.retrieval import FoundPassage, FoundSentence, Retrieval
+from platform_service.sis.retrieval import Retrieval, ScoredPassage, ScoredSentence
 from platform_service.sis.words import Rarity, stems
 
 
@@ -21,37 +21,40 @@ def answer(
     min_score: float,
     model: ModelEndpoint | None,
 ) -> dict[str, Any]:
-    """`{answer, score, method, citation, passages}`. No answer is good enough: `answer` and `citation` are None, and
-    the passages say what came nearest. Raises StepFailed where the model endpoint fails."""
+    """An item of `answers` in `sis/result.json`: `{answer, score, method, citation, passages}`.
+
+    Where no answer reaches `min_score`, `answer` and `citation` are None and `passages` are the nearest ones. Raises
+    StepFailed where the model endpoint fails.
+    """
     passages = retrieval.passages(question, top_k)
     best = retrieval.sentences(question, passages)[0]
     if model is not None:
         return _from_model(model, embedder, question, passages, best)
-    found = best.score >= min_score
+    is_answered = best.score >= min_score
     return {
-        "answer": best.text if found else None,
+        "answer": best.text if is_answered else None,
         "score": round(best.score, 4),
         "method": "extractive",
-        "citation": _citation(best.passage.page, best.passage.index, best.text) if found else None,
+        "citation": _citation(best.passage.page, best.passage.index, best.text) if is_answered else None,
         "passages": _passages(passages),
     }
 
 
 def _from_model(
-    model: ModelEndpoint, embedder: Embedder, question: str, passages: list[FoundPassage], best: FoundSentence
+    model: ModelEndpoint, embedder: Embedder, question: str, passages: list[ScoredPassage], best: ScoredSentence
 ) -> dict[str, Any]:
-    said = model_endpoint.ask(model, question, [found.passage.text for found in passages])
+    model_answer = model_endpoint.ask(model, question, [scored.passage.text for scored in passages])
     citation = None
-    if said.answer is not None:
-        cited = passages[said.passage] if said.passage is not None else None
-        if cited is not None and said.quote is not None and said.quote in cited.passage.text:
-            citation = _citation(cited.passage.page, cited.passage.index, said.quote)
+    if model_answer.answer is not None:
+        cited = passages[model_answer.passage] if model_answer.passage is not None else None
+        if cited is not None and model_answer.quote is not None and model_answer.quote in cited.passage.text:
+            citation = _citation(cited.passage.page, cited.passage.index, model_answer.quote)
         else:
-            # a quote that the passage does not have is not repeated: the nearest sentence that is there stands for it
-            nearest = _nearest(embedder, said.answer, [cited] if cited is not None else passages)
+            # the quote is not in the passage: cite the nearest sentence of the text instead
+            nearest = _nearest(embedder, model_answer.answer, [cited] if cited is not None else passages)
             citation = _citation(nearest.passage.page, nearest.passage.index, nearest.text)
     return {
-        "answer": said.answer,
+        "answer": model_answer.answer,
         "score": round(best.score, 4),
         "method": f"model:{model.model}",
         "citation": citation,
@@ -59,17 +62,17 @@ def _from_model(
     }
 
 
-def _nearest(embedder: Embedder, text: str, passages: list[FoundPassage]) -> FoundSentence:
-    rarity = Rarity(found.passage.text for found in passages)
-    candidates = [(found, line) for found in passages for line in sentences(found.passage.text)]
+def _nearest(embedder: Embedder, text: str, passages: list[ScoredPassage]) -> ScoredSentence:
+    rarity = Rarity(scored.passage.text for scored in passages)
+    candidates = [(scored, line) for scored in passages for line in sentences(scored.passage.text)]
     cosines = embedder.embed([line for _, line in candidates]) @ embedder.embed([text])[0]
-    wanted = stems(text)
+    text_stems = stems(text)
     return max(
         (
-            FoundSentence(line, found.passage, float(cosine) + rarity.overlap(wanted, stems(line)))
-            for (found, line), cosine in zip(candidates, cosines, strict=True)
+            ScoredSentence(line, scored.passage, float(cosine) + rarity.overlap(text_stems, stems(line)))
+            for (scored, line), cosine in zip(candidates, cosines, strict=True)
         ),
-        key=lambda each: each.score,
+        key=lambda sentence: sentence.score,
     )
 
 
@@ -77,13 +80,13 @@ def _citation(page: int, chunk: int, quote: str) -> dict[str, Any]:
     return {"page": page, "chunk": chunk, "quote": quote}
 
 
-def _passages(passages: list[FoundPassage]) -> list[dict[str, Any]]:
+def _passages(passages: list[ScoredPassage]) -> list[dict[str, Any]]:
     return [
         {
-            "page": found.passage.page,
-            "chunk": found.passage.index,
-            "score": round(found.score, 4),
-            "text": found.passage.text,
+            "page": scored.passage.page,
+            "chunk": scored.passage.index,
+            "score": round(scored.score, 4),
+            "text": scored.passage.text,
         }
-        for found in passages
+        for scored in passages
     ]

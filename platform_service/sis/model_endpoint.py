@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint, asked to word an answer from passages that we chose."""
+"""Asks an OpenAI-compatible endpoint to word an answer from the given passages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lucius_service.errors import MODEL_REFUSED, MODEL_UNAVAILABLE, FailedFinal,
 from platform_service.settings import ModelEndpoint
 
 REQUEST_TIMEOUT_S = 60
-MOST_ANSWER_BYTES = 1_000_000
+MAX_RESPONSE_BYTES = 1_000_000
 
 _INSTRUCTION = (
     "Answer the question from the numbered passages alone. Reply with one JSON object: "
@@ -24,7 +24,7 @@ _INSTRUCTION = (
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """What the model said. `passage` counts from 0; None where it named none that it was shown."""
+    """The model's answer. `passage` counts from 0; None where the model named no passage that it was given."""
 
     answer: str | None
     passage: int | None
@@ -32,7 +32,7 @@ class ModelAnswer:
 
 
 def ask(endpoint: ModelEndpoint, question: str, passages: list[str]) -> ModelAnswer:
-    """Raises FailedRetry where the endpoint is out of reach or busy, FailedFinal where it refuses."""
+    """Asks the model. Raises FailedRetry where the endpoint is out of reach or busy, FailedFinal where it refuses."""
     numbered = "\n\n".join(f"[{number}] {text}" for number, text in enumerate(passages, 1))
     body = {
         "model": endpoint.model,
@@ -55,8 +55,8 @@ def _post(endpoint: ModelEndpoint, body: dict[str, Any]) -> str:
         request.add_header("authorization", f"Bearer {endpoint.api_key}")
     try:
         with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT_S) as response:
-            answer = json.loads(response.read(MOST_ANSWER_BYTES))
-        return str(answer["choices"][0]["message"]["content"] or "")
+            completion = json.loads(response.read(MAX_RESPONSE_BYTES))
+        return str(completion["choices"][0]["message"]["content"] or "")
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in (408, 409, 425, 429) or error.code >= 500:
@@ -65,11 +65,11 @@ def _post(endpoint: ModelEndpoint, body: dict[str, Any]) -> str:
     except OSError as error:
         raise FailedRetry(MODEL_UNAVAILABLE, f"the model endpoint is out of reach ({type(error).__name__})") from None
     except (ValueError, KeyError, IndexError, TypeError):
-        raise FailedRetry(MODEL_UNAVAILABLE, "the model endpoint's answer is no chat completion") from None
+        raise FailedRetry(MODEL_UNAVAILABLE, "the response of the model endpoint is not a chat completion") from None
 
 
-def _read(content: str, shown: int) -> ModelAnswer:
-    """Small models wrap JSON in prose or code fences, or give prose alone: then that is the answer, uncited."""
+def _read(content: str, passages: int) -> ModelAnswer:
+    """Parses the model's text. Small models put prose or code fences around JSON; prose alone is an uncited answer."""
     start, end = content.find("{"), content.rfind("}")
     try:
         value = json.loads(content[start : end + 1])
@@ -80,6 +80,6 @@ def _read(content: str, shown: int) -> ModelAnswer:
     answer, number, quote = value.get("answer"), value.get("passage"), value.get("quote")
     return ModelAnswer(
         str(answer).strip() or None if answer is not None else None,
-        number - 1 if type(number) is int and 1 <= number <= shown else None,
+        number - 1 if type(number) is int and 1 <= number <= passages else None,
         quote if isinstance(quote, str) and quote.strip() else None,
     )

@@ -1,4 +1,4 @@
-"""The best passages for a question, and the best sentence in them."""
+"""Finds the best passages for a question, and the best sentences in them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from platform_service.embedding.vector_document import EmbeddedText
 from platform_service.sis.answer_kind import holds_answer
 from platform_service.sis.words import Rarity, stems
 
-#: A passage's score is half meaning (cosine), half words: static word vectors confuse what is merely of one topic,
-#: and shared rare words tell it apart.
+#: Half of a passage's score is meaning (cosine), half shared words: static word vectors confuse texts of one topic, and
+#: shared rare words distinguish them.
 COSINE_SHARE = 0.5
-#: A sentence is judged by itself and, less, by the passage it stands in, which names what it calls "it".
+#: Share of the passage in a sentence's score: the passage often names what the sentence calls "it".
 PASSAGE_SHARE = 0.35
-#: what a sentence loses that has no number, date or name where one is asked for
+#: factor for a sentence without the number, date or name that the question asks for
 WRONG_KIND_FACTOR = 0.55
+#: factor for a heading with the line after it, see `_candidates`
 PAIR_FACTOR = 0.93
-#: in characters: a longer line without a full stop is no label
-LONGEST_LABEL = 60
-#: a cosine of this is as good as it gets between a question and its answer
+#: in characters: a longer line without a full stop is not a label
+MAX_LABEL_LENGTH = 60
+#: the highest cosine that a question and its answer reach in practice; it counts as 1
 BEST_COSINE = 0.75
 
 
 @dataclass(frozen=True)
-class FoundPassage:
+class ScoredPassage:
     """A passage with its score for one question, 0 to 1."""
 
     passage: Passage
@@ -34,8 +35,8 @@ class FoundPassage:
 
 
 @dataclass(frozen=True)
-class FoundSentence:
-    """A sentence with its score for one question, 0 to 1, and where it stands."""
+class ScoredSentence:
+    """A sentence with its score for one question, 0 to 1, and its passage."""
 
     text: str
     passage: Passage
@@ -51,43 +52,46 @@ class Retrieval:
         self._stems = [stems(passage.text) for passage in text.passages]
         self._rarity = Rarity(passage.text for passage in text.passages)
 
-    def passages(self, question: str, top_k: int) -> list[FoundPassage]:
-        """The best `top_k`, best first; equals in the document's order."""
+    def passages(self, question: str, top_k: int) -> list[ScoredPassage]:
+        """The best `top_k` passages, best first; equal scores in the order of the document."""
         asked = stems(question)
         cosines = self._text.vectors @ self._embedder.embed([question])[0]
-        found = [
-            FoundPassage(passage, _blend(float(cosine), self._rarity.overlap(asked, there)))
-            for passage, cosine, there in zip(self._text.passages, cosines, self._stems, strict=True)
+        scored = [
+            ScoredPassage(passage, _blend(float(cosine), self._rarity.overlap(asked, passage_stems)))
+            for passage, cosine, passage_stems in zip(self._text.passages, cosines, self._stems, strict=True)
         ]
-        return sorted(found, key=lambda each: (-each.score, each.passage.index))[:top_k]
+        return sorted(scored, key=lambda each: (-each.score, each.passage.index))[:top_k]
 
-    def sentences(self, question: str, passages: list[FoundPassage]) -> list[FoundSentence]:
+    def sentences(self, question: str, passages: list[ScoredPassage]) -> list[ScoredSentence]:
         """The sentences of these passages, best first."""
         asked = stems(question)
-        candidates = [(found, *each) for found in passages for each in _candidates(found.passage.text)]
+        candidates = [(scored, *candidate) for scored in passages for candidate in _candidates(scored.passage.text)]
         vectors = self._embedder.embed([text for _, text, _ in candidates])
         cosines = vectors @ self._embedder.embed([question])[0]
-        best: dict[str, FoundSentence] = {}
-        for (found, text, factor), cosine in zip(candidates, cosines, strict=True):
+        best: dict[str, ScoredSentence] = {}
+        for (scored, text, factor), cosine in zip(candidates, cosines, strict=True):
             own = _blend(float(cosine), self._rarity.overlap(asked, stems(text)))
-            score = factor * ((1 - PASSAGE_SHARE) * own + PASSAGE_SHARE * found.score)
+            score = factor * ((1 - PASSAGE_SHARE) * own + PASSAGE_SHARE * scored.score)
             if holds_answer(question, text) is False:
                 score *= WRONG_KIND_FACTOR
-            # overlapping passages share sentences: each is named once, where it scores best
+            # overlapping passages share sentences: each is listed once, with its best score
             if text not in best or score > best[text].score:
-                best[text] = FoundSentence(text, found.passage, score)
+                best[text] = ScoredSentence(text, scored.passage, score)
         return sorted(best.values(), key=lambda each: (-each.score, each.passage.index))
 
 
 def _candidates(passage: str) -> list[tuple[str, float]]:
-    """(text, factor): sentences, and a heading or label with the line after it, since "Opening hours" alone answers
-    nothing. Such a pair has the words of both, so it counts a little less than a line that says it all."""
+    """(text, factor) of each sentence, and of each heading or label with the line after it.
+
+    "Opening hours" alone answers nothing. A pair has the words of both lines, so it counts a little less than one line
+    that has them all.
+    """
     lines = sentences(passage)
     alone = [(line, 1.0) for line in lines]
     pairs = [
         (f"{line} {after}", PAIR_FACTOR)
         for line, after in pairwise(lines)
-        if line[-1:] not in ".!?" and len(line) < LONGEST_LABEL and after[-1:] not in ".!?"
+        if line[-1:] not in ".!?" and len(line) < MAX_LABEL_LENGTH and after[-1:] not in ".!?"
     ]
     return alone + pairs
 

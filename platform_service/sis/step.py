@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from lucius_service.payload import read_payload
-from lucius_service.step import Outcome, Task
+from lucius_service.step import Outcome, Task, read_payload
 from platform_service.embedding.embedder import Embedder
 from platform_service.embedding.source_text import read_json, read_text
 from platform_service.embedding.step import DEFAULT_CHUNK_SIZE, DEFAULT_OVERLAP
@@ -22,7 +21,7 @@ FORMAT = "lucius.answers/1"
 
 
 class Prompt(BaseModel):
-    """One question. Without an id it is known by its place in the list, from 1."""
+    """One question. Its id is its place in the list, from 1, where the payload has none."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -65,7 +64,7 @@ class SisStep:
         retrieval = Retrieval(self._text(source.data), self._embedder)
         answers = []
         for number, prompt in enumerate(payload.prompt_set, 1):
-            found = answer(
+            answered = answer(
                 retrieval,
                 self._embedder,
                 prompt.prompt,
@@ -73,7 +72,7 @@ class SisStep:
                 min_score=payload.min_score,
                 model=self._model,
             )
-            answers.append({"id": prompt.id or str(number), "prompt": prompt.prompt, **found})
+            answers.append({"id": prompt.id or str(number), "prompt": prompt.prompt, **answered})
             task.report(number / len(payload.prompt_set), f"question {number} of {len(payload.prompt_set)}")
         result = {"format": FORMAT, "input": {"uri": source.uri}, "answers": answers}
         body = json.dumps(result, ensure_ascii=False, indent=1).encode()

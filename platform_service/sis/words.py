@@ -1,4 +1,4 @@
-"""Words compared by their stems and by how rare they are in the document."""
+"""Compares words by their stems and by their rarity in the document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
 _SUFFIXES = ("ations", "ation", "ments", "ment", "ings", "ing", "edly", "ies", "ied", "ed", "es", "ly", "s", "e", "y")
-#: words that say what is asked, not what it is asked about
+#: stop words: common words, and words that phrase a question
 _STOP = frozenset(
     re.findall(
         r"\w+",
@@ -36,23 +36,23 @@ def _stem(word: str) -> str:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
             word = word[: -len(suffix)]
             break
-    # stopped and stop, as in "the shutt-ing shut-ter"
+    # stopp(ed) and stop have one stem
     return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
 
 
 class Rarity:
-    """How much a word tells apart, from the passages it stands in; a word that is in none weighs most."""
+    """The weight of a word: the fewer passages contain it, the higher; highest for a word that is in none."""
 
     def __init__(self, passages: Iterable[str]) -> None:
-        found = [set(stems(passage)) for passage in passages]
-        self._passages = len(found)
-        self._with_word = Counter(stem for stems_ in found for stem in stems_)
+        stem_sets = [set(stems(passage)) for passage in passages]
+        self._passages = len(stem_sets)
+        self._with_word = Counter(stem for stems_ in stem_sets for stem in stems_)
 
     def weight(self, stem: str) -> float:
         return math.log(1 + (self._passages + 1) / (self._with_word[stem] + 0.5))
 
     def overlap(self, asked: Iterable[str], text: Iterable[str]) -> float:
-        """The share of what is asked that the text has, by weight: 0 to 1."""
-        wanted, there = set(asked), set(text)
-        whole = sum(self.weight(stem) for stem in wanted)
-        return sum(self.weight(stem) for stem in wanted & there) / whole if whole else 0.0
+        """The share of the asked stems that the text has, by weight: 0 to 1."""
+        asked_stems, text_stems = set(asked), set(text)
+        total = sum(self.weight(stem) for stem in asked_stems)
+        return sum(self.weight(stem) for stem in asked_stems & text_stems) / total if total else 0.0

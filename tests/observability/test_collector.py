@@ -15,10 +15,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from emulator.traces import shelf as shelves
+from emulator.traces import trace_buffer as shelves
 from emulator.traces.otlp import NotOtlp, Span, read_points, read_spans
 from emulator.traces.program import application
-from emulator.traces.shelf import Shelf
+from emulator.traces.trace_buffer import TraceBuffer
 from emulator.traces.waterfall import rows
 from tests.running_stack import ROOT
 
@@ -51,7 +51,7 @@ def exported(name: str = "parent", **attributes: str) -> bytes:
 
 @pytest.fixture
 async def client() -> AsyncIterator[TestClient]:  # type: ignore[type-arg]
-    async with TestClient(TestServer(application(Shelf(keep=10)))) as running:
+    async with TestClient(TestServer(application(TraceBuffer(keep=10)))) as running:
         yield running
 
 
@@ -103,7 +103,7 @@ def test_a_cut_message_is_not_otlp(read) -> None:  # type: ignore[no-untyped-def
 
 def test_the_oldest_go_and_those_of_no_job_first() -> None:
     """A watcher's reads do not push a job's trace out."""
-    shelf = Shelf(keep=3)
+    shelf = TraceBuffer(keep=3)
     shelf.put_spans([replace(SPAN, trace_id="0" * 31 + "1", attributes={"lucius.job_id": "job_1"})])
     shelf.put_spans(replace(SPAN, trace_id=f"{number:032x}") for number in range(2, 20))
     assert [trace.trace_id[-2:] for trace in shelf.find("", 10, all_=True)] == ["13", "12", "01"]
@@ -116,7 +116,7 @@ def test_the_oldest_go_and_those_of_no_job_first() -> None:
 def test_a_trace_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too much is counted; a span that is told again replaces itself."""
     monkeypatch.setattr(shelves, "MAX_SPANS", 2)
-    shelf = Shelf(keep=1)
+    shelf = TraceBuffer(keep=1)
     shelf.put_spans(replace(SPAN, span_id=f"{number:016x}") for number in (1, 2, 3, 1))
     trace = shelf.trace(SPAN.trace_id)
     assert trace is not None
@@ -125,7 +125,7 @@ def test_a_trace_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_circle_of_parents_is_shown_once() -> None:
     """Ids that lie end no loop: every span stands there exactly once."""
-    shelf = Shelf(keep=1)
+    shelf = TraceBuffer(keep=1)
     a, b, own = "a" * 16, "b" * 16, "c" * 16
     shelf.put_spans(
         replace(SPAN, span_id=span, parent_id=parent)

@@ -40,7 +40,7 @@ _SERVICE_SILENT = """
 import os, sys, json
 from lucius_service import tracing
 tracing.configure(os.environ, "ocr")
-with tracing.sending({"type": "ACK", "jobId": "job_1"}, "t") as (reply, span):
+with tracing.publish_span({"type": "ACK", "jobId": "job_1"}, "t") as (reply, span):
     print(json.dumps({"reply": reply, "recording": span.is_recording(),
                       "loaded": [name for name in sys.modules if name.startswith("opentelemetry.sdk")]}))
 """

@@ -1,1 +1,1 @@
-"""Tests of the reference platform services and of their skeleton."""
+"""Tests of the reference platform services."""

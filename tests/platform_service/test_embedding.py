@@ -14,7 +14,7 @@ from lucius_service.errors import FailedFinal
 from platform_service.embedding.passages import paragraphs, sentences, split_passages
 from platform_service.embedding.source_text import TextPage
 from platform_service.embedding.step import EmbeddingStep
-from tests.platform_service.work import Bench
+from tests.lucius_service.step_runner import StepRunner
 
 STORY = (
     "The harbour was quiet in the morning. Nobody had seen the ferry leave. At noon the bell rang twice, and the gates "
@@ -22,41 +22,41 @@ STORY = (
 )
 
 
-def test_vectors_have_text_page_and_length_one(bench: Bench, embedding: EmbeddingStep) -> None:
-    """Each passage of a plain text has its page, its place and a vector of 256 numbers."""
-    done = bench.run(embedding, f"{STORY}\f{STORY}".encode(), {"chunk_size": 150, "overlap": 40})
-    chunks = done.result["chunks"]
+def test_vectors_have_text_page_and_length_one(runner: StepRunner, embedding: EmbeddingStep) -> None:
+    """Each passage of a plain text has its page, its index and a vector of 256 numbers with length 1."""
+    run = runner.run(embedding, f"{STORY}\f{STORY}".encode(), {"chunk_size": 150, "overlap": 40})
+    chunks = run.result["chunks"]
     assert list(range(len(chunks))) == [chunk["index"] for chunk in chunks]
     assert {1, 2} == {chunk["page"] for chunk in chunks}
-    assert (2, len(chunks), 256) == tuple(done.outcome.metrics[name] for name in ("pages", "chunks", "dimensions"))
+    assert (2, len(chunks), 256) == tuple(run.outcome.metrics[name] for name in ("pages", "chunks", "dimensions"))
     for chunk in chunks:
         assert len(chunk["vector"]) == 256
         assert pytest.approx(1.0, abs=1e-3) == np.linalg.norm(chunk["vector"])
 
 
-def test_alike_is_near(bench: Bench, embedding: EmbeddingStep) -> None:
-    """Vectors mean something: a paraphrase is nearer than another subject."""
+def test_a_paraphrase_is_nearer_than_another_subject(runner: StepRunner, embedding: EmbeddingStep) -> None:
+    """The vector of a paraphrase is nearer than that of another subject."""
     texts = [
         "The tenant pays the rent every month.",
         "Monthly rent is paid by the lessee.",
         "Cats sleep on warm roofs.",
     ]
-    rows = [bench.run(embedding, text.encode()).result["chunks"][0]["vector"] for text in texts]
+    rows = [runner.run(embedding, text.encode()).result["chunks"][0]["vector"] for text in texts]
     rent, paraphrase, cats = (np.array(row) for row in rows)
     assert rent @ paraphrase > rent @ cats + 0.2
 
 
-def test_text_json_keeps_its_pages(bench: Bench, embedding: EmbeddingStep) -> None:
+def test_text_json_keeps_its_pages(runner: StepRunner, embedding: EmbeddingStep) -> None:
     """Passages carry the page number of OCR's text.json; pages without text have none."""
     pages = [{"page": 3, "text": "Third page."}, {"page": 4, "text": ""}, {"page": 9, "text": "Ninth page."}]
-    done = bench.run(embedding, json.dumps({"format": "lucius.text/1", "pages": pages}).encode())
-    assert [(c["page"], c["text"]) for c in done.result["chunks"]] == [(3, "Third page."), (9, "Ninth page.")]
+    run = runner.run(embedding, json.dumps({"format": "lucius.text/1", "pages": pages}).encode())
+    assert [(c["page"], c["text"]) for c in run.result["chunks"]] == [(3, "Third page."), (9, "Ninth page.")]
 
 
-def test_half_a_surrogate_pair_is_replaced(bench: Bench, embedding: EmbeddingStep) -> None:
-    """JSON may hold what UTF-8 cannot."""
+def test_half_a_surrogate_pair_is_replaced(runner: StepRunner, embedding: EmbeddingStep) -> None:
+    """JSON may contain half a surrogate pair, which UTF-8 cannot encode."""
     data = json.dumps({"format": "lucius.text/1", "pages": [{"page": 1, "text": "Broken \ud83d sign."}]}).encode()
-    assert bench.run(embedding, data).result["chunks"][0]["text"] == "Broken ? sign."
+    assert runner.run(embedding, data).result["chunks"][0]["text"] == "Broken ? sign."
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,15 @@ def test_half_a_surrogate_pair_is_replaced(bench: Bench, embedding: EmbeddingSte
         (b'{"format": "lucius.text/1", "pages": []}', "NO_TEXT_FOUND"),
     ],
 )
-def test_bad_input_fails_for_good(data: bytes, code: str, bench: Bench, embedding: EmbeddingStep) -> None:
-    """What is no text, or has none, has a code."""
+def test_bad_input_fails_for_good(data: bytes, code: str, runner: StepRunner, embedding: EmbeddingStep) -> None:
+    """An input that is not text, or has no text, has its code."""
     with pytest.raises(FailedFinal) as failed:
-        bench.run(embedding, data)
+        runner.run(embedding, data)
     assert code == failed.value.code
 
 
 def test_lines_broken_by_the_margin_are_joined() -> None:
-    """Prose is put together again across line ends; the lines of a form stay lines."""
+    """Lines of prose that were broken at a margin are joined; the lines of a form are not."""
     prose = (
         "The lease begins on the first of May and ends three years later unless it is re-\n"
         "newed by both parties in writing at least two months before the end of the term.\n"
@@ -105,7 +105,7 @@ def test_lines_broken_by_the_margin_are_joined() -> None:
     ],
 )
 def test_sentences(text: str, expected: list[str]) -> None:
-    """Full stops of abbreviations, numbers and headings end no sentence."""
+    """Full stops of abbreviations, numbers and headings do not end a sentence."""
     assert expected == sentences(text)
 
 
@@ -115,7 +115,7 @@ def test_sentences(text: str, expected: list[str]) -> None:
     st.integers(0, 400),
 )
 def test_passages_lose_nothing_and_keep_to_their_size(texts: list[str], chunk_size: int, overlap: int) -> None:
-    """Whatever the text: every letter of a page is in its passages in order, and none is longer than asked."""
+    """For any text every letter of a page is in its passages in order, and no passage is too long."""
     pages = [TextPage(number, text) for number, text in enumerate(texts, 1)]
     passages = split_passages(pages, chunk_size, overlap)
     assert list(range(len(passages))) == [passage.index for passage in passages]
@@ -127,7 +127,7 @@ def test_passages_lose_nothing_and_keep_to_their_size(texts: list[str], chunk_si
 
 
 def test_passages_overlap_by_whole_sentences() -> None:
-    """A passage begins with the end of the one before."""
+    """A passage begins with the last sentences of the one before."""
     text = " ".join(f"Sentence number {number} is here." for number in range(1, 13))
     passages = split_passages([TextPage(1, text)], 150, 60)
     assert len(passages) > 2

@@ -1,4 +1,4 @@
-"""OCR of real files, good and bad."""
+"""OCR of readable and of broken files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from lucius_service.errors import FailedFinal
 from platform_service.ocr.step import OcrStep
-from tests.platform_service.processes import ROOT
-from tests.platform_service.work import Bench
+from tests.lucius_service.service_process import ROOT
+from tests.lucius_service.step_runner import StepRunner
 
 MANUAL = (ROOT / "samples" / "bw40-manual.pdf").read_bytes()
 SCAN = (ROOT / "samples" / "minutes-scan.pdf").read_bytes()
@@ -44,17 +44,17 @@ def pdf_of(*pages: str, password: str = "") -> bytes:
     return bytes(pdf.output())
 
 
-def test_a_text_layer_is_read_as_it_is(bench: Bench, ocr: OcrStep) -> None:
-    """Pages with a text layer are not looked at: confidence 1, boxes within the page, and one plain text file."""
-    done = bench.run(ocr, MANUAL)
-    pages = done.result["pages"]
+def test_a_text_layer_is_read_as_it_is(runner: StepRunner, ocr: OcrStep) -> None:
+    """Pages with a text layer are not recognised: confidence 1, boxes within the page, and one plain text file."""
+    run = runner.run(ocr, MANUAL)
+    pages = run.result["pages"]
     assert [(page["page"], page["source"]) for page in pages] == [
         (1, "text_layer"),
         (2, "text_layer"),
         (3, "text_layer"),
         (4, "text_layer"),
     ]
-    assert done.result["mean_confidence"] == 1.0
+    assert run.result["mean_confidence"] == 1.0
     assert "72.5 degrees Celsius" in pages[1]["text"]
     for page in pages:
         assert page["text"] == "\n".join(line["text"] for line in page["lines"])
@@ -64,54 +64,54 @@ def test_a_text_layer_is_read_as_it_is(bench: Bench, ocr: OcrStep) -> None:
             assert 0 <= top < bottom <= page["height"]
     tops = [line["box"][1] for line in pages[0]["lines"]]
     assert tops == sorted(tops), "from top to bottom"
-    plain = bench.artefact(done, "output.txt").decode()
+    plain = runner.artefact(run, "output.txt").decode()
     assert [page["text"] for page in pages] == plain.rstrip("\n").split("\f")
 
 
-def test_a_scanned_page_is_recognised(bench: Bench, ocr: OcrStep) -> None:
-    """A crooked, noisy scan without a text layer gives its lines in order, with confidence and boxes in points."""
-    done = bench.run(ocr, SCAN)
-    (page,) = done.result["pages"]
+def test_a_scanned_page_is_recognised(runner: StepRunner, ocr: OcrStep) -> None:
+    """A slanted, noisy scan without a text layer gives its lines in order, with confidence and boxes in points."""
+    run = runner.run(ocr, SCAN)
+    (page,) = run.result["pages"]
     assert (page["source"], page["unit"]) == ("ocr", "point")
     assert 0.9 < page["mean_confidence"] < 1.0
     assert (
         page["text"].index("Margaret Ellison") < page["text"].index("3,275 euros") < page["text"].index("Joanna Pike")
     )
     assert all(0 <= line["box"][0] < line["box"][2] <= page["width"] for line in page["lines"])
-    assert (done.outcome.metrics["pages"], done.outcome.metrics["pages_recognised"]) == (1, 1)
-    assert done.reports[-1] == (1.0, "page 1 of 1")
+    assert (run.outcome.metrics["pages"], run.outcome.metrics["pages_recognised"]) == (1, 1)
+    assert run.reports[-1] == (1.0, "page 1 of 1")
 
 
-def test_force_ocr_looks_at_pages_that_have_text(bench: Bench, ocr: OcrStep) -> None:
-    """With force_ocr the text layer is left alone, and what is seen says the same."""
-    done = bench.run(ocr, pdf_of("The quick brown fox jumps over the lazy dog."), {"force_ocr": True})
-    (page,) = done.result["pages"]
+def test_force_ocr_recognises_pages_that_have_text(runner: StepRunner, ocr: OcrStep) -> None:
+    """With force_ocr the text layer is ignored, and recognition gives the same text."""
+    run = runner.run(ocr, pdf_of("The quick brown fox jumps over the lazy dog."), {"force_ocr": True})
+    (page,) = run.result["pages"]
     assert (page["source"], page["text"]) == ("ocr", "The quick brown fox jumps over the lazy dog.")
 
 
 @pytest.mark.parametrize(
     ("form", "options"), [("PNG", {}), ("JPEG", {"quality": 80}), ("TIFF", {"compression": "tiff_lzw"})]
 )
-def test_images_are_recognised(form: str, options: dict[str, object], bench: Bench, ocr: OcrStep) -> None:
+def test_images_are_recognised(form: str, options: dict[str, object], runner: StepRunner, ocr: OcrStep) -> None:
     """PNG, JPEG and TIFF; boxes are in pixels."""
-    done = bench.run(ocr, encoded(picture("Invoice number 4711"), form, **options))
-    (page,) = done.result["pages"]
+    run = runner.run(ocr, encoded(picture("Invoice number 4711"), form, **options))
+    (page,) = run.result["pages"]
     assert (page["unit"], page["width"], page["height"]) == ("pixel", 900, 400)
     assert "4711" in page["text"]
 
 
-def test_a_tiff_may_have_pages(bench: Bench, ocr: OcrStep) -> None:
-    """Each image in a TIFF is a page of its own."""
+def test_a_tiff_may_have_pages(runner: StepRunner, ocr: OcrStep) -> None:
+    """Each image of a TIFF is one page."""
     second = picture("Second page")
-    done = bench.run(
+    run = runner.run(
         ocr, encoded(picture("First page"), "TIFF", compression="tiff_lzw", save_all=True, append_images=[second])
     )
-    assert [page["text"].split()[0] for page in done.result["pages"]] == ["First", "Second"]
+    assert [page["text"].split()[0] for page in run.result["pages"]] == ["First", "Second"]
 
 
 @pytest.mark.parametrize("angle", [-3.0, 3.0])
-def test_rows_of_a_crooked_table_stay_rows(angle: float, bench: Bench, ocr: OcrStep) -> None:
-    """On a turned page a row's cells are put together by the page's slant, not by their height alone."""
+def test_rows_of_a_slanted_table_stay_rows(angle: float, runner: StepRunner, ocr: OcrStep) -> None:
+    """On a slanted page the cells of a row are grouped by the slant of the page, not by their height alone."""
     page = Image.new("RGB", (1400, 500), "white")
     draw = ImageDraw.Draw(page)
     font = ImageFont.load_default(size=34)
@@ -120,22 +120,22 @@ def test_rows_of_a_crooked_table_stay_rows(angle: float, bench: Bench, ocr: OcrS
         draw.text((80, 150 + 70 * number), name, font=font, fill="black")
         draw.text((1150, 150 + 70 * number), amount, font=font, fill="black")
     page = page.rotate(angle, resample=Image.Resampling.BICUBIC, fillcolor="white", expand=True)
-    lines = bench.run(ocr, encoded(page, "PNG")).result["pages"][0]["text"].split("\n")
+    lines = runner.run(ocr, encoded(page, "PNG")).result["pages"][0]["text"].split("\n")
     assert lines[1:] == ["Rent 850.00", "Heating 120.00", "Garage 65.00"]
 
 
-def test_transparency_is_white_paper(bench: Bench, ocr: OcrStep) -> None:
-    """Black writing on a transparent ground is read."""
+def test_transparency_is_white_paper(runner: StepRunner, ocr: OcrStep) -> None:
+    """Black text on a transparent background is recognised."""
     page = Image.new("RGBA", (700, 200), (0, 0, 0, 0))
     ImageDraw.Draw(page).text((50, 60), "Transparent notice", font=ImageFont.load_default(size=40), fill=(0, 0, 0, 255))
-    assert "Transparent notice" in bench.run(ocr, encoded(page, "PNG")).result["pages"][0]["text"]
+    assert "Transparent notice" in runner.run(ocr, encoded(page, "PNG")).result["pages"][0]["text"]
 
 
-def test_an_empty_page_among_others_is_kept(bench: Bench, ocr: OcrStep) -> None:
-    """Page numbers stay right where a page has nothing on it."""
-    done = bench.run(ocr, pdf_of("The first page has this text on it.", "", "The third page has this text on it."))
-    assert [bool(page["text"]) for page in done.result["pages"]] == [True, False, True]
-    assert "third" in done.result["pages"][2]["text"]
+def test_an_empty_page_among_others_is_kept(runner: StepRunner, ocr: OcrStep) -> None:
+    """A page without text is kept, so that page numbers stay correct."""
+    run = runner.run(ocr, pdf_of("The first page has this text on it.", "", "The third page has this text on it."))
+    assert [bool(page["text"]) for page in run.result["pages"]] == [True, False, True]
+    assert "third" in run.result["pages"][2]["text"]
 
 
 def broken_inputs() -> list[tuple[str, bytes, str]]:
@@ -156,23 +156,23 @@ def broken_inputs() -> list[tuple[str, bytes, str]]:
 
 
 @pytest.mark.parametrize(("data", "code"), [pytest.param(data, code, id=name) for name, data, code in broken_inputs()])
-def test_bad_input_fails_for_good_with_its_code(data: bytes, code: str, bench: Bench, ocr: OcrStep) -> None:
-    """Each kind of bad input has a code of its own and one line that says what is wrong."""
+def test_bad_input_fails_for_good_with_its_code(data: bytes, code: str, runner: StepRunner, ocr: OcrStep) -> None:
+    """Each kind of bad input has its own code and a message of one line."""
     with pytest.raises(FailedFinal) as failed:
-        bench.run(ocr, data)
+        runner.run(ocr, data)
     assert code == failed.value.code
     assert failed.value.message
     assert "\n" not in failed.value.message
 
 
-def test_too_many_pages_are_refused(bench: Bench, ocr: OcrStep) -> None:
-    """max_pages bounds the work."""
+def test_too_many_pages_are_refused(runner: StepRunner, ocr: OcrStep) -> None:
+    """A PDF with more than max_pages pages is refused."""
     with pytest.raises(FailedFinal, match="INPUT_TOO_LARGE: the PDF has 4 pages; max_pages is 3"):
-        bench.run(ocr, MANUAL, {"max_pages": 3})
+        runner.run(ocr, MANUAL, {"max_pages": 3})
 
 
-def test_a_stamp_does_not_pass_for_a_text_layer(tmp_path: Path, bench: Bench, ocr: OcrStep) -> None:
-    """A scanned page with only a page number as text is recognised all the same."""
+def test_a_stamp_does_not_pass_for_a_text_layer(tmp_path: Path, runner: StepRunner, ocr: OcrStep) -> None:
+    """A scanned page whose text layer has only a page number is recognised."""
     path = tmp_path / "scan.png"
     pypdfium2.PdfDocument(SCAN)[0].render(scale=2).to_pil().save(path)
     pdf = FPDF()
@@ -182,6 +182,6 @@ def test_a_stamp_does_not_pass_for_a_text_layer(tmp_path: Path, bench: Bench, oc
     pdf.set_font("Helvetica", size=8)
     pdf.set_xy(180, 285)
     pdf.cell(0, 5, "Page 7")
-    (page,) = bench.run(ocr, bytes(pdf.output())).result["pages"]
+    (page,) = runner.run(ocr, bytes(pdf.output())).result["pages"]
     assert page["source"] == "ocr"
     assert "Margaret Ellison" in page["text"]

@@ -1,4 +1,4 @@
-"""The payload schemas that callers see and the models that services validate with say the same."""
+"""The payload schemas of the protocols and the models of the services accept the same payloads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lucius_service.step import Step
 from platform_service.embedding.step import EmbeddingPayload, EmbeddingStep
 from platform_service.ocr.step import OcrPayload, OcrStep
 from platform_service.sis.step import SisPayload, SisStep
-from tests.platform_service.processes import ROOT
+from tests.lucius_service.service_process import ROOT
 
 STEPS: dict[str, tuple[Step, type[OcrPayload] | type[EmbeddingPayload] | type[SisPayload]]] = {
     "ocr": (OcrStep(), OcrPayload),
@@ -63,31 +63,31 @@ def schema(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "payload"), GOOD)
-def test_both_take_what_is_good(name: str, payload: Any) -> None:
-    """What the schema takes, the service takes."""
+def test_both_accept_good_payloads(name: str, payload: Any) -> None:
+    """A good payload is accepted by the schema and by the service."""
     assert Draft202012Validator(schema(name)).is_valid(payload)
     assert STEPS[name][0].validate(payload) is not None
 
 
 @pytest.mark.parametrize(("name", "payload"), BAD)
-def test_both_refuse_what_is_bad(name: str, payload: Any) -> None:
-    """What the schema refuses, the service refuses, with the field's name."""
+def test_both_refuse_bad_payloads(name: str, payload: Any) -> None:
+    """A bad payload is refused by the schema and, with the name of the field, by the service."""
     assert not Draft202012Validator(schema(name)).is_valid(payload)
     with pytest.raises(FailedFinal, match="PAYLOAD_INVALID"):
         STEPS[name][0].validate(payload)
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_schemas_are_closed_and_described_and_tell_the_true_defaults(name: str) -> None:
-    """Draft 2020-12, no unknown field, a description each, and the defaults that the service uses."""
-    found = schema(name)
-    Draft202012Validator.check_schema(found)
-    assert found["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert found["additionalProperties"] is False
+def test_schemas_are_closed_and_described_and_have_the_true_defaults(name: str) -> None:
+    """Draft 2020-12, no unknown fields, a description for each field, and the defaults that the service uses."""
+    document = schema(name)
+    Draft202012Validator.check_schema(document)
+    assert document["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert document["additionalProperties"] is False
     fields = STEPS[name][1].model_fields
-    assert set(fields) == set(found["properties"])
-    for field, rules in found["properties"].items():
+    assert set(fields) == set(document["properties"])
+    for field, rules in document["properties"].items():
         assert rules["description"], field
-        assert fields[field].is_required() == (field in found.get("required", []))
+        assert fields[field].is_required() == (field in document.get("required", []))
         if not fields[field].is_required():
             assert fields[field].default == rules["default"], field

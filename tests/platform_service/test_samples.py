@@ -1,8 +1,9 @@
-"""The sample documents through OCR, EMBEDDING and SIS: right words, right pages, and no answer where there is none."""
+"""The sample documents through OCR, EMBEDDING and SIS: right words, right pages, and null where there is no answer."""
 
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from platform_service.embedding.step import EmbeddingStep
 from platform_service.ocr.step import OcrStep
 from platform_service.sis.step import SisStep
 from samples.make_samples import SAMPLES
-from tests.platform_service.invoker import Invoker
-from tests.platform_service.processes import ROOT, running
-from tests.platform_service.work import Bench
+from tests.lucius_service.blob_account import BlobAccount
+from tests.lucius_service.invoker import Invoker
+from tests.lucius_service.service_process import ROOT, launch
+from tests.lucius_service.step_runner import StepRunner
 
 FOLDER = ROOT / "samples"
 QUESTIONS: dict[str, list[dict[str, Any]]] = json.loads((FOLDER / "questions.json").read_text())
@@ -34,7 +36,7 @@ def check(questions: list[dict[str, Any]], answers: list[dict[str, Any]]) -> Non
     for question, answer in zip(questions, answers, strict=True):
         if question["expect"] is None:
             assert (answer["answer"], answer["citation"]) == (None, None), question["id"]
-            assert answer["passages"], "the nearest passage stands beside a missing answer"
+            assert answer["passages"], "a missing answer comes with the nearest passages"
             continue
         assert answer["answer"] is not None, question["id"]
         for words in question["expect"]:
@@ -47,17 +49,17 @@ def check(questions: list[dict[str, Any]], answers: list[dict[str, Any]]) -> Non
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_answers_are_right_and_cited(
-    name: str, bench: Bench, ocr: OcrStep, embedding: EmbeddingStep, sis: SisStep
+    name: str, runner: StepRunner, ocr: OcrStep, embedding: EmbeddingStep, sis: SisStep
 ) -> None:
     """Each question finds the expected words on the expected page."""
-    text = bench.run(ocr, (FOLDER / name).read_bytes(), name=name)
-    vectors = bench.run(embedding, text.outcome.result_ref)
-    answers = bench.run(sis, vectors.outcome.result_ref, prompts(QUESTIONS[name]))
+    text = runner.run(ocr, (FOLDER / name).read_bytes(), name=name)
+    vectors = runner.run(embedding, text.outcome.result_ref)
+    answers = runner.run(sis, vectors.outcome.result_ref, prompts(QUESTIONS[name]))
     check(QUESTIONS[name], answers.result["answers"])
 
 
 def pixels(name: str, data: bytes) -> NDArray[np.float64]:
-    """All pages, small: two builds of zlib pack the same page into different bytes."""
+    """All pages, rendered small: builds of zlib compress the same page to different bytes."""
     if name.endswith(".pdf"):
         pages = [page.render(scale=1).to_pil() for page in pypdfium2.PdfDocument(data)]
     else:
@@ -66,26 +68,32 @@ def pixels(name: str, data: bytes) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_samples_are_as_the_script_makes_them(name: str) -> None:
-    """The committed documents have questions, and look like those that make_samples.py makes."""
+def test_samples_are_those_of_the_script(name: str) -> None:
+    """The committed documents have questions, and look like the output of make_samples.py."""
     assert name in QUESTIONS
-    committed, made = pixels(name, (FOLDER / name).read_bytes()), pixels(name, SAMPLES[name]())
-    assert committed.shape == made.shape
-    assert np.abs(committed - made).mean() < 0.5
+    committed, generated = pixels(name, (FOLDER / name).read_bytes()), pixels(name, SAMPLES[name]())
+    assert committed.shape == generated.shape
+    assert np.abs(committed - generated).mean() < 0.5
 
 
-def test_the_three_services_over_the_bus(tmp_path: Path, environment: dict[str, str], invoker: Invoker) -> None:
+def test_the_three_services_over_the_bus(
+    tmp_path: Path, environment: dict[str, str], invoker: Invoker, account: BlobAccount
+) -> None:
     """The scan goes from service to service as processes, each reading the result of the one before."""
     name = "minutes-scan.pdf"
     services = ("ocr", "embedding", "sis")
-    started = [running(("platform_service", each), tmp_path / each, environment) for each in services]
-    with started[0], started[1], started[2]:
-        uri = invoker.upload(name, (FOLDER / name).read_bytes())
-        for service, payload in zip(services, (None, {}, prompts(QUESTIONS[name])), strict=True):
+    with ExitStack() as stack:
+        started = []
+        for service in services:
+            started.append(launch(("-m", "platform_service", service), tmp_path / service, environment))
+            stack.callback(started[-1].close)
+        uri = account.upload(name, (FOLDER / name).read_bytes())
+        for process, service, payload in zip(started, services, (None, {}, prompts(QUESTIONS[name])), strict=True):
+            process.wait_ready(service)
             directive = invoker.directive(service.upper(), payload, input_ref={"uri": uri})
             invoker.send(directive, service.upper())
             result = invoker.result(directive["jobId"])
             assert result["status"] == "SUCCEEDED", result
             uri = result["result_ref"]["uri"]
             assert uri.startswith(directive["workspace_ref"]["uri"] + service + "/")
-        check(QUESTIONS[name], json.loads(invoker.download(uri))["answers"])
+        check(QUESTIONS[name], json.loads(account.download(uri))["answers"])

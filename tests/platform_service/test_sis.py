@@ -16,7 +16,7 @@ from lucius_service.errors import FailedFinal, FailedRetry, StepFailed
 from platform_service.embedding.step import EmbeddingStep
 from platform_service.settings import ModelEndpoint
 from platform_service.sis.step import SisStep
-from tests.platform_service.work import Bench
+from tests.lucius_service.step_runner import StepRunner
 
 LEASE = (
     b"Lease of the flat at 9 Quay Road. The landlord is Agnes Marlow. The rent is 940 euros per month and is due on "
@@ -28,7 +28,7 @@ LEASE = (
 
 @dataclass
 class Endpoint:
-    """An OpenAI-compatible server that says what a test wants."""
+    """An OpenAI-compatible server whose responses a test sets."""
 
     url: str = ""
     status: int = 200
@@ -44,33 +44,34 @@ def model_server() -> Iterator[Endpoint]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             endpoint.requests.append(({**self.headers, "path": self.path}, body))
-            answer = json.dumps({"choices": [{"message": {"role": "assistant", "content": endpoint.content}}]}).encode()
+            message = {"role": "assistant", "content": endpoint.content}
+            response = json.dumps({"choices": [{"message": message}]}).encode()
             self.send_response(endpoint.status)
-            self.send_header("content-length", str(len(answer)))
+            self.send_header("content-length", str(len(response)))
             self.end_headers()
-            self.wfile.write(answer)
+            self.wfile.write(response)
 
         def log_message(self, *_: Any) -> None:
             """Quiet."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         endpoint.url = f"http://127.0.0.1:{server.server_port}/v1"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield endpoint
         server.shutdown()
         thread.join()
 
 
-def ask(bench: Bench, step: SisStep, *prompts: Any, **payload: Any) -> list[dict[str, Any]]:
-    answers: list[dict[str, Any]] = bench.run(step, LEASE, {"prompt_set": list(prompts), **payload}).result["answers"]
+def ask(runner: StepRunner, step: SisStep, *prompts: Any, **payload: Any) -> list[dict[str, Any]]:
+    answers: list[dict[str, Any]] = runner.run(step, LEASE, {"prompt_set": list(prompts), **payload}).result["answers"]
     return answers
 
 
-def test_answers_come_from_plain_text(bench: Bench, sis: SisStep) -> None:
-    """Text that was not embedded before is split and embedded here; plain strings are questions by number."""
+def test_answers_come_from_plain_text(runner: StepRunner, sis: SisStep) -> None:
+    """SIS splits and embeds plain text itself; questions that are strings have their number as id."""
     rent, notice, landlord = ask(
-        bench,
+        runner,
         sis,
         "How much is the rent?",
         "How long is the notice period?",
@@ -82,38 +83,38 @@ def test_answers_come_from_plain_text(bench: Bench, sis: SisStep) -> None:
     assert "Agnes Marlow" in landlord["answer"]
 
 
-def test_vectors_and_text_give_the_same_answer(bench: Bench, sis: SisStep, embedding: EmbeddingStep) -> None:
-    """Going through EMBEDDING first changes nothing."""
-    vectors = bench.run(embedding, LEASE).outcome.result_ref
+def test_vectors_and_text_give_the_same_answer(runner: StepRunner, sis: SisStep, embedding: EmbeddingStep) -> None:
+    """The answer is the same whether EMBEDDING embedded the text or SIS."""
+    vectors = runner.run(embedding, LEASE).outcome.result_ref
     payload = {"prompt_set": ["What is the deposit?"]}
-    (from_vectors,) = bench.run(sis, vectors, payload).result["answers"]
-    (from_text,) = bench.run(sis, LEASE, payload).result["answers"]
+    (from_vectors,) = runner.run(sis, vectors, payload).result["answers"]
+    (from_text,) = runner.run(sis, LEASE, payload).result["answers"]
     assert from_text["answer"] == from_vectors["answer"]
     assert "two months' rent" in from_text["answer"]
 
 
-def test_no_answer_is_null_with_the_nearest_passage(bench: Bench, sis: SisStep) -> None:
-    """A question that the document does not answer gets no made-up answer."""
-    (answer,) = ask(bench, sis, "Which engine oil does the tractor need?")
+def test_no_answer_is_null_with_the_nearest_passage(runner: StepRunner, sis: SisStep) -> None:
+    """A question that the document does not answer gets null, and the nearest passages."""
+    (answer,) = ask(runner, sis, "Which engine oil does the tractor need?")
     assert (answer["answer"], answer["citation"]) == (None, None)
     assert answer["score"] < 0.4
     assert answer["passages"][0]["text"]
 
 
-def test_min_score_and_top_k_are_kept(bench: Bench, sis: SisStep) -> None:
-    """min_score 1 takes nothing; top_k bounds the passages shown."""
-    (answer,) = ask(bench, sis, "How much is the rent?", min_score=1, top_k=1)
+def test_min_score_and_top_k_are_used(runner: StepRunner, sis: SisStep) -> None:
+    """min_score 1 accepts no answer; top_k limits the passages."""
+    (answer,) = ask(runner, sis, "How much is the rent?", min_score=1, top_k=1)
     assert (answer["answer"], len(answer["passages"])) == (None, 1)
 
 
-def test_a_model_words_the_answer_and_the_citation_stays(bench: Bench) -> None:
-    """With an endpoint configured it is asked with the passages, and its quote is checked against them."""
+def test_a_model_words_the_answer_with_a_citation(runner: StepRunner) -> None:
+    """The configured endpoint gets the passages, and its quote is checked against them."""
     with model_server() as endpoint:
         step = SisStep(model=ModelEndpoint(endpoint.url, "tiny-1", "key-1"))
         endpoint.content = (
             'Sure: {"answer": "940 euros a month", "passage": 1, "quote": "The rent is 940 euros per month"}'
         )
-        (answer,) = ask(bench, step, "How much is the rent?")
+        (answer,) = ask(runner, step, "How much is the rent?")
         headers, body = endpoint.requests[0]
     assert (answer["answer"], answer["method"]) == ("940 euros a month", "model:tiny-1")
     assert (answer["citation"]["quote"], answer["citation"]["page"]) == ("The rent is 940 euros per month", 1)
@@ -131,22 +132,22 @@ def test_a_model_words_the_answer_and_the_citation_stays(bench: Bench) -> None:
         "The notice period is three months.",
     ],
 )
-def test_a_wrong_citation_is_replaced_by_a_true_one(content: str, bench: Bench) -> None:
-    """A quote that is in no passage is not passed on: the nearest sentence of the document is cited."""
+def test_a_wrong_citation_is_replaced_by_a_true_one(content: str, runner: StepRunner) -> None:
+    """Where no passage has the quote, the nearest sentence of the document is cited."""
     with model_server() as endpoint:
         endpoint.content = content
         step = SisStep(model=ModelEndpoint(endpoint.url, "tiny-1"))
-        (answer,) = ask(bench, step, "How long is the notice period?")
+        (answer,) = ask(runner, step, "How long is the notice period?")
     assert "three months" in answer["answer"]
     assert "notice period of three months" in answer["citation"]["quote"]
     assert answer["citation"]["page"] == 2
 
 
-def test_a_model_may_say_that_there_is_no_answer(bench: Bench) -> None:
+def test_a_model_may_give_no_answer(runner: StepRunner) -> None:
     """Null from the model is null in the result."""
     with model_server() as endpoint:
         endpoint.content = '{"answer": null, "passage": null, "quote": null}'
-        (answer,) = ask(bench, SisStep(model=ModelEndpoint(endpoint.url, "tiny-1")), "How much is the rent?")
+        (answer,) = ask(runner, SisStep(model=ModelEndpoint(endpoint.url, "tiny-1")), "How much is the rent?")
     assert (answer["answer"], answer["citation"]) == (None, None)
 
 
@@ -158,32 +159,34 @@ def test_a_model_may_say_that_there_is_no_answer(bench: Bench) -> None:
         (401, FailedFinal, "MODEL_REFUSED"),
     ],
 )
-def test_the_endpoints_errors_have_their_class(status: int, failure: type[StepFailed], code: str, bench: Bench) -> None:
-    """Busy or broken may pass; a refusal will not."""
+def test_errors_of_the_endpoint_have_their_class(
+    status: int, failure: type[StepFailed], code: str, runner: StepRunner
+) -> None:
+    """A busy or broken endpoint is retryable; a refusal is not."""
     with model_server() as endpoint:
         endpoint.status = status
         with pytest.raises(failure) as failed:
-            ask(bench, SisStep(model=ModelEndpoint(endpoint.url, "tiny-1", "key-1")), "How much is the rent?")
+            ask(runner, SisStep(model=ModelEndpoint(endpoint.url, "tiny-1", "key-1")), "How much is the rent?")
     assert code == failed.value.code
     assert "key-1" not in failed.value.message
 
 
-def test_an_endpoint_out_of_reach_may_come_back(bench: Bench) -> None:
-    """Nobody listens there: retryable."""
+def test_an_endpoint_out_of_reach_is_retryable(runner: StepRunner) -> None:
+    """A refused connection is FAILED_RETRY."""
     with model_server() as gone:
         pass
     with pytest.raises(FailedRetry, match="MODEL_UNAVAILABLE"):
-        ask(bench, SisStep(model=ModelEndpoint(gone.url, "tiny-1")), "How much is the rent?")
+        ask(runner, SisStep(model=ModelEndpoint(gone.url, "tiny-1")), "How much is the rent?")
 
 
-def test_a_document_of_two_letters_is_no_trouble(bench: Bench, sis: SisStep) -> None:
-    """The smallest text has an answer or none, but never a fault."""
-    (answer,) = bench.run(sis, b"ok", {"prompt_set": ["How much is the rent?"]}).result["answers"]
+def test_a_document_of_two_letters_is_searched(runner: StepRunner, sis: SisStep) -> None:
+    """The smallest text gives no answer and no fault."""
+    (answer,) = runner.run(sis, b"ok", {"prompt_set": ["How much is the rent?"]}).result["answers"]
     assert (answer["answer"], answer["passages"][0]["text"]) == (None, "ok")
 
 
-def test_broken_vectors_fail_for_good(bench: Bench, sis: SisStep) -> None:
+def test_broken_vectors_fail_for_good(runner: StepRunner, sis: SisStep) -> None:
     """A vector document without its vectors is refused."""
     data = json.dumps({"format": "lucius.vectors/1", "model": "wordllama-l2_supercat-256", "chunks": [{"text": "x"}]})
     with pytest.raises(FailedFinal, match="INPUT_BROKEN"):
-        bench.run(sis, data.encode(), {"prompt_set": ["Anything?"]})
+        runner.run(sis, data.encode(), {"prompt_set": ["Anything?"]})

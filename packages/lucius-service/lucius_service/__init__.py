@@ -1,5 +1,5 @@
-"""The kit for platform services of LUCIUS: directives from the bus, one step's work, replies to the bus.
+"""The kit for platform services of LUCIUS: it receives directives, runs the work of one step and sends replies.
 
-A service is one class like `lucius_service.step.Step`: its payload's validation and `execute()`. Queueing, heartbeats,
-duplicates, shutdown and health are the kit's. It knows the messages and nothing else of LUCIUS.
+A team writes one class with the methods of `lucius_service.step.Step`. The kit does the rest: queueing, heartbeats,
+duplicates, shutdown and health. It depends on the messages of LUCIUS (docs/asyncapi.json) and on no code of it.
 """

@@ -1,8 +1,9 @@
-"""One attempt from its ACK to its RESULT: the bounded queue, the workers, the heartbeats."""
+"""One attempt from its ACK to its RESULT: the bounded queue, the workers, the heartbeats, the stored RESULT."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Coroutine
@@ -16,9 +17,8 @@ from opentelemetry.trace import Span
 from lucius_service import replies, tracing
 from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX, Directive
 from lucius_service.errors import SERVICE_FAULT, FailedRetry, StepFailed
-from lucius_service.log_lines import about
+from lucius_service.log_lines import attempt_ids
 from lucius_service.replies import ReplyPublisher
-from lucius_service.result_store import IdempotencyStore
 from lucius_service.step import Step, Task
 from lucius_service.workspace_io import Workspace
 
@@ -27,28 +27,31 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Attempt:
-    """One that is in flight here."""
+    """One attempt in flight in this process."""
 
     directive: Directive
-    #: set once its RESULT is on the bus; the directive's messages are completed after it, never before
-    told: asyncio.Event = field(default_factory=asyncio.Event)
-    #: set by the shutdown: nobody began the work, so the messages go back to the bus
-    given_back: bool = False
+    #: set once the RESULT is published, or the attempt is abandoned; its messages are settled after that, never before
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    #: the shutdown came before the work began; its messages are abandoned, so that another process receives them
+    abandoned: bool = False
     #: set to end the heartbeats
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-    #: its heartbeats; the RESULT waits for the one that may be on its way, so that none comes after it
-    beats: asyncio.Task[None] | None = None
+    stop_heartbeats: asyncio.Event = field(default_factory=asyncio.Event)
+    #: sends the heartbeats; the RESULT waits for its end, so that no heartbeat follows the RESULT
+    heartbeats: asyncio.Task[None] | None = None
+    #: share of the work that is done, 0 to 1
     progress: float = 0.0
+    #: what the work does now, for people
     note: str = "waiting"
-    #: from its arrival to its end; its replies and its work hang on it
+    #: from arrival to end; parent of the spans of the replies and of the work
     span: Span = trace.INVALID_SPAN
 
     def report(self, progress: float, note: str) -> None:
+        """Sets what the next heartbeat carries."""
         self.progress, self.note = min(max(progress, 0.0), 1.0), note
 
 
 class Attempts:
-    """Everything in flight in this process."""
+    """All attempts in flight in this process, and the threads that work on them."""
 
     def __init__(
         self,
@@ -63,7 +66,7 @@ class Attempts:
         self._step = step
         self._publisher = publisher
         self._workspace = workspace
-        self._store = IdempotencyStore(workspace)
+        self._store = ResultStore(workspace)
         self._queue_size = queue_size
         self._heartbeat_s = heartbeat_s
         self._waiting: asyncio.Queue[Attempt] = asyncio.Queue()
@@ -75,7 +78,7 @@ class Attempts:
 
     @property
     def is_full(self) -> bool:
-        """Nothing more should be taken from the bus. Each lane may overshoot by the one message it was waiting for."""
+        """The queue is full: receive no more. Each lane may exceed it by the one message it was waiting for."""
         return self._waiting.qsize() >= self._queue_size
 
     @property
@@ -83,16 +86,16 @@ class Attempts:
         return len(self._in_flight)
 
     async def take(self, directive: Directive) -> Attempt:
-        """Acknowledges the directive and queues its work. A duplicate of one in flight shares its fate."""
+        """Acknowledges the directive and queues its work. Gives the same attempt for a duplicate of one in flight."""
         attempt = self._in_flight.get(directive.key)
         if attempt is None:
-            span = tracing.begin_processing(directive, f"{DIRECTIVE_TOPIC_PREFIX}{directive.lane}")
+            span = tracing.start_processing_span(directive, f"{DIRECTIVE_TOPIC_PREFIX}{directive.lane}")
             attempt = Attempt(directive, span=span)
             self._in_flight[directive.key] = attempt
             await self._acknowledge(attempt)
-            attempt.beats = self._spawn(self._heartbeats(attempt))
+            attempt.heartbeats = self._spawn(self._heartbeats(attempt))
             if self._stopping:
-                await self._give_back(attempt)
+                await self._abandon(attempt)
             else:
                 self._waiting.put_nowait(attempt)
         else:
@@ -104,16 +107,17 @@ class Attempts:
             await self._publisher.publish(attempt.directive.lane, replies.ack(attempt.directive))
 
     def start(self) -> None:
+        """Starts the workers."""
         for _ in range(self._workers):
             self._spawn(self._work())
 
     async def stop(self, grace_s: float) -> bool:
-        """Gives back what was not begun and lets the rest finish. False: something still runs after `grace_s`."""
+        """Abandons the attempts that have not begun and waits for the rest. False: one still runs after `grace_s`."""
         self._stopping = True
         while not self._waiting.empty():
-            await self._give_back(self._waiting.get_nowait())
-        told = [asyncio.create_task(attempt.told.wait()) for attempt in self._in_flight.values()]
-        _, unfinished = await asyncio.wait(told, timeout=grace_s) if told else (set(), set())
+            await self._abandon(self._waiting.get_nowait())
+        waits = [asyncio.create_task(attempt.ended.wait()) for attempt in self._in_flight.values()]
+        _, unfinished = await asyncio.wait(waits, timeout=grace_s) if waits else (set(), set())
         for wait in unfinished:
             wait.cancel()
         finished = not unfinished
@@ -130,13 +134,13 @@ class Attempts:
             began = time.monotonic()
             loop = asyncio.get_running_loop()
             result = await loop.run_in_executor(self._threads, self._result, attempt)
-            attempt.over.set()
-            if attempt.beats is not None:
-                await attempt.beats
+            attempt.stop_heartbeats.set()
+            if attempt.heartbeats is not None:
+                await attempt.heartbeats
             with trace.use_span(attempt.span):
                 await self._publisher.publish(directive.lane, result)
             if "error" in result:
-                tracing.failed(attempt.span, result["error"]["code"])
+                tracing.mark_failed(attempt.span, result["error"]["code"])
             log.info(
                 "%s step %s attempt %d: %s%s in %.1f s",
                 directive.jobId,
@@ -145,12 +149,12 @@ class Attempts:
                 result["status"],
                 f" {result['error']['code']}" if "error" in result else "",
                 time.monotonic() - began,
-                extra=about(directive),
+                extra=attempt_ids(directive),
             )
             self._end(attempt)
 
     def _result(self, attempt: Attempt) -> dict[str, Any]:
-        """On a worker thread: the RESULT of the attempt, from the store if it ended before."""
+        """Does the work on a worker thread and gives its RESULT; the stored RESULT where the attempt ended before."""
         directive = attempt.directive
         attempt.report(0.0, "working")
         began = time.monotonic()
@@ -160,11 +164,11 @@ class Attempts:
                 log.info(
                     "%s step %s attempt %d ended before",
                     *(directive.jobId, directive.stepId, directive.attempt_no),
-                    extra=about(directive),
+                    extra=attempt_ids(directive),
                 )
                 return stored
             payload = self._step.validate(directive.payload)
-            with tracing.executing(directive, attempt.span):
+            with tracing.execution_span(directive, attempt.span):
                 outcome = self._step.execute(Task(directive, payload, self._workspace, attempt.report))
             result = replies.succeeded(directive, outcome)
         except StepFailed as fault:
@@ -173,7 +177,7 @@ class Attempts:
             log.exception(
                 "%s step %s attempt %d",
                 *(directive.jobId, directive.stepId, directive.attempt_no),
-                extra=about(directive),
+                extra=attempt_ids(directive),
             )
             what = f"the {self._step.step_type} service failed ({type(error).__name__})"
             result = replies.failed(directive, FailedRetry(SERVICE_FAULT, what))
@@ -181,37 +185,72 @@ class Attempts:
         try:
             return self._store.keep(directive, result)
         except (StepFailed, ValueError) as error:
-            # without the record a redelivery after a crash would do the work again, which is allowed; the RESULT counts
+            # without the record a redelivery repeats the work, which is allowed; the RESULT is published all the same
             log.warning(
                 "%s step %s: RESULT not recorded: %s",
                 *(directive.jobId, directive.stepId, error),
-                extra=about(directive),
+                extra=attempt_ids(directive),
             )
             return result
 
     async def _heartbeats(self, attempt: Attempt) -> None:
-        while not attempt.over.is_set():
+        while not attempt.stop_heartbeats.is_set():
             try:
-                await asyncio.wait_for(attempt.over.wait(), self._heartbeat_s)
+                await asyncio.wait_for(attempt.stop_heartbeats.wait(), self._heartbeat_s)
             except TimeoutError:
                 directive = attempt.directive
                 beat = replies.heartbeat(directive, attempt.progress, attempt.note)
-                # a lost one is followed by the next
+                # one try: a lost heartbeat is followed by the next
                 with trace.use_span(attempt.span):
                     await self._publisher.try_publish(directive.lane, beat)
 
-    async def _give_back(self, attempt: Attempt) -> None:
-        attempt.given_back = True
+    async def _abandon(self, attempt: Attempt) -> None:
+        attempt.abandoned = True
         self._end(attempt)
 
     def _end(self, attempt: Attempt) -> None:
-        attempt.over.set()
+        attempt.stop_heartbeats.set()
         attempt.span.end()
         self._in_flight.pop(attempt.directive.key, None)
-        attempt.told.set()
+        attempt.ended.set()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+class ResultStore:
+    """Stores the RESULT of each attempt, so that a duplicate gets that RESULT again and its work is not repeated (R6).
+
+    One blob an attempt, `.attempt/{key}.json` under its `workspace_ref`, is written before the RESULT is published. It
+    survives a restart, and all replicas see it. Where two replicas worked on one attempt, the first RESULT counts.
+    Methods are synchronous, for worker threads. They raise StepFailed where storage fails.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def find(self, directive: Directive) -> dict[str, Any] | None:
+        """The stored RESULT of the attempt; None where it has not ended."""
+        stored = self._workspace.find(directive.workspace_ref.uri, _name(directive))
+        return None if stored is None else _object(stored)
+
+    def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
+        """Stores `result` unless there is one already; gives the stored one. Raises ValueError for a broken record."""
+        body = json.dumps(result, ensure_ascii=False).encode()
+        return _object(
+            self._workspace.write_once(directive.workspace_ref.uri, _name(directive), body, "application/json")
+        )
+
+
+def _name(directive: Directive) -> str:
+    return f".attempt/{directive.key}.json"
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    value = json.loads(body)
+    if not isinstance(value, dict):
+        raise ValueError("the stored RESULT is not a JSON object")
+    return value

@@ -1,4 +1,4 @@
-"""The directive as a service reads it (CONTRACT "Service Bus"; S0 11.1)."""
+"""The directive, and its validation (docs/asyncapi.json, message `directive`)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-#: and the lane's number
+#: a lane's topic is this prefix and its number
 DIRECTIVE_TOPIC_PREFIX = "global-bus-p"
 
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class Reference(BaseModel):
-    """A place, for instance `{"uri": "http://127.0.0.1:10000/devstoreaccount1/documents/a.pdf"}`."""
+    """Where a blob or a folder is, as in `{"uri": "http://127.0.0.1:10000/devstoreaccount1/documents/a.pdf"}`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -29,7 +29,7 @@ _Reference = Annotated[Reference, BeforeValidator(_as_reference)]
 
 
 class Directive(BaseModel):
-    """One attempt of one step. Unknown fields are ignored, so that the sender may add some."""
+    """Orders one attempt of one step. Unknown fields are ignored, so that LUCIUS may add some."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -50,13 +50,13 @@ class Directive(BaseModel):
 
     @property
     def key(self) -> str:
-        """What makes two directives the same attempt: jobId, stepId, attempt_no and lease_id (S3 5.4), hashed."""
+        """SHA-256 of jobId, stepId, attempt_no and lease_id. Directives with the same key order the same attempt."""
         parts = "\x00".join((self.jobId, self.stepId, str(self.attempt_no), self.lease_id))
         return hashlib.sha256(parts.encode()).hexdigest()
 
 
 class DirectiveRefused(Exception):
-    """The message cannot be answered, since it does not say whom: it goes to the dead-letter queue."""
+    """The message does not name an attempt that a reply could go to: it is dead-lettered."""
 
     def __init__(self, reason: str, description: str) -> None:
         super().__init__(description)
@@ -65,7 +65,7 @@ class DirectiveRefused(Exception):
 
 
 def read_directive(body: bytes, step_type: str, lanes: int) -> Directive:
-    """Raises DirectiveRefused, whose description names the field, not its content."""
+    """Parses the body of a message. Raises DirectiveRefused; its description names the field and not its content."""
     try:
         directive = Directive.model_validate_json(body)
     except ValidationError as error:

@@ -1,8 +1,8 @@
-"""The two ways a step fails, and the codes of the failures that every service shares (S3 13.3).
+"""The two ways a step fails, and the codes of the failures that services share (docs/platform-services.md).
 
-A step raises `FailedFinal` for what another attempt would meet again (a bad document, a bad payload) and
-`FailedRetry` for what may pass (storage or a model endpoint out of reach). Any other exception is a bug of the
-service: it is reported as retryable, since a new version of the service may well succeed, and it is logged in full.
+A step raises `FailedFinal` where another attempt would fail in the same way (a bad document, a bad payload) and
+`FailedRetry` where another attempt may succeed (storage or a model endpoint is out of reach). Any other exception is a
+bug of the service: it is retryable, since a new version of the service may succeed, and it is logged in full.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ SERVICE_FAULT = "SERVICE_FAULT"
 
 
 class StepFailed(Exception):
-    """A step ended without a result."""
+    """A step ended without a result. The RESULT carries `status`, `code` and `message`."""
 
+    #: of the RESULT: FAILED_FINAL or FAILED_RETRY
     status = ""
 
     def __init__(self, code: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""What a service logs: text for a terminal, or one JSON object a line with the ids of its attempt."""
+"""The format of a service's log: text for a terminal, or one JSON object a line with the ids of the attempt."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from lucius_service.directive import Directive
 
 
 def configure(name: str, form: str) -> None:
-    """`form` is text or json."""
+    """Logs go to stderr. `form` is `text` or `json`."""
     handler = logging.StreamHandler(sys.stderr)
     text = logging.Formatter(f"%(asctime)s {name} %(levelname)s %(message)s")
     handler.setFormatter(JsonLines(name) if form == "json" else text)
     logging.basicConfig(handlers=[handler], level=logging.INFO)
-    # the SDKs tell every frame and every retry
+    # the SDKs log every frame and every retry
     logging.getLogger("azure").setLevel(logging.CRITICAL)
 
 
-def about(directive: Directive) -> dict[str, dict[str, Any]]:
-    """For `extra`: what a line about an attempt carries."""
+def attempt_ids(directive: Directive) -> dict[str, dict[str, Any]]:
+    """The ids of an attempt, as the `extra` of a log call."""
     ids = {
         "jobId": directive.jobId,
         "stepId": directive.stepId,
@@ -39,14 +39,14 @@ def about(directive: Directive) -> dict[str, dict[str, Any]]:
 
 
 class JsonLines(logging.Formatter):
-    """`{"time", "level", "service", "message"}`, the ids, and the stack of an exception as one text."""
+    """Fields `time`, `level`, `service` and `message`, the ids of the attempt, and `exception` with a stack trace."""
 
     def __init__(self, service: str) -> None:
         super().__init__()
         self._service = service
 
     def format(self, record: logging.LogRecord) -> str:
-        told = {
+        fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "service": self._service,
@@ -54,6 +54,6 @@ class JsonLines(logging.Formatter):
             **getattr(record, "ids", {}),
         }
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        # ASCII, so that no text can break or colour the line
-        return json.dumps(told, default=str)
+            fields["exception"] = self.formatException(record.exc_info)
+        # as ASCII, so that no control character can break or colour the line
+        return json.dumps(fields, default=str)

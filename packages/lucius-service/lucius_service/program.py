@@ -1,4 +1,4 @@
-"""A service as a program: what a team calls from its own `__main__`, and the command `lucius-service`."""
+"""A service as a program: `run()` for a team's own `__main__`, and the command `lucius-service`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lucius_service.step import Step
 def run(name: str, build: Callable[[Mapping[str, str]], Step]) -> int:
     """Serves the step that `build` makes from the environment. Prints `ready {name}` once it listens on all its lanes.
 
-    Returns 0 after an orderly stop; 1, with one line on stderr, for what keeps it from starting.
+    Returns 0 after an orderly stop, and 1, with one line on stderr, where the service cannot start.
     """
     # BLAS and tokenizers would start a thread a core each, in several processes that share the machine
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"):
@@ -35,15 +35,29 @@ def run(name: str, build: Callable[[Mapping[str, str]], Step]) -> int:
         return 1
 
 
-def main() -> None:
-    """`lucius-service MODULE:CLASS`: serves a step's class, made without arguments."""
+def main(argv: list[str] | None = None) -> int:
+    """`lucius-service MODULE:CLASS`: serves the step of this class, which is created without arguments.
+
+    The module may stand in the current folder. Returns what `run` returns, and 2, with one line on stderr, where the
+    class cannot be imported or created.
+    """
     parser = argparse.ArgumentParser(prog="lucius-service", description="Serve one kind of step over Service Bus.")
-    parser.add_argument("step", metavar="MODULE:CLASS", help="a class like lucius_service.step.Step")
-    name = parser.parse_args().step
-    module, _, attribute = name.partition(":")
+    parser.add_argument("step", metavar="MODULE:CLASS", help="a class with the methods of lucius_service.step.Step")
+    path: str = parser.parse_args(argv).step
     sys.path.insert(0, os.getcwd())
     try:
-        step = getattr(importlib.import_module(module), attribute)()
-    except (ImportError, AttributeError, ValueError) as error:
-        parser.error(f"{name}: {error}")
-    sys.exit(run(step.step_type.lower(), lambda environ: step))
+        step = _create(path)
+        name = step.step_type.lower()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        print(f"lucius-service: {path}: {error}", file=sys.stderr)
+        return 2
+    return run(name, lambda environ: step)
+
+
+def _create(path: str) -> Step:
+    """Raises ImportError, AttributeError, TypeError or ValueError."""
+    module, separator, name = path.partition(":")
+    if not (module and separator and name):
+        raise ValueError("must be MODULE:CLASS, as in my_module:MyStep")
+    step: Step = getattr(importlib.import_module(module), name)()
+    return step

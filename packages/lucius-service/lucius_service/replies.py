@@ -1,4 +1,4 @@
-"""ACK, HEARTBEAT and RESULT: their bodies (CONTRACT "Service Bus") and their way to the bus."""
+"""ACK, HEARTBEAT and RESULT: their bodies (docs/asyncapi.json) and their publisher."""
 
 from __future__ import annotations
 
@@ -20,31 +20,32 @@ from lucius_service.step import Outcome
 
 log = logging.getLogger(__name__)
 
-#: between tries to publish a reply that must not be lost; the bus is out of reach, and may be for long
+#: between tries to publish a reply that must not be lost; the last pause repeats while the bus is out of reach
 PUBLISH_PAUSES_S = (0.5, 1, 2, 5, 10)
 
 
 class ReplyPublisher(Protocol):
-    """Where replies go."""
+    """Publishes replies."""
 
     async def publish(self, lane: int, reply: dict[str, Any]) -> None:
-        """Returns once the bus has it; tries for ever."""
+        """Returns once the bus has the reply; tries without end."""
 
     async def try_publish(self, lane: int, reply: dict[str, Any]) -> bool:
-        """One try; False: the bus did not take it."""
+        """Tries once. False: the bus did not take the reply."""
 
 
 def ack(directive: Directive) -> dict[str, Any]:
-    """Picked up: the work may still wait."""
+    """The service has received the directive; its work may still wait."""
     return _reply("ACK", directive)
 
 
 def heartbeat(directive: Directive, progress: float, note: str) -> dict[str, Any]:
-    """Still alive. `progress` is 0 to 1."""
+    """The attempt waits or is worked on. `progress` is 0 to 1."""
     return _reply("HEARTBEAT", directive) | {"progress": round(progress, 3), "note": note}
 
 
 def succeeded(directive: Directive, outcome: Outcome) -> dict[str, Any]:
+    """The RESULT of a step that succeeded."""
     return _reply("RESULT", directive) | {
         "status": "SUCCEEDED",
         "result_ref": {"uri": outcome.result_ref},
@@ -53,6 +54,7 @@ def succeeded(directive: Directive, outcome: Outcome) -> dict[str, Any]:
 
 
 def failed(directive: Directive, fault: StepFailed) -> dict[str, Any]:
+    """The RESULT of a step that failed."""
     return _reply("RESULT", directive) | {
         "status": fault.status,
         "error": {"code": fault.code, "message": fault.message},
@@ -75,14 +77,14 @@ def _reply(kind: str, directive: Directive) -> dict[str, Any]:
 
 
 class BusReplyPublisher:
-    """Publishes to `{prefix}{lane}`. One sender a lane, opened on first use: each is a connection of its own."""
+    """Publishes to `{prefix}{lane}`. Opens one sender a lane on first use, since each has its own connection."""
 
     def __init__(self, client: ServiceBusClient, prefix: str) -> None:
         self._client = client
         self._prefix = prefix
         self._senders: dict[int, ServiceBusSender] = {}
-        # the SDK's sender is not made for two sends at once
-        self._turns: dict[int, asyncio.Lock] = {}
+        # the SDK's sender does not support two sends at once
+        self._mutexes: dict[int, asyncio.Lock] = {}
 
     async def publish(self, lane: int, reply: dict[str, Any]) -> None:
         tries = 0
@@ -92,11 +94,11 @@ class BusReplyPublisher:
 
     async def try_publish(self, lane: int, reply: dict[str, Any]) -> bool:
         topic = f"{self._prefix}{lane}"
-        async with self._turns.setdefault(lane, asyncio.Lock()):
-            with tracing.sending(reply, topic) as (traced, span):
-                return await self._try(lane, topic, traced, span)
+        async with self._mutexes.setdefault(lane, asyncio.Lock()):
+            with tracing.publish_span(reply, topic) as (traced, span):
+                return await self._send(lane, topic, traced, span)
 
-    async def _try(self, lane: int, topic: str, reply: dict[str, Any], span: Span) -> bool:
+    async def _send(self, lane: int, topic: str, reply: dict[str, Any], span: Span) -> bool:
         try:
             sender = self._senders.get(lane)
             if sender is None:
@@ -104,9 +106,9 @@ class BusReplyPublisher:
                 self._senders[lane] = sender
             await sender.send_messages(_message(reply))
         except Exception as error:
-            # whatever it is: the SDK lets errors of its inner layers through, and the next try has a new sender
+            # any exception, since the SDK lets errors of its inner layers through; the next try uses a new sender
             log.warning("%s of %s not published: %s", reply["type"], reply["jobId"], _one_line(error))
-            tracing.failed(span, type(error).__name__)
+            tracing.mark_failed(span, type(error).__name__)
             await self._drop(lane)
             return False
         return True
@@ -120,7 +122,7 @@ class BusReplyPublisher:
         if sender is not None:
             try:
                 await sender.close()
-            except Exception as error:  # it is thrown away whatever it says
+            except Exception as error:  # the sender is discarded in any case
                 log.debug("sender of lane %d closed with %s", lane, _one_line(error))
 
 
@@ -128,7 +130,7 @@ def _message(reply: dict[str, Any]) -> ServiceBusMessage:
     return ServiceBusMessage(
         json.dumps(reply, ensure_ascii=False).encode(),
         content_type="application/json",
-        # new for each sending: a RESULT that is emitted again must not be taken for a duplicate by the topic
+        # new for each send: the topic must not drop a repeated RESULT as a duplicate
         message_id=uuid4().hex,
         correlation_id=reply.get("correlation_id"),
         application_properties={

@@ -1,32 +1,42 @@
-"""A service process: settings and a step made into something that serves until it is told to stop."""
+"""A service process: connects its parts, serves until a signal, and answers health probes.
+
+`GET /health/live`: 200 while the process serves. `GET /health/ready`: 200 where every lane is open and storage
+responds, else 503; the JSON body names each dependency.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from azure.identity.aio import DefaultAzureCredential
 from azure.servicebus.aio import ServiceBusClient
 
 from lucius_service.attempts import Attempts
 from lucius_service.errors import StepFailed
-from lucius_service.health import serve_health
 from lucius_service.replies import BusReplyPublisher
-from lucius_service.servicebus_consumer import Lane
+from lucius_service.servicebus_consumer import LaneConsumer
 from lucius_service.settings import Settings, SettingsError
 from lucius_service.step import Step
 from lucius_service.workspace_io import Workspace
 
 log = logging.getLogger(__name__)
 
-#: The SDK wakes an idle receiver this often. Its default of 0.2 s is 80 wake-ups a second over 16 lanes; a message
-#: that arrives ends the wait at once, so a longer one costs no latency.
+#: The SDK wakes an idle receiver at this interval. Its default of 0.2 s is 80 wake-ups a second over 16 lanes. A longer
+#: interval costs no latency, since a message that arrives ends the wait at once.
 SOCKET_TIMEOUT_S = 1.0
-#: for closing links in order once the work is settled
+#: for closing links after the messages are settled
 CLOSE_TIMEOUT_S = 5.0
+#: for a health probe to send its request
+HEALTH_REQUEST_TIMEOUT_S = 10
+
+#: checks the dependencies: their names, and True where one works
+Checks = Callable[[], Awaitable[dict[str, bool]]]
 
 
 async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None]) -> int:
@@ -54,7 +64,7 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
         workers=settings.workers,
         heartbeat_s=settings.heartbeat_s,
     )
-    lanes = [Lane(client, lane, step.step_type, settings.lanes, attempts) for lane in settings.listen]
+    lanes = [LaneConsumer(client, lane, step.step_type, settings.lanes, attempts) for lane in settings.listen]
 
     async def checks() -> dict[str, bool]:
         try:
@@ -70,7 +80,7 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
     ready = asyncio.create_task(_announce(lanes, on_ready))
     stop = asyncio.create_task(stopping.wait())
     try:
-        # a loop ends by itself only through a bug; then the process ends too, and whoever runs it starts it again
+        # a loop ends by itself only through a bug; then the process ends too, and its supervisor restarts it
         await asyncio.wait({stop, *loops}, return_when=asyncio.FIRST_COMPLETED)
         for loop in loops:
             if loop.done():
@@ -93,12 +103,12 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
         workspace.close()
     if not finished:
         log.warning("work was cut off after %.0f s; its directive will be delivered again", settings.grace_s)
-        os._exit(0)  # a thread at work cannot be stopped otherwise
+        os._exit(0)  # a thread at work cannot be stopped in any other way
     return 0
 
 
 def _connect(settings: Settings) -> tuple[ServiceBusClient, DefaultAzureCredential | None]:
-    """The bus, and the identity that goes there where no connection string does. Raises ValueError."""
+    """The bus client, and its managed identity where there is no connection string. Raises ValueError."""
     if settings.servicebus_connection:
         connection = settings.servicebus_connection
         return ServiceBusClient.from_connection_string(connection, socket_timeout=SOCKET_TIMEOUT_S, retry_total=1), None
@@ -107,7 +117,7 @@ def _connect(settings: Settings) -> tuple[ServiceBusClient, DefaultAzureCredenti
     return ServiceBusClient(namespace, credential, socket_timeout=SOCKET_TIMEOUT_S, retry_total=1), credential
 
 
-async def _announce(lanes: list[Lane], on_ready: Callable[[], None]) -> None:
+async def _announce(lanes: list[LaneConsumer], on_ready: Callable[[], None]) -> None:
     for lane in lanes:
         await lane.open.wait()
     on_ready()
@@ -122,3 +132,38 @@ def _stop_on_signals(stopping: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
+
+
+async def serve_health(port: int, checks: Checks, *, host: str = "0.0.0.0") -> asyncio.Server:
+    """Serves the health probes. Raises OSError where the port is taken."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEALTH_REQUEST_TIMEOUT_S)
+            method, path, *_ = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+            status, body = await _respond(method, path, checks)
+            text = json.dumps(body).encode()
+            head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(text)}\r\n"
+            writer.write(head.encode() + b"connection: close\r\n\r\n" + text)
+            await writer.drain()
+        except (TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # the client has gone or does not speak HTTP
+        finally:
+            writer.close()
+
+    return await asyncio.start_server(answer, host, port)
+
+
+async def _respond(method: str, path: str, checks: Checks) -> tuple[str, dict[str, Any]]:
+    if method != "GET":
+        return "405 Method Not Allowed", {"status": "method not allowed"}
+    if path == "/health/live":
+        return "200 OK", {"status": "live"}
+    if path == "/health/ready":
+        found = await checks()
+        fine = all(found.values())
+        return ("200 OK" if fine else "503 Service Unavailable"), {
+            "status": "ready" if fine else "not ready",
+            "checks": {name: "ok" if ok else "failing" for name, ok in found.items()},
+        }
+    return "404 Not Found", {"status": "not found"}

@@ -1,8 +1,8 @@
-"""Directives from the bus: one loop and one receiver a lane, held open and opened again for ever.
+"""Directives from the bus: one loop and one receiver a lane, opened again whenever the connection is lost.
 
-The receiver of a lane is used by that lane's loop only: receiving, renewing and settling take turns, since the SDK's
-receiver shares one connection and one read lock between them. While the lane holds messages its waits are short, so
-that they are settled soon after their RESULT; while it holds none it waits long, which costs next to nothing.
+Only the loop of a lane uses its receiver. Receiving, renewing and settling take turns, since they share one connection
+and one read lock in the SDK's receiver. While the lane holds messages its waits are short, so that messages are
+settled soon after their RESULT. While it holds none its waits are long, which costs almost nothing.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX, DirectiveRefused, r
 
 log = logging.getLogger(__name__)
 
-#: one wait for a message where the lane holds none
+#: longest wait for a message while the lane holds none
 IDLE_WAIT_S = 60.0
-#: where it holds some: how late a message is completed at most
+#: longest wait while the lane holds some, and so the longest delay of a settlement
 HOLDING_WAIT_S = 1.0
-#: how long before its end a lock is renewed: locks are 5 minutes long (CONTRACT)
+#: a lock is renewed this long before its end; LUCIUS's subscriptions lock for 5 minutes (infra/bicep/topology.json)
 RENEW_BEFORE = timedelta(seconds=120)
-#: between tries to open a lane that the bus refuses or that is out of reach
+#: between tries to open a lane; the last pause repeats
 REOPEN_PAUSES_S = (0.5, 1, 2, 5, 10)
 
 
 @dataclass(eq=False)
-class _Held:
+class _HeldMessage:
     message: ServiceBusReceivedMessage
     attempt: Attempt
 
 
-class Lane:
-    """One lane's loop."""
+class LaneConsumer:
+    """Receives the directives of one lane and settles their messages."""
 
     def __init__(self, client: ServiceBusClient, lane: int, step_type: str, lanes: int, attempts: Attempts) -> None:
         self._client = client
@@ -46,7 +46,7 @@ class Lane:
         self._step_type = step_type
         self._lanes = lanes
         self._attempts = attempts
-        self._held: list[_Held] = []
+        self._held: list[_HeldMessage] = []
         #: set while the lane is open
         self.open = asyncio.Event()
 
@@ -63,7 +63,7 @@ class Lane:
                     while not stopping.is_set() or self._held:
                         await self._turn(receiver, stopping)
             except Exception as error:
-                # whatever it is: the SDK lets errors of its inner layers through, and a lane is never given up
+                # any exception, since the SDK lets errors of its inner layers through; a lane is always opened again
                 pause = REOPEN_PAUSES_S[min(failures, len(REOPEN_PAUSES_S) - 1)]
                 failures += 1
                 if self.open.is_set() or failures == 1:
@@ -71,13 +71,13 @@ class Lane:
                     log.warning("%s lost (%s: %s), opening again", self._topic, type(error).__name__, text)
                 self.open.clear()
                 if stopping.is_set():
-                    return  # what is held is delivered again once its lock ends
+                    return  # held messages are delivered again once their locks end
                 await asyncio.sleep(pause)
         self.open.clear()
 
     async def _turn(self, receiver: ServiceBusReceiver, stopping: asyncio.Event) -> None:
         for held in list(self._held):
-            if held.attempt.told.is_set():
+            if held.attempt.ended.is_set():
                 await self._settle(receiver, held)
                 self._held.remove(held)
             elif not await self._keep_lock(receiver, held):
@@ -96,20 +96,20 @@ class Lane:
             log.warning("%s: a message is dead-lettered: %s", self._topic, refusal.description)
             await receiver.dead_letter_message(message, reason=refusal.reason, error_description=refusal.description)
             return
-        self._held.append(_Held(message, await self._attempts.take(directive)))
+        self._held.append(_HeldMessage(message, await self._attempts.take(directive)))
 
-    async def _settle(self, receiver: ServiceBusReceiver, held: _Held) -> None:
+    async def _settle(self, receiver: ServiceBusReceiver, held: _HeldMessage) -> None:
         try:
-            if held.attempt.given_back:
+            if held.attempt.abandoned:
                 await receiver.abandon_message(held.message)
             else:
                 await receiver.complete_message(held.message)
         except (MessageLockLostError, MessageAlreadySettled) as error:
-            # it comes again, and is answered from the store
+            # it is delivered again, and the stored RESULT is sent
             log.info("%s: a message could not be settled: %s", self._topic, type(error).__name__)
 
-    async def _keep_lock(self, receiver: ServiceBusReceiver, held: _Held) -> bool:
-        """False: the lock is lost. The message comes again and joins the attempt, which goes on."""
+    async def _keep_lock(self, receiver: ServiceBusReceiver, held: _HeldMessage) -> bool:
+        """Renews a lock that ends soon. False: the lock is lost; the message comes again and joins its attempt."""
         until = held.message.locked_until_utc
         if until is None or until - datetime.now(UTC) > RENEW_BEFORE:
             return True
@@ -124,7 +124,7 @@ class Lane:
 async def _receive(
     receiver: ServiceBusReceiver, wait_s: float, stopping: asyncio.Event
 ) -> list[ServiceBusReceivedMessage]:
-    """At most one message, since each has a place in a bounded queue. Nothing once `stopping` is set."""
+    """At most one message, since the queue of attempts is bounded. None once `stopping` is set."""
     receive = asyncio.create_task(receiver.receive_messages(max_message_count=1, max_wait_time=wait_s))
     stop = asyncio.create_task(stopping.wait())
     try:
@@ -141,7 +141,7 @@ async def _receive(
 
 
 def _body(message: ServiceBusReceivedMessage) -> bytes:
-    """The sections of a data body, joined. Any other kind of body is no directive."""
+    """The sections of a data body, joined. Raises DirectiveRefused for another kind of body."""
     try:
         return b"".join(message.body)
     except TypeError:

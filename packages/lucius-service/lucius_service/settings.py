@@ -1,4 +1,4 @@
-"""What a service reads from its environment, once, into one frozen object."""
+"""The settings of a service, read once from its environment (docs/platform-services.md)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _BUS = "LUCIUS_SERVICEBUS_CONNECTION"
 
 
 class SettingsError(Exception):
-    """A setting is missing or wrong; the message names it and says what to write."""
+    """A setting is missing or wrong. The message names the setting and what it must be."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One service process."""
+    """Settings of one service process."""
 
     #: connection string of the bus (never logged); empty: managed identity
     servicebus_connection: str = field(default="", repr=False)
@@ -22,23 +22,23 @@ class Settings:
     servicebus_namespace: str = ""
     #: connection string of the blob account that holds documents and workspaces (never logged); empty: managed identity
     blob_connection: str = field(default="", repr=False)
-    #: its blob endpoint, where there is no connection string
+    #: blob endpoint of the account, where there is no connection string
     blob_endpoint: str = ""
-    #: how many lanes there are
+    #: number of lanes of the bus
     lanes: int = 16
-    #: the lanes this process listens on
+    #: the lanes that this process listens on
     listen: tuple[int, ...] = tuple(range(16))
     #: reply topics are this prefix and the lane's number
     reply_prefix: str = "global-bus-replies-p"
-    #: directives acknowledged but not yet worked on; where it is full nothing more is taken
+    #: attempts that may wait for a worker; while the queue is full no message is received
     queue_size: int = 32
-    #: attempts worked on at once, each on a thread of its own
+    #: attempts worked on at once, each on its own thread
     workers: int = 1
     #: seconds between heartbeats of an attempt that waits or is worked on
     heartbeat_s: float = 30.0
-    #: seconds that running work gets to finish after SIGTERM
+    #: seconds for running work to finish after SIGTERM
     grace_s: float = 20.0
-    #: largest input taken, in MiB
+    #: largest input that is read, in MiB
     max_input_mib: int = 64
     #: HTTP port of /health/live and /health/ready; 0: none
     health_port: int = 0
@@ -47,10 +47,10 @@ class Settings:
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
-    """Raises SettingsError for what is missing or wrong."""
+    """Reads all settings. Raises SettingsError for one that is missing or wrong."""
     lanes = whole_number(environ, "LUCIUS_SERVICEBUS_LANES", 16, 1, 1024)
-    bus, namespace = _either(environ, _BUS, f"{_BUS}__fullyQualifiedNamespace")
-    blobs, blob_endpoint = _either(environ, "LUCIUS_BLOB_CONNECTION", "LUCIUS_BLOB_ENDPOINT")
+    bus, namespace = _connection_or_address(environ, _BUS, f"{_BUS}__fullyQualifiedNamespace")
+    blobs, blob_endpoint = _connection_or_address(environ, "LUCIUS_BLOB_CONNECTION", "LUCIUS_BLOB_ENDPOINT")
     return Settings(
         servicebus_connection=bus,
         servicebus_namespace=namespace,
@@ -65,34 +65,34 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         grace_s=_seconds(environ, "LUCIUS_SERVICE_GRACE_SECONDS", Settings.grace_s),
         max_input_mib=whole_number(environ, "LUCIUS_SERVICE_MAX_INPUT_MIB", Settings.max_input_mib, 1, 4096),
         health_port=whole_number(environ, "LUCIUS_SERVICE_HEALTH_PORT", 0, 0, 65535),
-        logs=_choice(environ, "LUCIUS_SERVICE_LOGS", ("text", "json")),
+        logs=_one_of(environ, "LUCIUS_SERVICE_LOGS", ("text", "json")),
     )
 
 
-def _either(environ: Mapping[str, str], connection: str, address: str) -> tuple[str, str]:
-    """A connection string, or the address that managed identity goes to; the first wins."""
+def _connection_or_address(environ: Mapping[str, str], connection: str, address: str) -> tuple[str, str]:
+    """(connection string, "") or ("", address for managed identity); the connection string wins."""
     value, plain = environ.get(connection, "").strip(), environ.get(address, "").strip()
     if not value and not plain:
-        raise SettingsError(f"{connection} is not set: the connection string the service needs, or {address} instead")
+        raise SettingsError(f"{connection} is not set: the service needs it, or {address} with managed identity")
     return (value, "") if value else ("", plain)
 
 
-def whole_number(environ: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    """A setting from `least` to `most`; unset: `default`. Raises SettingsError that names it."""
+def whole_number(environ: Mapping[str, str], name: str, default: int, minimum: int, maximum: int) -> int:
+    """A setting from `minimum` to `maximum`; `default` where it is unset. Raises SettingsError."""
     text = environ.get(name, "").strip()
     if not text:
         return default
     try:
         value = int(text)
     except ValueError:
-        value = least - 1
-    if not least <= value <= most:
-        raise SettingsError(f"{name}={text!r} must be a whole number from {least} to {most}")
+        value = minimum - 1
+    if not minimum <= value <= maximum:
+        raise SettingsError(f"{name}={text!r} must be a whole number from {minimum} to {maximum}")
     return value
 
 
-def _choice(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
-    """The first one where nothing is set."""
+def _one_of(environ: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    """One of `allowed`; the first where the setting is unset."""
     value = environ.get(name, "").strip() or allowed[0]
     if value not in allowed:
         raise SettingsError(f"{name}={value!r} must be one of {', '.join(allowed)}")
@@ -113,7 +113,7 @@ def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
 
 
 def _lanes(environ: Mapping[str, str], lanes: int) -> tuple[int, ...]:
-    """`LUCIUS_SERVICE_LANES` is a list such as `0,3,8-11`; empty: all. For hosts that allow few connections."""
+    """The lanes in `LUCIUS_SERVICE_LANES`, a list such as `0,3,8-11`; all where it is unset."""
     text = environ.get("LUCIUS_SERVICE_LANES", "").strip()
     if not text:
         return tuple(range(lanes))

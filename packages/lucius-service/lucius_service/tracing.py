@@ -1,14 +1,14 @@
-"""A service's spans: they hang on the `traceparent` of the directive, and go back in each reply's.
+"""The spans of a service: children of the directive's `traceparent`; each reply carries the context of its own span.
 
-Where they go the standard settings say: `APPLICATIONINSIGHTS_CONNECTION_STRING`, else `OTEL_EXPORTER_OTLP_ENDPOINT`.
-With neither, no SDK is loaded and a reply carries the directive's own context.
+They are exported where `APPLICATIONINSIGHTS_CONNECTION_STRING`, else `OTEL_EXPORTER_OTLP_ENDPOINT`, points. With
+neither, no SDK is loaded and a reply carries the context of the directive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -19,44 +19,55 @@ from lucius_service.directive import Directive
 from lucius_service.errors import StepFailed
 from lucius_service.settings import SettingsError
 
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+
 _tracer = trace.get_tracer("lucius.platform_service")
 _propagator = TraceContextTextMapPropagator()
 
 
 def configure(environ: Mapping[str, str], name: str) -> None:
-    """Once, before the first span. Raises SettingsError for a connection string that is none."""
+    """Sets up the exporter; call it once, before the first span. Raises SettingsError where that is not possible."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return
     insights = environ.get("APPLICATIONINSIGHTS_CONNECTION_STRING", "").strip()
     endpoints = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
     if not insights and not any(environ.get(endpoint, "").strip() for endpoint in endpoints):
         return
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+    try:
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    exporter: SpanExporter
-    if insights:
-        from azure.monitor.opentelemetry.exporter import AzureMonitorTraceExporter
-
-        try:
-            exporter = AzureMonitorTraceExporter()
-        except ValueError:
-            raise SettingsError(
-                "APPLICATIONINSIGHTS_CONNECTION_STRING is not a connection string of Application Insights"
-            ) from None
-    else:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-        exporter = OTLPSpanExporter()
+        exporter = _exporter(azure_monitor=bool(insights))
+    except ImportError as error:
+        raise SettingsError(
+            f"telemetry is configured, but {error.name} is missing: install lucius-service[telemetry]"
+        ) from None
     named = {} if environ.get("OTEL_SERVICE_NAME") else {"service.name": f"lucius-{name}"}
     provider = TracerProvider(resource=Resource.create(named))
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
 
 
-def begin_processing(directive: Directive, topic: str) -> Span:
-    """From the directive's arrival until its RESULT is on the bus; to be ended by whoever sees that."""
+def _exporter(*, azure_monitor: bool) -> SpanExporter:
+    """Raises SettingsError for a bad connection string, ImportError where the exporter is not installed."""
+    if not azure_monitor:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        return OTLPSpanExporter()
+    from azure.monitor.opentelemetry.exporter import AzureMonitorTraceExporter
+
+    try:
+        return AzureMonitorTraceExporter()
+    except ValueError:
+        raise SettingsError(
+            "APPLICATIONINSIGHTS_CONNECTION_STRING is not a connection string of Application Insights"
+        ) from None
+
+
+def start_processing_span(directive: Directive, topic: str) -> Span:
+    """The span from the directive's arrival until its RESULT is on the bus. The caller ends it."""
     carrier = {"traceparent": directive.traceparent} if directive.traceparent is not None else {}
     return _tracer.start_span(
         f"process {topic}",
@@ -67,8 +78,8 @@ def begin_processing(directive: Directive, topic: str) -> Span:
 
 
 @contextmanager
-def executing(directive: Directive, processing: Span) -> Iterator[None]:
-    """The work, on whatever thread. What fails is told by its code or class alone: its text may hold anything."""
+def execution_span(directive: Directive, processing: Span) -> Iterator[None]:
+    """The span of the work, on any thread. A failure is recorded by its code or class; its text may hold secrets."""
     with _tracer.start_as_current_span(
         f"execute {directive.step_type}",
         context=trace.set_span_in_context(processing, Context()),
@@ -79,13 +90,13 @@ def executing(directive: Directive, processing: Span) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            failed(span, error.code if isinstance(error, StepFailed) else type(error).__name__)
+            mark_failed(span, error.code if isinstance(error, StepFailed) else type(error).__name__)
             raise
 
 
 @contextmanager
-def sending(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[str, Any], Span]]:
-    """One reply's way to the bus, under the current span; gives the reply with the context that it travels in."""
+def publish_span(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[str, Any], Span]]:
+    """The span of publishing one reply, a child of the current span; gives the reply with the trace context."""
     with _tracer.start_as_current_span(
         f"send {topic}",
         kind=SpanKind.PRODUCER,
@@ -96,7 +107,8 @@ def sending(reply: Mapping[str, Any], topic: str) -> Iterator[tuple[dict[str, An
         yield {**reply, **carrier}, span
 
 
-def failed(span: Span, code: str) -> None:
+def mark_failed(span: Span, code: str) -> None:
+    """Sets the span's status to error."""
     span.set_attribute("error.type", code)
     span.set_status(Status(StatusCode.ERROR))
 

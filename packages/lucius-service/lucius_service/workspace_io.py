@@ -1,4 +1,4 @@
-"""Blobs in and out: inputs, and artefacts in the layout of S3 13.3. Synchronous: called from worker threads."""
+"""Reads inputs and writes artefacts, as blobs. Synchronous, for worker threads."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ from lucius_service.errors import (
     FailedRetry,
 )
 
-#: a storage hiccup is waited out for a few seconds here; a longer one is the orchestrator's to retry
+#: short faults of storage are retried here for a few seconds; LUCIUS retries the step after longer ones
 STORAGE_CONNECT_TIMEOUT_S = 5
 STORAGE_READ_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True)
 class Document:
-    """A blob that was read."""
+    """The content of a blob."""
 
     uri: str
     data: bytes
 
     @property
     def name(self) -> str:
-        """The last part of its path."""
+        """The last segment of its path."""
         return unquote(urlsplit(self.uri).path).rsplit("/", 1)[-1]
 
 
 class Workspace:
-    """The one blob account that a service may use, under the credential of its own connection or its own identity."""
+    """The one blob account that a service may use, with its connection string or its managed identity."""
 
     def __init__(self, connection: str, *, endpoint: str = "", max_input_bytes: int) -> None:
-        """`endpoint` counts where there is no connection string. Raises ValueError for what is none."""
+        """`endpoint` counts where `connection` is empty. Raises ValueError for a malformed connection string."""
         options: dict[str, Any] = {
             "retry_policy": LinearRetry(backoff=2, retry_total=2, random_jitter_range=0),
             "connection_timeout": STORAGE_CONNECT_TIMEOUT_S,
@@ -65,29 +65,29 @@ class Workspace:
         self._max_input_bytes = max_input_bytes
 
     def read(self, uri: str) -> Document:
-        """Raises FailedFinal for what will not come right by itself, FailedRetry for what may."""
+        """Reads a blob. Raises FailedFinal, and FailedRetry where storage does not respond."""
         blob = self._blob(uri)
         with _storage_faults():
             try:
                 download = blob.download_blob(max_concurrency=1)
                 if download.size > self._max_input_bytes:
                     limit = self._max_input_bytes // 2**20
-                    raise FailedFinal(INPUT_TOO_LARGE, f"the input has {download.size} bytes; {limit} MiB are taken")
+                    raise FailedFinal(INPUT_TOO_LARGE, f"the input has {download.size} bytes; the limit is {limit} MiB")
                 data = download.readall()
             except ResourceNotFoundError:
-                raise FailedFinal(INPUT_NOT_FOUND, f"there is no blob {uri}") from None
+                raise FailedFinal(INPUT_NOT_FOUND, f"blob not found: {uri}") from None
         if not data:
             raise FailedFinal(INPUT_EMPTY, f"the blob {uri} has no content")
         return Document(uri, data)
 
     def write(self, base_uri: str, name: str, data: bytes, content_type: str) -> str:
-        """Writes `name` under `base_uri`, over what an earlier delivery of the attempt may have left. Gives its uri."""
+        """Writes `name` under `base_uri` and returns its uri. Overwrites what an earlier delivery left."""
         uri = f"{base_uri.rstrip('/')}/{quote(name)}"
         self._upload(uri, data, content_type, overwrite=True)
         return uri
 
     def write_once(self, base_uri: str, name: str, data: bytes, content_type: str) -> bytes:
-        """Writes `name` unless it is there; gives what is there afterwards."""
+        """Writes `name` under `base_uri` unless it exists. Returns the content that is stored afterwards."""
         uri = f"{base_uri.rstrip('/')}/{quote(name)}"
         try:
             self._upload(uri, data, content_type, overwrite=False)
@@ -96,7 +96,7 @@ class Workspace:
         return data
 
     def find(self, base_uri: str, name: str) -> bytes | None:
-        """What is at `name` under `base_uri`; None: nothing."""
+        """The content of `name` under `base_uri`; None where it does not exist."""
         try:
             return self.read(f"{base_uri.rstrip('/')}/{quote(name)}").data
         except FailedFinal as fault:
@@ -105,9 +105,9 @@ class Workspace:
             raise
 
     def check(self) -> None:
-        """Raises FailedRetry or FailedFinal where the account does not answer."""
+        """Raises FailedRetry or FailedFinal where the account does not respond."""
         with _storage_faults():
-            # what the right to read blobs covers; the account's properties would need one on the account itself
+            # a request that the right to read blobs covers; the account's properties would need a right on the account
             next(self._service.list_containers(results_per_page=1, timeout=STORAGE_CONNECT_TIMEOUT_S).by_page(), None)
 
     def close(self) -> None:
@@ -120,18 +120,18 @@ class Workspace:
             try:
                 blob.upload_blob(data, overwrite=overwrite, content_settings=settings)
             except ResourceNotFoundError:
-                # the container is made by whoever comes first
+                # the first writer creates the container
                 container = self._service.get_container_client(blob.container_name)
                 with suppress(ResourceExistsError):
                     container.create_container()
                 blob.upload_blob(data, overwrite=overwrite, content_settings=settings)
 
     def _blob(self, uri: str) -> BlobClient:
-        """Only our own account is reached: anything else would send our credential's bearer where a caller likes."""
+        """Refuses other accounts: a caller's uri must not send this service's credential to another host."""
         try:
             parts = urlsplit(uri)
         except ValueError:
-            raise FailedFinal(REF_UNSUPPORTED, "the reference is no uri") from None
+            raise FailedFinal(REF_UNSUPPORTED, "the reference is not a uri") from None
         root_path = self._root.path.rstrip("/") + "/"
         same = (parts.scheme.lower(), parts.netloc.lower()) == (self._root.scheme.lower(), self._root.netloc.lower())
         if not same or not parts.path.startswith(root_path) or parts.query or parts.fragment:
@@ -139,13 +139,13 @@ class Workspace:
             raise FailedFinal(REF_UNSUPPORTED, f"only blobs under {where} can be used, without a query: {uri[:300]}")
         container, _, name = unquote(parts.path[len(root_path) :]).partition("/")
         if not container or not name or any(part in (".", "..") for part in (container, *name.split("/"))):
-            raise FailedFinal(REF_UNSUPPORTED, f"the reference names no blob: {uri[:300]}")
+            raise FailedFinal(REF_UNSUPPORTED, f"the reference does not name a blob: {uri[:300]}")
         return self._service.get_blob_client(container, name)
 
 
 @contextmanager
 def _storage_faults() -> Iterator[None]:
-    """The SDK's errors as ours. An existing or missing blob is for the caller to judge."""
+    """Translates errors of the SDK to StepFailed. The caller handles existing and missing blobs."""
     try:
         yield
     except (ResourceExistsError, ResourceNotFoundError):

@@ -29,7 +29,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureAppConfigu
 
 
 def test_one_setting_is_read_with_its_etag(client: AzureAppConfigurationClient) -> None:
-    """Text as it stands, anything else as JSON, an unknown key is a 404."""
+    """Text is served unchanged, any other value as JSON; an unknown key is a 404."""
     assert client.get_configuration_setting("lucius:a").value == "1"
     assert client.get_configuration_setting("lucius:b/c d").value == '{"x": [1]}'
     with pytest.raises(ResourceNotFoundError):
@@ -37,29 +37,29 @@ def test_one_setting_is_read_with_its_etag(client: AzureAppConfigurationClient) 
 
 
 def test_an_unchanged_setting_is_not_sent_again(client: AzureAppConfigurationClient) -> None:
-    """If-None-Match answers 304, which the SDK gives as None."""
+    """With If-None-Match the response is 304, which the SDK returns as None."""
     first = client.get_configuration_setting("lucius:a")
     again = client.get_configuration_setting("lucius:a", etag=first.etag, match_condition=MatchConditions.IfModified)
     assert again is None
 
 
 def test_settings_are_listed_by_prefix_and_page(client: AzureAppConfigurationClient) -> None:
-    """A filter with a star takes a prefix; more than a hundred come page by page."""
+    """A filter with a star matches a prefix; more than a hundred settings are paged."""
     listed = list(client.list_configuration_settings(key_filter="lucius:*", label_filter="\0"))
-    assert [one.key for one in listed] == ["lucius:a", "lucius:b/c d"]
+    assert [setting.key for setting in listed] == ["lucius:a", "lucius:b/c d"]
     assert len(list(client.list_configuration_settings(key_filter="many:*"))) == 250
     assert list(client.list_configuration_settings(key_filter="lucius:*", label_filter="prod")) == []
 
 
 def test_nothing_can_be_written(client: AzureAppConfigurationClient) -> None:
-    """A write is told that the file is to be edited."""
+    """A write is refused with 405."""
     with pytest.raises(HttpResponseError) as refused:
         client.set_configuration_setting(ConfigurationSetting(key="lucius:a", value="9"))
     assert refused.value.status_code == 405
 
 
 def test_an_edit_is_served_and_a_broken_one_is_not(tmp_path: Path) -> None:
-    """The file is read again when it changes; an unsigned request is refused."""
+    """The file is read again when it changes; a broken edit leaves the last content; an unsigned request is refused."""
     path = tmp_path / "settings.json"
     write(path, {"a": "1"})
     with serving(path) as connection, AzureAppConfigurationClient.from_connection_string(connection) as connected:
@@ -75,7 +75,7 @@ def test_an_edit_is_served_and_a_broken_one_is_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "words"), [(None, "No such file"), ("{", "not JSON"), ("[]", "JSON object")])
 def test_a_file_that_cannot_be_served_is_one_line(tmp_path: Path, text: str | None, words: str) -> None:
-    """Missing, broken, no object: one line, exit code 1."""
+    """A missing or broken file, or one without a JSON object: one line and exit code 1."""
     path = tmp_path / "settings.json"
     if text is not None:
         path.write_text(text)
@@ -88,7 +88,7 @@ def test_a_file_that_cannot_be_served_is_one_line(tmp_path: Path, text: str | No
 
 
 @pytest.mark.parametrize(
-    ("pattern", "key", "wanted"),
+    ("pattern", "key", "expected"),
     [
         ("*", "a", True),
         ("a*", "ab", True),
@@ -99,6 +99,6 @@ def test_a_file_that_cannot_be_served_is_one_line(tmp_path: Path, text: str | No
         (r"a\,b", "a,b", True),
     ],
 )
-def test_filters(pattern: str, key: str, wanted: bool) -> None:
+def test_filters(pattern: str, key: str, expected: bool) -> None:
     """Commas, stars and backslashes as in Azure."""
-    assert matches(pattern, key) is wanted
+    assert matches(pattern, key) is expected

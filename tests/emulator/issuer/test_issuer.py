@@ -1,3 +1,5 @@
+"""The token issuer as a process, over HTTP."""
+
 from __future__ import annotations
 
 import signal
@@ -17,7 +19,7 @@ GRANT = {"grant_type": "client_credentials"}
 
 @contextmanager
 def issuing(data: Path, port: int = 0) -> Iterator[str]:
-    """`python -m emulator issuer` as a process; its address."""
+    """Runs `python -m emulator issuer` as a process; yields its URL."""
     command = [sys.executable, "-m", "emulator", "issuer", "--port", str(port), "--data", str(data)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -42,24 +44,24 @@ def issuer(folder: Path) -> Iterator[httpx.Client]:
 
 
 def decoded(issuer: httpx.Client, token: str) -> dict[str, object]:
-    """By the keys that the discovery document leads to, as any library does it."""
-    found = issuer.get("/.well-known/openid-configuration").json()
-    keys = jwt.PyJWKSet.from_dict(issuer.get(found["jwks_uri"]).json())
+    """The claims of a token, verified with the keys of the discovery document."""
+    discovery = issuer.get("/.well-known/openid-configuration").json()
+    keys = jwt.PyJWKSet.from_dict(issuer.get(discovery["jwks_uri"]).json())
     key = keys[jwt.get_unverified_header(token)["kid"]]
     claims: dict[str, object] = jwt.decode(
-        token, key, algorithms=["RS256"], audience="api://lucius", issuer=found["issuer"]
+        token, key, algorithms=["RS256"], audience="api://lucius", issuer=discovery["issuer"]
     )
     return claims
 
 
 def test_a_token_for_a_tenant_and_scopes(issuer: httpx.Client) -> None:
-    """A form in, a bearer token out, good for an hour by its published key; nobody caches it."""
+    """A form gets a bearer token that is valid for an hour and is not cached; the published key verifies it."""
     form = GRANT | {"tenant": "tenant_a", "scope": "orch:read  orch:operate"}
-    answer = issuer.post(issuer.get("/.well-known/openid-configuration").json()["token_endpoint"], data=form)
-    assert answer.headers["Cache-Control"] == "no-store"
-    told = answer.json()
-    assert (told["token_type"], told["expires_in"], told["scope"]) == ("Bearer", 3600, "orch:read orch:operate")
-    claims = decoded(issuer, told["access_token"])
+    response = issuer.post(issuer.get("/.well-known/openid-configuration").json()["token_endpoint"], data=form)
+    assert response.headers["Cache-Control"] == "no-store"
+    body = response.json()
+    assert (body["token_type"], body["expires_in"], body["scope"]) == ("Bearer", 3600, "orch:read orch:operate")
+    claims = decoded(issuer, body["access_token"])
     assert (claims["tenant_id"], claims["scp"], claims["sub"]) == (
         "tenant_a",
         "orch:read orch:operate",
@@ -69,7 +71,7 @@ def test_a_token_for_a_tenant_and_scopes(issuer: httpx.Client) -> None:
 
 
 def test_an_operator_has_a_role_and_needs_no_tenant(issuer: httpx.Client) -> None:
-    """`roles` stands in for `tenant`; `subject` and `expires_in` are as asked for."""
+    """`roles` may replace `tenant`; `subject` and `expires_in` are used as requested."""
     form = GRANT | {"roles": "orch:all-tenants", "subject": "olga", "expires_in": "5"}
     claims = decoded(issuer, issuer.post("/token", data=form).json()["access_token"])
     assert (claims["roles"], claims["sub"]) == (["orch:all-tenants"], "olga")
@@ -88,21 +90,21 @@ def test_an_operator_has_a_role_and_needs_no_tenant(issuer: httpx.Client) -> Non
         (GRANT | {"tenant": "a", "expires_in": "99999999"}, "invalid_request"),
     ],
 )
-def test_what_is_missing_is_said(issuer: httpx.Client, form: dict[str, str], error: str) -> None:
-    """400 with the error codes of RFC 6749 5.2 and a sentence."""
-    answer = issuer.post("/token", data=form)
-    assert (answer.status_code, answer.json()["error"]) == (400, error)
-    assert answer.json()["error_description"]
+def test_a_wrong_form_is_400_with_its_error_code(issuer: httpx.Client, form: dict[str, str], error: str) -> None:
+    """The body has an error code of RFC 6749 5.2 and a description."""
+    response = issuer.post("/token", data=form)
+    assert (response.status_code, response.json()["error"]) == (400, error)
+    assert response.json()["error_description"]
 
 
 def test_a_page_in_a_browser_gets_no_token(issuer: httpx.Client) -> None:
-    """A name that was rebound to loopback stands in `Host`."""
-    answer = issuer.post("/token", data=GRANT | {"tenant": "a"}, headers={"Host": "evil.example:7080"})
-    assert answer.status_code == 400
+    """A request whose `Host` is a name that was rebound to loopback is refused."""
+    response = issuer.post("/token", data=GRANT | {"tenant": "a"}, headers={"Host": "evil.example:7080"})
+    assert response.status_code == 400
 
 
 def test_keys_outlive_a_restart_and_a_rotation(folder: Path, issuer: httpx.Client) -> None:
-    """The new key signs, the one before stays published; another run with the same folder has both."""
+    """The new key signs, the earlier one stays published; another process with the same folder has both."""
     token = issuer.post("/token", data=GRANT | {"tenant": "a"}).json()["access_token"]
     kid = issuer.post("/rotate").json()["kid"]
     assert (
@@ -115,8 +117,8 @@ def test_keys_outlive_a_restart_and_a_rotation(folder: Path, issuer: httpx.Clien
         assert httpx.get(f"{url}/keys").json() == issuer.get("/keys").json()
 
 
-def test_what_cannot_start_is_one_line(folder: Path, issuer: httpx.Client, tmp_path: Path) -> None:
-    """A port that is taken, keys that cannot be read: exit 1."""
+def test_an_issuer_that_cannot_start_prints_one_line(folder: Path, issuer: httpx.Client, tmp_path: Path) -> None:
+    """A port that is taken, or keys that cannot be read: one line and exit code 1."""
     (tmp_path / "issuer.json").write_text("[{}]")
     for data, port in ((folder, issuer.base_url.port), (tmp_path, 0)):
         command = [sys.executable, "-m", "emulator", "issuer", "--port", str(port), "--data", str(data)]

@@ -1,34 +1,40 @@
-"""Pages of a PDF by pdfium: the text layer where a page has one, else a picture for the recogniser."""
+"""Pages of a PDF or an image file, for the recogniser.
+
+A PDF page with a text layer is read from it; another one is rendered. PNG and JPEG have one page, TIFF may have more.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import threading
 from collections.abc import Callable, Iterator
+from io import BytesIO
 
 import pypdfium2
 import pypdfium2.raw as pdfium
-from PIL import Image
+from PIL import Image, ImageOps, UnidentifiedImageError
 
-from lucius_service.errors import INPUT_TOO_LARGE, PDF_BROKEN, PDF_ENCRYPTED, FailedFinal
+from lucius_service.errors import IMAGE_BROKEN, INPUT_TOO_LARGE, PDF_BROKEN, PDF_ENCRYPTED, FailedFinal
 from platform_service.ocr.page_text import Line, Page
 
-#: pdfium may be called by one thread at a time in a process
+#: only one thread of a process may call pdfium at a time
 _PDFIUM = threading.RLock()
-#: A page with fewer letters and digits in its text layer is looked at as a picture: scanners like to add a page
-#: number or a stamp as text.
-FEWEST_LETTERS = 20
+#: A page with fewer letters and digits in its text layer is recognised as an image: many scanners add a page number or
+#: a stamp as text.
+MIN_LETTERS = 20
 POINTS_PER_INCH = 72
-#: longest side of a rendered page: a poster would fill the memory
-MOST_PIXELS_A_SIDE = 6000
+#: longest side of a rendered page, so that a poster does not fill the memory
+MAX_SIDE_PX = 6000
+#: of one page of an image file: an A3 page at 400 dpi has 31 million
+MAX_PIXELS = 64_000_000
 
 Recognise = Callable[[Image.Image], tuple[Line, ...]]
 
 
-def read_pages(
+def read_pdf(
     data: bytes, recognise: Recognise, *, dpi: int, force_ocr: bool, max_pages: int
 ) -> Iterator[tuple[int, Page]]:
-    """Gives (number of pages, page) page by page. Raises FailedFinal for a PDF that cannot be read."""
+    """Yields (number of pages, page). Raises FailedFinal for a PDF that cannot be read."""
     with _PDFIUM:
         document = _open(data)
     try:
@@ -62,9 +68,9 @@ def _page(document: pypdfium2.PdfDocument, index: int, recognise: Recognise, dpi
             width, height = page.get_size()
             layer = () if force_ocr else _text_layer(page, height)
             letters = sum(character.isalnum() for line in layer for character in line.text)
-            if letters >= FEWEST_LETTERS:
+            if letters >= MIN_LETTERS:
                 return Page(index + 1, width, height, "point", "text_layer", layer)
-            scale = min(dpi / POINTS_PER_INCH, MOST_PIXELS_A_SIDE / max(width, height, 1))
+            scale = min(dpi / POINTS_PER_INCH, MAX_SIDE_PX / max(width, height, 1))
             picture = page.render(scale=scale).to_pil()
         except pypdfium2.PdfiumError:
             raise FailedFinal(PDF_BROKEN, f"page {index + 1} of the PDF cannot be read") from None
@@ -102,3 +108,33 @@ def _text_layer(page: pypdfium2.PdfPage, height: float) -> tuple[Line, ...]:
             box = here if box is None else [*map(min, box[:2], here[:2]), *map(max, box[2:], here[2:])]
     text.close()
     return tuple(lines)
+
+
+def read_image(data: bytes, recognise: Recognise, *, max_pages: int) -> Iterator[tuple[int, Page]]:
+    """Yields (number of pages, page). Raises FailedFinal for an image that cannot be read."""
+    try:
+        with Image.open(BytesIO(data), formats=("PNG", "JPEG", "TIFF")) as image:
+            count = getattr(image, "n_frames", 1)
+            if count > max_pages:
+                raise FailedFinal(INPUT_TOO_LARGE, f"the image has {count} pages; max_pages is {max_pages}")
+            for index in range(count):
+                image.seek(index)
+                if image.width * image.height > MAX_PIXELS:
+                    raise FailedFinal(
+                        INPUT_TOO_LARGE, f"page {index + 1} has {image.width} x {image.height} pixels; scan it smaller"
+                    )
+                picture = _upright_on_white(image)
+                lines = recognise(picture)
+                yield count, Page(index + 1, picture.width, picture.height, "pixel", "ocr", lines)
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError, EOFError):
+        raise FailedFinal(IMAGE_BROKEN, "the image cannot be read: it is damaged or cut off") from None
+
+
+def _upright_on_white(image: Image.Image) -> Image.Image:
+    """Turns the image by its EXIF orientation, and puts it on white: transparent parts would turn black."""
+    upright = ImageOps.exif_transpose(image)
+    if upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info:
+        layered = upright.convert("RGBA")
+        white = Image.new("RGBA", layered.size, "white")
+        return Image.alpha_composite(white, layered).convert("RGB")
+    return upright.convert("RGB")

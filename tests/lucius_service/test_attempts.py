@@ -1,4 +1,4 @@
-"""What every service made from the skeleton promises (CONTRACT "Service Bus"), over the real bus and real storage."""
+"""The promises of every service on the kit (docs/platform-services.md), over the real bus and real storage."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from uuid import uuid4
 
 import pytest
 
-from tests.platform_service.invoker import Invoker
+from tests.lucius_service.blob_account import BlobAccount
+from tests.lucius_service.invoker import Invoker
+from tests.lucius_service.service_process import SharedProbe
 
-pytestmark = pytest.mark.usefixtures("serving")
+
+@pytest.fixture(autouse=True)
+def probe(shared_probe: SharedProbe) -> None:
+    """Each test has a running service, also where another test stopped it."""
+    shared_probe.current()
 
 
-def test_an_attempt_is_acknowledged_and_ends_with_one_result(invoker: Invoker) -> None:
-    """The replies of an attempt are an ACK and one RESULT, with the fields that CONTRACT names and no others."""
+def test_an_attempt_is_acknowledged_and_ends_with_one_result(invoker: Invoker, account: BlobAccount) -> None:
+    """The replies of an attempt are an ACK and one RESULT, with the documented fields and no others."""
     directive = invoker.directive(payload={"work_s": 0.1})
     job = directive["jobId"]
     invoker.send(directive)
@@ -34,11 +40,11 @@ def test_an_attempt_is_acknowledged_and_ends_with_one_result(invoker: Invoker) -
         "result_ref": {"uri": directive["workspace_ref"]["uri"] + "probe/out.txt"},
         "metrics": {"answer": 42},
     } == result
-    assert invoker.download(result["result_ref"]["uri"]) == b"done"
+    assert account.download(result["result_ref"]["uri"]) == b"done"
 
 
-def test_a_reply_says_in_its_properties_what_it_is(invoker: Invoker) -> None:
-    """Type, job and tenant stand in the application properties, and the content type is JSON."""
+def test_a_reply_has_its_type_job_and_tenant_as_properties(invoker: Invoker) -> None:
+    """Type, job and tenant are application properties, and the content type is JSON."""
     directive = invoker.directive()
     invoker.send(directive)
     invoker.result(directive["jobId"])
@@ -50,16 +56,16 @@ def test_a_reply_says_in_its_properties_what_it_is(invoker: Invoker) -> None:
 
 
 def test_the_message_is_completed_after_the_result(invoker: Invoker) -> None:
-    """Nothing is left in the subscription once the attempt is over."""
+    """Nothing is left in the subscription once the attempt has ended."""
     directive = invoker.directive()
     invoker.send(directive)
     invoker.result(directive["jobId"])
     invoker.wait(lambda: not invoker.left(directive), "completion of the directive")
 
 
-def test_heartbeats_tell_of_work_and_of_waiting(invoker: Invoker) -> None:
+def test_heartbeats_are_sent_while_waiting_and_working(invoker: Invoker) -> None:
     """An attempt that waits for a worker and one that is worked on both send heartbeats, and none after the RESULT."""
-    first, second = invoker.directive(payload={"work_s": 1.5}), invoker.directive(payload={"work_s": 1.5})
+    first, second = (invoker.directive(payload={"work_s": 1.2}) for _ in range(2))
     invoker.send(first)
     invoker.wait(lambda: bool(invoker.replies(first["jobId"], "ACK")), "ACK")
     invoker.send(second)
@@ -83,7 +89,7 @@ def test_heartbeats_tell_of_work_and_of_waiting(invoker: Invoker) -> None:
     ],
 )
 def test_a_failure_is_a_result_with_its_class_and_code(invoker: Invoker, then: str, status: str, code: str) -> None:
-    """What the step raises becomes the status and the error; what a bug says stays in the service's log."""
+    """What the step raises becomes the status and the error; the text of a bug stays in the service's log."""
     directive = invoker.directive(payload={"then": then})
     invoker.send(directive)
     result = invoker.result(directive["jobId"])
@@ -106,7 +112,7 @@ def test_a_duplicate_of_work_in_flight_joins_it(invoker: Invoker) -> None:
 
 
 def test_a_duplicate_of_finished_work_gets_the_stored_result(invoker: Invoker) -> None:
-    """The same attempt after its RESULT is not worked on again: the RESULT that was kept comes again, unchanged."""
+    """The same attempt after its RESULT is not worked on again: the stored RESULT is sent again, unchanged."""
     directive = invoker.directive()
     invoker.send(directive)
     first = invoker.result(directive["jobId"])
@@ -134,11 +140,11 @@ def test_another_lease_or_attempt_is_other_work(invoker: Invoker) -> None:
         (b"[]", "DirectiveMalformed", "body"),
     ],
 )
-def test_what_is_no_directive_is_dead_lettered(invoker: Invoker, body: bytes, reason: str, named: str) -> None:
-    """A message that names no attempt cannot be answered: it is parked with a reason, and the lane goes on."""
+def test_a_malformed_directive_is_dead_lettered(invoker: Invoker, body: bytes, reason: str, named: str) -> None:
+    """A message that names no attempt is dead-lettered with a reason, and the lane continues."""
     before = {message.message_id for message in invoker.waiting("probe", dead=True)}
 
-    def parked() -> list[tuple[str | None, str | None]]:
+    def dead_letters() -> list[tuple[str | None, str | None]]:
         return [
             (message.dead_letter_reason, message.dead_letter_error_description)
             for message in invoker.waiting("probe", dead=True)
@@ -146,17 +152,17 @@ def test_what_is_no_directive_is_dead_lettered(invoker: Invoker, body: bytes, re
         ]
 
     invoker.send(body)
-    invoker.wait(lambda: bool(parked()), "dead letter")
-    ((found, description),) = parked()
-    assert reason == found
+    invoker.wait(lambda: bool(dead_letters()), "dead letter")
+    ((actual_reason, description),) = dead_letters()
+    assert reason == actual_reason
     assert named in (description or "")
     directive = invoker.directive()
     invoker.send(directive)
     assert invoker.result(directive["jobId"])["status"] == "SUCCEEDED"
 
 
-def test_a_directive_of_another_lane_is_answered_on_its_own(invoker: Invoker) -> None:
-    """Replies go to the lane that the directive names, whatever lane it came on."""
+def test_replies_go_to_the_lane_that_the_directive_names(invoker: Invoker) -> None:
+    """Replies go to the lane that the directive names, on whichever lane it arrived."""
     directive = invoker.directive(lane=0)
     invoker.send(directive, lane=1)
     assert invoker.result(directive["jobId"])["status"] == "SUCCEEDED"

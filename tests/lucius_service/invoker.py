@@ -1,4 +1,4 @@
-"""The other side of the contract: sends directives and listens to the replies, with Microsoft's SDK."""
+"""The side of LUCIUS: sends directives and receives replies, with Microsoft's SDK."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
@@ -18,18 +19,44 @@ from azure.servicebus import (
     ServiceBusSubQueue,
 )
 from azure.servicebus.exceptions import ServiceBusError
-from azure.storage.blob import BlobServiceClient
 
-#: Nothing here takes long; the machine may be busy.
+from tests.lucius_service.blob_account import BlobAccount
+
+#: no reply takes this long; the machine may be busy
 REPLY_TIMEOUT_S = 60
 
 
-class Invoker:
-    """Replies of lane 0, collected in the background for as long as it is open."""
+def new_directive(account: BlobAccount, step_type: str, payload: Any = None, **changes: Any) -> dict[str, Any]:
+    """A directive of a new job, as LUCIUS sends it; `changes` replace fields."""
+    job = changes.pop("jobId", str(uuid4()))
+    attempt = changes.get("attempt_no", 1)
+    return {
+        "type": "DIRECTIVE",
+        "jobId": job,
+        "tenant_id": "acme",
+        "stepId": step_type.lower(),
+        "protocol_id": step_type.lower(),
+        "step_type": step_type,
+        "attempt_no": attempt,
+        "lease_id": str(uuid4()),
+        "input_ref": {"uri": account.uri("documents", "none")},
+        "workspace_ref": {"uri": account.uri("workspace", f"lucius/acme/{job}/{step_type}/{attempt}/")},
+        "output_ref": {"uri": account.uri("results", job)},
+        "payload": payload,
+        "mode": "DEFAULT",
+        "lane": 0,
+        "routing_key_used": "acme",
+        "correlation_id": f"c-{job}",
+        **changes,
+    }
 
-    def __init__(self, bus_connection: str, blob_connection: str) -> None:
+
+class Invoker:
+    """Sends directives to any lane and collects the replies of lane 0 in the background until it is closed."""
+
+    def __init__(self, bus_connection: str, account: BlobAccount) -> None:
         self._client = ServiceBusClient.from_connection_string(bus_connection, retry_total=0)
-        self.blobs = BlobServiceClient.from_connection_string(blob_connection)
+        self._account = account
         self._replies: list[tuple[dict[str, Any], ServiceBusReceivedMessage]] = []
         self._senders: dict[int, ServiceBusSender] = {}
         self._peekers: dict[tuple[str, int, bool], ServiceBusReceiver] = {}
@@ -40,51 +67,16 @@ class Invoker:
     def close(self) -> None:
         self._closing.set()
         self._listener.join(REPLY_TIMEOUT_S)
-        for link in (*self._peekers.values(), *self._senders.values()):
-            link.close()
+        # each close waits half a second for its socket
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(lambda link: link.close(), (*self._peekers.values(), *self._senders.values())))
         self._client.close()
-        self.blobs.close()
-
-    def uri(self, container: str, name: str) -> str:
-        return f"{self.blobs.url.rstrip('/')}/{container}/{name}"
-
-    def upload(self, name: str, data: bytes) -> str:
-        """Puts a document where callers put theirs; gives its uri."""
-        container = self.blobs.get_container_client("documents")
-        if not container.exists():
-            container.create_container()
-        container.upload_blob(name, data, overwrite=True)
-        return self.uri("documents", name)
-
-    def download(self, uri: str) -> bytes:
-        container, _, name = uri.removeprefix(self.blobs.url.rstrip("/") + "/").partition("/")
-        return bytes(self.blobs.get_blob_client(container, name).download_blob().readall())
 
     def directive(self, step_type: str = "PROBE", payload: Any = None, **changes: Any) -> dict[str, Any]:
-        job = changes.pop("jobId", str(uuid4()))
-        attempt = changes.get("attempt_no", 1)
-        return {
-            "type": "DIRECTIVE",
-            "jobId": job,
-            "tenant_id": "acme",
-            "stepId": step_type.lower(),
-            "protocol_id": step_type.lower(),
-            "step_type": step_type,
-            "attempt_no": attempt,
-            "lease_id": str(uuid4()),
-            "input_ref": {"uri": self.uri("documents", "none")},
-            "workspace_ref": {"uri": self.uri("workspace", f"lucius/acme/{job}/{step_type}/{attempt}/")},
-            "output_ref": {"uri": self.uri("results", job)},
-            "payload": payload,
-            "mode": "DEFAULT",
-            "lane": 0,
-            "routing_key_used": "acme",
-            "correlation_id": f"c-{job}",
-            **changes,
-        }
+        return new_directive(self._account, step_type, payload, **changes)
 
     def send(self, directive: dict[str, Any] | bytes, step_type: str = "PROBE", lane: int = 0) -> None:
-        """Always as a new message, so that it is not the topic that finds a duplicate."""
+        """Sends a new message each time, so that the topic does not detect a duplicate."""
         body = directive if isinstance(directive, bytes) else json.dumps(directive).encode()
         message = ServiceBusMessage(
             body,
@@ -97,11 +89,13 @@ class Invoker:
         self._senders[lane].send_messages(message)
 
     def replies(self, job: str, *kinds: str) -> list[dict[str, Any]]:
+        """The replies of a job so far, of these types or all."""
         return [
             body for body, _ in list(self._replies) if body["jobId"] == job and (not kinds or body["type"] in kinds)
         ]
 
     def messages(self, job: str) -> list[ServiceBusReceivedMessage]:
+        """The messages that carried the replies of a job."""
         return [message for body, message in list(self._replies) if body["jobId"] == job]
 
     def result(self, job: str, count: int = 1) -> dict[str, Any]:
@@ -110,29 +104,27 @@ class Invoker:
         return self.replies(job, "RESULT")[count - 1]
 
     def runs(self, directive: dict[str, Any]) -> int:
-        """How often the probe worked on this attempt."""
-        prefix = directive["workspace_ref"]["uri"].removeprefix(self.uri("workspace", "")) + "runs/"
-        container = self.blobs.get_container_client("workspace")
-        return len(list(container.list_blobs(prefix))) if container.exists() else 0
+        """How often the probe service worked on this attempt."""
+        return self._account.count(directive["workspace_ref"]["uri"] + "runs/")
 
     def waiting(self, subscription: str, lane: int = 0, *, dead: bool = False) -> list[ServiceBusReceivedMessage]:
-        """What lies in a subscription, or in its dead-letter queue; locked messages too."""
+        """The messages of a subscription, or of its dead-letter queue; also locked ones."""
         receiver = self._peekers.get((subscription, lane, dead))
         if receiver is None:
             sub_queue = ServiceBusSubQueue.DEAD_LETTER if dead else None
             receiver = self._client.get_subscription_receiver(f"global-bus-p{lane}", subscription, sub_queue=sub_queue)
             self._peekers[subscription, lane, dead] = receiver
-        # from the start each time: a peek without a number goes on where the last one ended
+        # without a sequence number a peek continues where the last one ended
         return receiver.peek_messages(max_message_count=50, sequence_number=1)
 
     def left(self, directive: dict[str, Any]) -> int:
-        """How many messages of this job lie in its service's subscription."""
+        """How many messages of this job are in the subscription of its service."""
         bodies = (b"".join(message.body) for message in self.waiting(directive["stepId"], directive["lane"]))
         return sum(directive["jobId"].encode() in body for body in bodies)
 
-    def wait(self, done: Callable[[], bool], what: str) -> None:
+    def wait(self, is_done: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + REPLY_TIMEOUT_S
-        while not done():
+        while not is_done():
             assert time.monotonic() < deadline, f"{what} did not come"
             time.sleep(0.05)
 
@@ -145,4 +137,4 @@ class Invoker:
                             self._replies.append((json.loads(b"".join(message.body)), message))
                             receiver.complete_message(message)
             except (ServiceBusError, OSError, ValueError):
-                self._closing.wait(0.3)  # the bus is away: a test took it away
+                self._closing.wait(0.3)  # the bus is down: a test stopped it

@@ -1,4 +1,4 @@
-"""A service made from the skeleton as a team would make one, whose work is what its payload says."""
+"""A service on the kit, as a team writes one. Its payload determines what its work does."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field
 
 from lucius_service.errors import FailedFinal, FailedRetry
-from lucius_service.payload import read_payload
 from lucius_service.program import run
-from lucius_service.step import Outcome, Task
+from lucius_service.step import Outcome, Task, read_payload
 
 
 class ProbePayload(BaseModel):
+    """How long the work takes, and how it ends."""
+
     model_config = ConfigDict(extra="forbid")
 
     work_s: Annotated[float, Field(ge=0)] = 0
@@ -32,15 +33,15 @@ class ProbeStep:
         return read_payload(ProbePayload, payload)
 
     def execute(self, task: Task) -> Outcome:
-        # each run leaves a trace, so that a test can count them
+        # each run writes a blob, so that a test can count the runs
         task.write(f"runs/{uuid4().hex}", b"ran", "text/plain")
         task.report(0.5, "half way")
         time.sleep(task.payload.work_s)
         match task.payload.then:
             case "final":
-                raise FailedFinal("PROBE_FINAL", "told to")
+                raise FailedFinal("PROBE_FINAL", "requested by the payload")
             case "retry":
-                raise FailedRetry("PROBE_RETRY", "told to")
+                raise FailedRetry("PROBE_RETRY", "requested by the payload")
             case "bug":
                 raise RuntimeError("a secret that must not reach the reply")
         return Outcome(task.write("probe/out.txt", b"done", "text/plain"), {"answer": 42})

@@ -1,4 +1,4 @@
-"""What is kept: the newest traces and the newest value of each metric, within bounds."""
+"""Keeps the newest traces and the newest value of each metric, within bounds."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections.abc import Iterable, Sequence
 
 from emulator.traces.otlp import Point, Span
 
-#: of one trace; what comes later is counted and dropped
+#: of one trace; later spans are counted and dropped
 MAX_SPANS = 5000
+#: of all services; later ones are dropped
 MAX_POINTS = 5000
 
-#: the attribute by which a job's spans are found
+#: the attribute with the job id of a span
 JOB = "lucius.job_id"
 
 
 class Trace:
-    """The spans of one trace so far; the same span told again replaces what was told first."""
+    """The spans of one trace so far. A span that arrives again replaces its earlier version."""
 
     def __init__(self, trace_id: str) -> None:
         self.trace_id = trace_id
         self.dropped = 0
-        #: of a job, and not of a mere read
+        #: a span names a job; traces of reads have none
         self.has_job = False
         self._spans: dict[str, Span] = {}
 
@@ -50,7 +51,7 @@ class Trace:
 
     @property
     def root(self) -> Span:
-        """The earliest span whose parent is not here."""
+        """The earliest span whose parent is not in the trace."""
         orphans = [span for span in self.spans if span.parent_id not in self._spans]
         return min(orphans or self.spans, key=lambda span: span.start_ns)
 
@@ -59,8 +60,8 @@ class Trace:
         return any(span.failed for span in self.spans)
 
 
-class Shelf:
-    """`keep` traces at most; one that gets a span is young again, and those of no job go first."""
+class TraceBuffer:
+    """At most `keep` traces. The one that got no span for the longest time is dropped, those without a job first."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
@@ -88,16 +89,18 @@ class Shelf:
     def trace(self, trace_id: str) -> Trace | None:
         return self._traces.get(trace_id)
 
-    def find(self, wanted: str, limit: int, *, all_: bool = False) -> list[Trace]:
-        """The newest first; `wanted` is the beginning of a job id or of a trace id, "" for any job's, or with `all_`
-        for any."""
-        found = (
+    def find(self, prefix: str, limit: int, *, all_: bool = False) -> list[Trace]:
+        """Up to `limit` traces, the newest first, whose trace id or one of whose job ids begins with `prefix`.
+
+        Without a prefix only traces of jobs, with `all_` all traces.
+        """
+        matching = (
             trace
             for trace in reversed(self._traces.values())
-            if (all_ or wanted or trace.has_job)
-            if trace.trace_id.startswith(wanted) or any(job.startswith(wanted) for job in trace.jobs)
+            if (all_ or prefix or trace.has_job)
+            if trace.trace_id.startswith(prefix) or any(job.startswith(prefix) for job in trace.jobs)
         )
-        return [trace for trace, _ in zip(found, range(limit), strict=False)]
+        return [trace for trace, _ in zip(matching, range(limit), strict=False)]
 
     @property
     def points(self) -> list[Point]:

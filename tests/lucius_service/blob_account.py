@@ -1,0 +1,42 @@
+"""The blob account of callers and services, for tests."""
+
+from __future__ import annotations
+
+from azure.storage.blob import BlobServiceClient
+
+
+class BlobAccount:
+    """Uploads documents and reads artefacts."""
+
+    def __init__(self, connection: str) -> None:
+        self._client = BlobServiceClient.from_connection_string(connection)
+        self.connection = connection
+        self.url = self._client.url.rstrip("/")
+
+    def close(self) -> None:
+        self._client.close()
+
+    def uri(self, container: str, name: str) -> str:
+        return f"{self.url}/{container}/{name}"
+
+    def upload(self, name: str, data: bytes) -> str:
+        """Puts a document into the container of callers; returns its uri."""
+        container = self._client.get_container_client("documents")
+        if not container.exists():
+            container.create_container()
+        container.upload_blob(name, data, overwrite=True)
+        return self.uri("documents", name)
+
+    def download(self, uri: str) -> bytes:
+        container, name = self._place(uri)
+        return bytes(self._client.get_blob_client(container, name).download_blob().readall())
+
+    def count(self, uri: str) -> int:
+        """How many blobs have a uri that begins with this."""
+        name, prefix = self._place(uri)
+        container = self._client.get_container_client(name)
+        return len(list(container.list_blobs(prefix))) if container.exists() else 0
+
+    def _place(self, uri: str) -> tuple[str, str]:
+        container, _, name = uri.removeprefix(f"{self.url}/").partition("/")
+        return container, name

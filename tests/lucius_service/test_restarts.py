@@ -1,0 +1,105 @@
+"""Services that are stopped, killed or cut off lose no work, over the real bus and real storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.lucius_service.blob_account import BlobAccount
+from tests.lucius_service.invoker import Invoker
+from tests.lucius_service.service_process import SharedProbe, running_probe
+from tests.servicebus_emulator.process import start_bus
+
+
+def test_a_killed_service_loses_nothing(shared_probe: SharedProbe, invoker: Invoker) -> None:
+    """The next service gets the directive of a killed one once its lock ends, and there is one RESULT."""
+    directive = invoker.directive(payload={"work_s": 1.5})
+    service = shared_probe.current()
+    invoker.send(directive)
+    invoker.wait(lambda: invoker.runs(directive) == 1, "the first run")
+    service.kill()
+    shared_probe.current()
+    result = invoker.result(directive["jobId"])
+    invoker.wait(lambda: not invoker.left(directive), "completion")
+    assert result["status"] == "SUCCEEDED"
+    assert len(invoker.replies(directive["jobId"], "RESULT")) == 1
+    assert invoker.runs(directive) == 2
+
+
+def test_a_result_outlives_the_service(shared_probe: SharedProbe, invoker: Invoker) -> None:
+    """A duplicate that another process receives gets the RESULT that the first process stored."""
+    directive = invoker.directive()
+    service = shared_probe.current()
+    invoker.send(directive)
+    first = invoker.result(directive["jobId"])
+    assert service.stop() == 0
+    shared_probe.current()
+    invoker.send(directive)
+    assert first == invoker.result(directive["jobId"], 2)
+    assert invoker.runs(directive) == 1
+
+
+def test_a_stopped_service_ends_its_work_and_gives_back_the_rest(shared_probe: SharedProbe, invoker: Invoker) -> None:
+    """After SIGTERM running work gets its RESULT, waiting work goes back to the bus at once; the exit code is 0."""
+    at_work, waiting = invoker.directive(payload={"work_s": 2}), invoker.directive()
+    service = shared_probe.current()
+    invoker.send(at_work)
+    invoker.wait(lambda: invoker.runs(at_work) == 1, "the run")
+    invoker.send(waiting)
+    invoker.wait(lambda: bool(invoker.replies(waiting["jobId"], "ACK")), "ACK of the waiting attempt")
+    assert service.stop() == 0
+    assert invoker.result(at_work["jobId"])["status"] == "SUCCEEDED"
+    assert invoker.replies(waiting["jobId"], "RESULT") == []
+    assert (invoker.left(at_work), invoker.left(waiting)) == (0, 1)
+    shared_probe.current()
+    assert invoker.result(waiting["jobId"])["status"] == "SUCCEEDED"
+    assert (invoker.runs(at_work), invoker.runs(waiting)) == (1, 1)
+
+
+def test_work_longer_than_the_lock_keeps_its_message(shared_probe: SharedProbe, invoker: Invoker) -> None:
+    """The lock is renewed during the work: the message is delivered once, so that no other service receives it."""
+    directive = invoker.directive(payload={"work_s": 4.5})
+    shared_probe.current()
+    invoker.send(directive)
+    invoker.result(directive["jobId"])
+    invoker.wait(lambda: not invoker.left(directive), "completion")
+    assert len(invoker.replies(directive["jobId"], "ACK")) == 1
+    assert invoker.runs(directive) == 1
+
+
+def test_a_full_queue_takes_no_more(shared_probe: SharedProbe, invoker: Invoker) -> None:
+    """What exceeds the queue stays on the bus for other replicas, and is received when there is room."""
+    directives = [invoker.directive(payload={"work_s": 0.6}) for _ in range(5)]
+    shared_probe.current()
+    for directive in directives:
+        invoker.send(directive)
+    invoker.result(directives[0]["jobId"])
+    assert sum(bool(invoker.replies(each["jobId"], "ACK")) for each in directives) < 5
+    for directive in directives:
+        assert invoker.result(directive["jobId"])["status"] == "SUCCEEDED"
+    assert [invoker.runs(directive) for directive in directives] == [1] * 5
+
+
+def test_a_service_reconnects_to_the_bus(
+    tmp_path: Path, bus_config: Path, environment: dict[str, str], account: BlobAccount
+) -> None:
+    """Where the bus stops during the work and comes back, the RESULT is published then, and new work is received."""
+    data = tmp_path / "bus"
+    data.mkdir()
+    bus = start_bus("--config", bus_config, "--data", data)
+    settings = {**environment, "LUCIUS_SERVICEBUS_CONNECTION": bus.connection_string}
+    invoker = Invoker(bus.connection_string, account)
+    try:
+        with running_probe(tmp_path / "probe.log", settings):
+            directive = invoker.directive(payload={"work_s": 1})
+            invoker.send(directive)
+            invoker.wait(lambda: invoker.runs(directive) == 1, "the run")
+            bus.kill()
+            bus = start_bus("--config", bus_config, "--data", data, port=bus.port)
+            assert invoker.result(directive["jobId"])["status"] == "SUCCEEDED"
+            after = invoker.directive()
+            invoker.send(after, lane=1)
+            assert invoker.result(after["jobId"])["status"] == "SUCCEEDED"
+        assert invoker.runs(directive) == 1
+    finally:
+        invoker.close()
+        bus.stop()
