@@ -10,6 +10,8 @@ import pytest
 from tests import running_stack
 from tests.running_stack import RunningStack
 
+pytest_plugins = ("tests.machine",)
+
 _TESTS = Path(__file__).parent
 
 

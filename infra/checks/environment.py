@@ -14,15 +14,20 @@ from infra.checks.failure import CheckFailed
 DEPLOYED = (3, 12)
 
 
+def find_python312() -> Path | None:
+    """The interpreter of the version that is deployed; None where the machine has none."""
+    return next((candidate for candidate in _candidates() if _version(candidate) == DEPLOYED), None)
+
+
 def python312() -> Path:
-    """The interpreter of the version that is deployed. Raises CheckFailed, saying how to get one."""
-    for candidate in _candidates():
-        if _version(candidate) == DEPLOYED:
-            return candidate
-    raise CheckFailed(
-        "the package is checked on Python 3.12, the version that is deployed, and none was found: put python3.12 on "
-        "PATH (apt-get install python3.12 python3.12-venv; or pyenv install 3.12; or uv python install 3.12)"
-    )
+    """As find_python312. Raises CheckFailed, which says how to get one."""
+    found = find_python312()
+    if found is None:
+        raise CheckFailed(
+            "the package is checked on Python 3.12, the version that is deployed, and none was found: put python3.12 "
+            "on PATH (uv python install 3.12; or pyenv install 3.12; or apt-get install python3.12 python3.12-venv)"
+        )
+    return found
 
 
 def made(root: Path, name: str, python: Path, *pip_arguments: str, files: tuple[Path, ...] = ()) -> Path:
@@ -65,10 +70,10 @@ def _candidates() -> Iterator[Path]:
 
 def _version(python: Path) -> tuple[int, ...] | None:
     """None for a shim that leads nowhere."""
-    told = subprocess.run(
-        [str(python), "-c", "import sys, venv, ensurepip; print(*sys.version_info[:2])"],
+    shown = subprocess.run(
+        [str(python), "-c", "import sys, venv; print(*sys.version_info[:2])"],
         capture_output=True,
         text=True,
         check=False,
     )
-    return tuple(int(part) for part in told.stdout.split()) if told.returncode == 0 else None
+    return tuple(int(part) for part in shown.stdout.split()) if shown.returncode == 0 else None
