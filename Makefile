@@ -10,6 +10,9 @@ PY := .venv/bin/python
 # Files are parted by spaces; a name with a space in it stands in quotes: make demo DOCS="'my file.pdf' b.png"
 export DOCS ASK
 
+# Some machines forbid Python to keep bytecode, which costs each of the many processes of a test run 0.3 s.
+unexport PYTHONDONTWRITEBYTECODE
+
 # What `make test` and `make test-long` run; make test TESTS=tests/core, TESTS="tests/core tests/views -k retry"
 TESTS ?= tests
 

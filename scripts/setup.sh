@@ -50,36 +50,46 @@ if [ -z "$keep" ]; then
     pwd -P >.venv/.home
 fi
 
-# install WHAT ARGUMENTS...: by uv, which is quicker, where it is on PATH; it ignores pip's configuration, so pip is asked where it fails
+# install WHAT ARGUMENTS...: by uv, which is quicker, where it is on PATH; by pip where uv fails, since uv does not read the
+# configuration of pip, which may name another index
 install() {
     what=$1
     shift
-    if command -v uv >/dev/null 2>&1 && uv pip install --quiet --python .venv/bin/python "$@" -c constraints.txt >.venv/setup.log 2>&1; then
+    if command -v uv >/dev/null 2>&1 \
+        && uv pip install --quiet --compile-bytecode --python .venv/bin/python "$@" -c constraints.txt >.venv/setup.log 2>&1; then
         return
     fi
     run .venv/setup.log "pip could not install $what" \
-        .venv/bin/python -m pip --disable-pip-version-check --no-input install --no-compile "$@" -c constraints.txt
+        .venv/bin/python -m pip --disable-pip-version-check --no-input install "$@" -c constraints.txt
 }
 
 demo=$(cat requirements.txt requirements-demo.txt constraints.txt packages/*/pyproject.toml | cksum)
 if [ "$(cat .venv/.demo-pins 2>/dev/null || true)" != "$demo" ]; then
-    install requirements-demo.txt -r requirements-demo.txt
-    install "the packages" --no-build-isolation --config-settings editable_mode=compat \
+    # the pip that comes with Python 3.11 takes three times as long; setuptools builds the packages
+    install "pip and setuptools" pip setuptools
+    install requirements-demo.txt -r requirements-demo.txt --no-build-isolation --config-settings editable_mode=compat \
         -e packages/servicebus-emulator -e "packages/functions-emulator[azure]" \
         -e "packages/lucius-client[cli]" -e "packages/lucius-service[telemetry]"
     echo "$demo" >.venv/.demo-pins
 fi
 
-dev=$(cat requirements-dev.txt .venv/.demo-pins | cksum)
-if [ "$set_up" = dev ] && [ "$(cat .venv/.dev-pins 2>/dev/null || true)" != "$dev" ]; then
-    echo "setup: tools of tests and lint into .venv"
-    install requirements-dev.txt -r requirements-dev.txt
-    echo "$dev" >.venv/.dev-pins
+if [ "$set_up" = dev ]; then
+    dev=$(cat requirements-dev.txt .venv/.demo-pins | cksum)
+    if [ "$(cat .venv/.dev-pins 2>/dev/null || true)" != "$dev" ]; then
+        echo "setup: tools of tests and lint into .venv"
+        install requirements-dev.txt -r requirements-dev.txt
+        echo "$dev" >.venv/.dev-pins
+    fi
 fi
 
 lock=$(cat package.json package-lock.json | cksum)
-if [ "$(cat node_modules/.pins 2>/dev/null || true)" != "$lock" ]; then
-    echo "setup: Azurite into node_modules ($(node --version))"
-    run .venv/npm.log "npm ci failed" npm ci --no-audit --no-fund
-    echo "$lock" >node_modules/.pins
-fi
+case "$set_up $(cat node_modules/.pins 2>/dev/null || true)" in
+    "$set_up $lock $set_up" | "demo $lock dev") ;;
+    *)
+        echo "setup: Azurite into node_modules ($(node --version))"
+        omit=
+        [ "$set_up" = dev ] || omit=--omit=dev
+        run .venv/npm.log "npm ci failed" npm ci --no-audit --no-fund $omit
+        echo "$lock $set_up" >node_modules/.pins
+        ;;
+esac

@@ -104,12 +104,14 @@ def test_the_tools_of_tests_are_added_where_they_are_asked_for(machine: Machine)
     """`make demo` installs none of them; `make test` adds them once, to what is there."""
     machine.set_up()
     assert "requirements-dev.txt" not in machine.notes("pip")
+    assert "--omit=dev" in machine.notes("npm")
     for _ in range(2):
         assert machine.set_up("dev").returncode == 0
     assert machine.notes("pip").count("requirements-dev.txt") == 1
-    assert (machine.calls("pip"), machine.calls("npm")) == (3, 1)
+    assert (machine.calls("pip"), machine.calls("npm")) == (3, 2)
+    assert machine.notes("npm").count("--omit=dev") == 1
     assert machine.set_up().stdout == ""
-    assert machine.calls("pip") == 3
+    assert (machine.calls("pip"), machine.calls("npm")) == (3, 2)
 
 
 def test_uv_installs_where_it_is_on_path(machine: Machine) -> None:
@@ -181,7 +183,7 @@ def test_a_failed_install_is_tried_again(machine: Machine) -> None:
     """pip's failure is one line, and the next run does not take the half-made .venv for done."""
     failed = machine.set_up(PIP_FAILS="1")
     assert failed.returncode == 1
-    assert failed.stderr.startswith("setup: pip could not install requirements-demo.txt")
+    assert failed.stderr.startswith("setup: pip could not install pip and setuptools")
     assert machine.set_up().returncode == 0
     assert machine.calls("pip") == 3
 
