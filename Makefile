@@ -2,7 +2,7 @@
 # Every recipe line is one plain command, so that make runs it itself and a SIGTERM to make reaches it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup demo up test test-long bench bench-bus bench-host chaos soak lint clean
+.PHONY: help setup setup-dev demo up test test-long generate bench bench-bus bench-host chaos soak lint clean
 
 PY := .venv/bin/python
 
@@ -10,11 +10,20 @@ PY := .venv/bin/python
 # Files are parted by spaces; a name with a space in it stands in quotes: make demo DOCS="'my file.pdf' b.png"
 export DOCS ASK
 
+# Some machines forbid Python to keep bytecode, which costs each of the many processes of a test run 0.3 s.
+unexport PYTHONDONTWRITEBYTECODE
+
+# What `make test` and `make test-long` run; make test TESTS=tests/core, TESTS="tests/core tests/views -k retry"
+TESTS ?= tests
+
 help: ## what there is to type
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: ## make .venv and node_modules from the pinned files (quick when they are up to date)
+setup: ## make .venv and node_modules for `make demo` and `make up` from the pinned files (quick when they are up to date)
 	@sh scripts/setup.sh
+
+setup-dev: ## the same, and the tools of `make test`, `make lint`, `make generate` and the benchmarks, which call it
+	@sh scripts/setup.sh dev
 
 demo: setup ## put real documents through OCR, EMBEDDING and SIS; DOCS="a.pdf b.png" takes yours, ASK="..." your question
 	@$(PY) -m scripts.demo
@@ -22,32 +31,38 @@ demo: setup ## put real documents through OCR, EMBEDDING and SIS; DOCS="a.pdf b.
 up: setup ## serve until Ctrl-C: API 7071, bus 5672 (admin 5300), Azurite 10000-10002; TRACES=1 shows traces on 4318, AUTH=1 wants tokens and issues them on 7080
 	@$(PY) -m emulator up $(if $(TRACES),--traces) $(if $(AUTH),--auth)
 
-test: setup ## set up and run every test, on every core
-	@$(PY) -m pytest -q -m "not long" -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
+test: setup-dev ## run every test that this machine can run, on every core; TESTS=tests/core runs a part of them
+	@sh scripts/system_packages.sh
+	@$(PY) -m pytest -q -m "not long" -n auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder --durations 10 $(TESTS)
 
-test-long: setup ## the tests of sizes and times that are too long for `make test`
-	@$(PY) -m pytest -q -m long --timeout 3600
+test-long: setup-dev ## the tests of sizes and times that are too long for `make test`; TESTS as there
+	@$(PY) -m pytest -q -m long --timeout 3600 --durations 10 $(TESTS)
 
-bench: setup ## measure whole jobs: table requests, messages, episodes and CPU a job
+generate: setup-dev ## write what is made from the code: tables of docs/, API documents, the client's models, Config.json, plots of docs/scale
+	@$(PY) -m scripts.generate
+	@$(PY) -m benchmarks.scale
+
+bench: setup-dev ## measure whole jobs: table requests, messages, episodes and CPU a job
 	@$(PY) -m benchmarks.jobs
 
-bench-bus: setup ## measure the Service Bus emulator
+bench-bus: setup-dev ## measure the Service Bus emulator
 	@$(PY) -m benchmarks.bus
 
-bench-host: setup ## measure the Functions host and its durable engine
+bench-host: setup-dev ## measure the Functions host and its durable engine
 	@$(PY) -m benchmarks.host
 
-chaos: setup ## 300 jobs on the real stack while its parts are killed and its services lie; then the books are audited
+chaos: setup-dev ## 300 jobs on the real stack while its processes are killed and its services send wrong replies; then every row is audited
 	@$(PY) -m pytest -q -m long --timeout 3600 tests/chaos
 
-soak: setup ## the simulation and the model over many more seeds
+soak: setup-dev ## the simulation and the model over many more seeds
 	@$(PY) -m pytest -q -m long --timeout 7200 tests/simulation tests/model
 
-lint: setup ## ruff, mypy, import-linter
+lint: setup-dev ## ruff, mypy, import-linter, and no retired word in a name
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports
+	@$(PY) scripts/retired_words.py
 
 clean: ## remove .venv, node_modules, .lucius and the caches
 	@rm -rf .venv node_modules .lucius .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info

@@ -15,22 +15,31 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from infra.checks.package_files import packaged  # noqa: E402  # the repository is no installed package
+from infra.checks.package_files import packaged  # noqa: E402  # the repository is not an installed package
 
 #: as in shared/build.py, which needs packages that a plain Python does not have
 COMMIT_FILE = "BUILD_COMMIT"
 
 
 def build(target: Path, *, packages: bool) -> int:
-    """Writes the zip; the number of files in it."""
+    """Writes the zip. Returns the number of files in it."""
     files = [(ROOT / path, path) for path in packaged(ROOT) if path.name != COMMIT_FILE]
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         if packages:
             site = Path(folder) / ".python_packages" / "lib" / "site-packages"
             pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(site)]
-            # wheels of the platform that runs it, whatever this machine is
-            there = ["--platform", "manylinux2014_x86_64", "--python-version", "3.12", "--only-binary", ":all:"]
-            subprocess.run([*pip, *there, "-r", "requirements.txt", "-c", "constraints.txt"], cwd=ROOT, check=True)
+            # wheels of the platform that runs them, not of this machine
+            target_platform = [
+                "--platform",
+                "manylinux2014_x86_64",
+                "--python-version",
+                "3.12",
+                "--only-binary",
+                ":all:",
+            ]
+            subprocess.run(
+                [*pip, *target_platform, "-r", "requirements.txt", "-c", "constraints.txt"], cwd=ROOT, check=True
+            )
             files += [(path, path.relative_to(folder)) for path in sorted(site.rglob("*")) if path.is_file()]
         for path, name in files:
             archive.write(path, name)
@@ -40,9 +49,9 @@ def build(target: Path, *, packages: bool) -> int:
 
 
 def _commit() -> str:
-    """What health tells of; empty outside a checkout."""
-    revision = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return revision.stdout.strip()
+    """The commit that the health routes report; empty outside a checkout."""
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return commit.stdout.strip()
 
 
 def main(argv: list[str] | None = None) -> int:

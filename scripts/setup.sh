@@ -1,35 +1,39 @@
 #!/bin/sh
 # Makes .venv and node_modules from the pinned files; does nothing when they are up to date.
+#   sh scripts/setup.sh       what `make demo` and `make up` need: requirements-demo.txt, the packages, Azurite
+#   sh scripts/setup.sh dev   the same and what `make test` and `make lint` need: requirements-dev.txt
 # PYTHON=/path/to/python names the interpreter. Whatever is missing or wrong ends it with one line.
 set -eu
 cd "$(dirname "$0")/.."
+set_up=${1:-demo}
 
 die() { echo "setup: $*" >&2; exit 1; }
 
-# run LOG WHAT COMMAND...: quiet; on failure one line with the last thing it said, the rest in LOG
+# run LOG WHAT COMMAND...: quiet; on failure one line with the last error of the output, which is in LOG
 run() {
     log=$1 what=$2
     shift 2
     "$@" >"$log" 2>&1 || die "$what: $(grep -v '^ *$' "$log" | grep -iE 'error|denied|no space' | tail -n 1) (whole output: $log)"
 }
 
-fits() { "$1" -c 'import sys; raise SystemExit(not ((3, 11) <= sys.version_info < (3, 13)))' >/dev/null 2>&1; }
+fits() { "$1" -c 'import sys; raise SystemExit(not ((3, 11) <= sys.version_info < (3, 14)))' >/dev/null 2>&1; }
 minor() { "$1" -c 'import sys; print(sys.version_info[:2])'; }
 if [ -n "${PYTHON:-}" ]; then
-    fits "$PYTHON" || die "PYTHON=$PYTHON is not Python 3.11 or 3.12"
+    fits "$PYTHON" || die "PYTHON=$PYTHON is not Python 3.11, 3.12 or 3.13; uv python install 3.12 gets one"
 fi
 
-# a .venv that stands is kept, whatever else is on PATH by now; what it cannot survive is a move
+# an existing .venv is kept, whatever else is on PATH by now; what it cannot survive is a move of the checkout
 keep=
 if [ "$(cat .venv/.home 2>/dev/null || true)" = "$(pwd -P)" ] && fits .venv/bin/python; then
     [ -n "${PYTHON:-}" ] && [ "$(minor "$PYTHON")" != "$(minor .venv/bin/python)" ] || keep=yes
 fi
 python=${PYTHON:-}
 if [ -z "$keep$python" ]; then
-    for candidate in python3.12 python3.11 python3 python; do
+    # 3.12 first: it is the version that is deployed; uv installs into ~/.local/bin, which need not be on PATH
+    for candidate in python3.12 "${HOME:-}/.local/bin/python3.12" python3.13 python3.11 python3 python; do
         if fits "$candidate"; then python=$candidate; break; fi
     done
-    [ -n "$python" ] || die "needs Python 3.11 or 3.12 on PATH (or PYTHON=/path/to/python make setup); found: $( (python3 --version 2>&1 || echo none) | head -n 1)"
+    [ -n "$python" ] || die "needs Python 3.11, 3.12 or 3.13 on PATH (uv python install 3.12, or PYTHON=/path/to/python make setup); found: $( (python3 --version 2>&1 || echo none) | head -n 1)"
 fi
 
 command -v node >/dev/null 2>&1 || die "needs Node.js 18 or newer on PATH (for Azurite); install it from your package manager or nodejs.org"
@@ -46,20 +50,46 @@ if [ -z "$keep" ]; then
     pwd -P >.venv/.home
 fi
 
-pins=$(cat requirements.txt requirements-dev.txt constraints.txt packages/*/pyproject.toml | cksum)
-if [ "$(cat .venv/.pins 2>/dev/null || true)" != "$pins" ]; then
-    pip=".venv/bin/python -m pip --disable-pip-version-check --no-input"
-    run .venv/setup.log "pip could not install requirements-dev.txt" $pip install -r requirements-dev.txt -c constraints.txt
-    run .venv/setup.log "pip could not install the packages" $pip install --no-deps --no-build-isolation \
-        --config-settings editable_mode=compat \
-        -e packages/servicebus-emulator -e packages/functions-emulator \
-        -e packages/lucius-client -e packages/lucius-service
-    echo "$pins" >.venv/.pins
+# install WHAT ARGUMENTS...: by uv, which is quicker, where it is on PATH; by pip where uv fails, since uv does not read the
+# configuration of pip, which may name another index
+install() {
+    what=$1
+    shift
+    if command -v uv >/dev/null 2>&1 \
+        && uv pip install --quiet --compile-bytecode --python .venv/bin/python "$@" -c constraints.txt >.venv/setup.log 2>&1; then
+        return
+    fi
+    run .venv/setup.log "pip could not install $what" \
+        .venv/bin/python -m pip --disable-pip-version-check --no-input install "$@" -c constraints.txt
+}
+
+demo=$(cat requirements.txt requirements-demo.txt constraints.txt packages/*/pyproject.toml | cksum)
+if [ "$(cat .venv/.demo-pins 2>/dev/null || true)" != "$demo" ]; then
+    # the pip that comes with Python 3.11 takes three times as long; setuptools builds the packages
+    install "pip and setuptools" pip setuptools
+    install requirements-demo.txt -r requirements-demo.txt --no-build-isolation --config-settings editable_mode=compat \
+        -e packages/servicebus-emulator -e "packages/functions-emulator[azure]" \
+        -e "packages/lucius-client[cli]" -e "packages/lucius-service[telemetry]"
+    echo "$demo" >.venv/.demo-pins
+fi
+
+if [ "$set_up" = dev ]; then
+    dev=$(cat requirements-dev.txt .venv/.demo-pins | cksum)
+    if [ "$(cat .venv/.dev-pins 2>/dev/null || true)" != "$dev" ]; then
+        echo "setup: tools of tests and lint into .venv"
+        install requirements-dev.txt -r requirements-dev.txt
+        echo "$dev" >.venv/.dev-pins
+    fi
 fi
 
 lock=$(cat package.json package-lock.json | cksum)
-if [ "$(cat node_modules/.pins 2>/dev/null || true)" != "$lock" ]; then
-    echo "setup: Azurite into node_modules ($(node --version))"
-    run .venv/npm.log "npm ci failed" npm ci --no-audit --no-fund
-    echo "$lock" >node_modules/.pins
-fi
+case "$set_up $(cat node_modules/.pins 2>/dev/null || true)" in
+    "$set_up $lock $set_up" | "demo $lock dev") ;;
+    *)
+        echo "setup: Azurite into node_modules ($(node --version))"
+        omit=
+        [ "$set_up" = dev ] || omit=--omit=dev
+        run .venv/npm.log "npm ci failed" npm ci --no-audit --no-fund $omit
+        echo "$lock $set_up" >node_modules/.pins
+        ;;
+esac

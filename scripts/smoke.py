@@ -1,10 +1,10 @@
-"""Submits one document to a LUCIUS that runs, and waits for SUCCEEDED: the last step of every deployment.
+"""Submits one document to a running LUCIUS and waits for SUCCEEDED: the last step of every deployment.
 
-On a laptop, beside `make up`:   .venv/bin/python scripts/smoke.py
+On a laptop, next to `make up`:  .venv/bin/python scripts/smoke.py
 Against Azure, signed in by az:  .venv/bin/python scripts/smoke.py --api https://... --blobs https://... --audience ID
 
 Exit codes: 0 the job SUCCEEDED, 1 it did not or took too long, 2 wrong usage, 3 the API or the blob store does
-not answer.
+not respond.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _AZURITE = (
     "AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;"
 )
 _TERMINAL = ("SUCCEEDED", "FAILED_FINAL", "CANCELLED")
-#: between two looks at the job
+#: between two requests for the job
 _POLL_S = 2.0
 _REQUEST_TIMEOUT_S = 30
 
 
 class Away(Exception):
-    """Something that the smoke test needs does not answer; the message says what."""
+    """The API or the blob store does not respond; the message names it."""
 
 
 class Failed(Exception):
-    """The job did not succeed; the message says how far it came."""
+    """The job did not succeed; the message contains its events."""
 
 
 class Api:
@@ -54,7 +54,7 @@ class Api:
         self._credential = DefaultAzureCredential() if audience else None
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Raises Away where there is no answer, Failed where it is no success."""
+        """Sends a request. Raises Away without a response, Failed with a response that is not a success."""
         request = urllib.request.Request(f"{self._url}{path}", method=method)
         if body is not None:
             request.data = json.dumps(body).encode()
@@ -62,18 +62,18 @@ class Api:
         try:
             if self._credential is not None:
                 request.add_header("Authorization", f"Bearer {self._credential.get_token(self._scope).token}")
-            with urllib.request.urlopen(request, timeout=_REQUEST_TIMEOUT_S) as answer:
-                found: dict[str, Any] = json.load(answer)
-                return found
-        except urllib.error.HTTPError as refusal:
-            text = refusal.read(2000).decode(errors="replace")
-            raise Failed(f"{method} {path} was answered {refusal.code}: {text}") from None
+            with urllib.request.urlopen(request, timeout=_REQUEST_TIMEOUT_S) as response:
+                content: dict[str, Any] = json.load(response)
+                return content
+        except urllib.error.HTTPError as error:
+            text = error.read(2000).decode(errors="replace")
+            raise Failed(f"{method} {path}: HTTP {error.code}: {text}") from None
         except (OSError, ValueError, AzureError) as error:
             raise Away(f"{self._url}: {type(error).__name__}: {error}") from None
 
 
 def upload(blobs: str, connection: str, document: Path) -> tuple[str, str]:
-    """The document's URI, under a name of its own, and the URI that results should go to."""
+    """Uploads the document under a new name. Returns its URI and the URI for results."""
     try:
         client = (
             BlobServiceClient(blobs, credential=DefaultAzureCredential(), retry_total=2)
@@ -91,7 +91,7 @@ def upload(blobs: str, connection: str, document: Path) -> tuple[str, str]:
 
 
 def wait_ready(api: Api, deadline: float) -> None:
-    """An app that has just been deployed answers after a while."""
+    """Waits until the app, which may have just been deployed, is ready."""
     while True:
         try:
             api.call("GET", "/v1/health/ready")
@@ -103,7 +103,7 @@ def wait_ready(api: Api, deadline: float) -> None:
 
 
 def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
-    """The job, once it has SUCCEEDED."""
+    """Submits the document. Returns the job once it has SUCCEEDED."""
     deadline = time.monotonic() + args.timeout
     wait_ready(api, deadline)
     input_uri, results_uri = upload(args.blobs, args.connection, args.document)
@@ -121,13 +121,13 @@ def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
     )
     job_id = created["jobId"]
     print(f"{job_id} {args.protocol} {args.document.name}", flush=True)
-    printed: list[str] = []
+    shown: list[str] = []
     while True:
         job = api.call("GET", f"/v1/jobs/{job_id}")
         now = [f"{step['stepId']} {step['status']}" for step in job["steps"]]
-        if now != printed:
+        if now != shown:
             print(f"{job['status']}: {', '.join(now)}", flush=True)
-            printed = now
+            shown = now
         if job["status"] == "SUCCEEDED":
             return job
         if job["status"] in _TERMINAL or time.monotonic() > deadline:

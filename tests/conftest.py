@@ -11,6 +11,8 @@ from tests import running_stack
 from tests.azurite import running_azurite
 from tests.running_stack import RunningStack
 
+pytest_plugins = ("tests.machine",)
+
 _TESTS = Path(__file__).parent
 
 

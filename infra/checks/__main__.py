@@ -1,4 +1,4 @@
-"""`python -m infra.checks [--all]`: the templates and the package, checked without Azure."""
+"""`python -m infra.checks [--all]`: checks the templates and the package without Azure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from infra.checks import every, package, rules_of_checkov
-from infra.checks.failure import CheckFailed
+from infra.checks.finding import CheckFailed
 
 ROOT = Path(__file__).resolve().parents[2]
 

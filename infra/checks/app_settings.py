@@ -1,4 +1,4 @@
-"""App settings: every one that the app or a binding needs in Azure is set by the template, and no other."""
+"""App settings: the template sets each one that the app or a binding needs in Azure, and no other."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ _SETTING = re.compile(
     r"PYTHON_|SCM_|ENABLE_ORYX|OTEL_|AZURE_CLIENT_ID$|TASKHUB_NAME$"
 )
 _HOST_JSON = "AzureFunctionsJobHost__"
-#: Flex Consumption knows these by functionAppConfig and refuses them: only where the variable says Premium
+#: Flex Consumption has functionAppConfig for these and refuses them: they belong into the variable of Premium settings
 _PREMIUM_ONLY = frozenset({"FUNCTIONS_WORKER_RUNTIME", "FUNCTIONS_EXTENSION_VERSION", "WEBSITE_RUN_FROM_PACKAGE"})
 _PREMIUM = "premiumSettings"
 
 
 def check(templates: Iterable[Template], *, known: frozenset[str], needed: frozenset[str]) -> list[Finding]:
-    """`known`: what settings.py reads, and the platform's own; `needed`: of these, what Azure cannot do without.
+    """Settings that nobody reads (not in `known`), that are missing (`needed`) or that the plan refuses.
 
-    A name with a suffix (`NAME__fullyQualifiedNamespace`) stands for a connection by identity: the suffix must be one
-    of `known`'s, or NAME itself must be known as a connection.
+    Each part of a connection by identity is a name of its own (`NAME__fullyQualifiedNamespace`).
     """
     where = {name: place for template in templates for name, place in _set(template)}
     found = []
@@ -37,16 +36,16 @@ def check(templates: Iterable[Template], *, known: frozenset[str], needed: froze
                     Finding(template.path, line, "app-setting", f"{name} names no documented key of host.json")
                 )
         elif name not in known:
-            found.append(Finding(template.path, line, "app-setting", f"{name} is read by nobody"))
+            found.append(Finding(template.path, line, "app-setting", f"{name} is not read by the app or the platform"))
     first = next(iter(templates), None)
     missing = sorted(needed - set(where))
     if first is not None:
-        found += [Finding(first.path, 0, "app-setting", f"{name} is needed and set nowhere") for name in missing]
+        found += [Finding(first.path, 0, "app-setting", f"{name} is needed and not set") for name in missing]
     return found
 
 
 def _set(template: Template) -> Iterable[tuple[str, tuple[Template, int, str | None]]]:
-    """Names with their place and the variable around them; a type that lists settings sets none."""
+    """Names with their place and the declaration around them; a type that lists settings does not set them."""
     for node in walk(template.root):
         if node.type == "object_property" and node.named_children:
             key = node.named_children[0]

@@ -1,4 +1,4 @@
-"""Virtual environments of the checks, apart from the project's: each made once, under `.lucius/checks`."""
+"""Virtual environments of the checks, separate from the project's: each is made once, under `.lucius/checks`."""
 
 from __future__ import annotations
 
@@ -9,45 +9,63 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from infra.checks.failure import CheckFailed
+from infra.checks.finding import CheckFailed
 
 DEPLOYED = (3, 12)
 
 
+def find_python312() -> Path | None:
+    """The interpreter of the version that is deployed; None where the machine has none."""
+    return next((candidate for candidate in _candidates() if _version(candidate) == DEPLOYED), None)
+
+
 def python312() -> Path:
-    """The interpreter of the version that is deployed. Raises CheckFailed, saying how to get one."""
-    for candidate in _candidates():
-        if _version(candidate) == DEPLOYED:
-            return candidate
-    raise CheckFailed(
-        "the package is checked on Python 3.12, the version that is deployed, and none was found: put python3.12 on "
-        "PATH (apt-get install python3.12 python3.12-venv; or pyenv install 3.12; or uv python install 3.12)"
-    )
+    """As find_python312. Raises CheckFailed, which says how to get one."""
+    found = find_python312()
+    if found is None:
+        raise CheckFailed(
+            "the package is checked on Python 3.12, the version that is deployed, and none was found: put python3.12 "
+            "on PATH (uv python install 3.12; or pyenv install 3.12; or apt-get install python3.12 python3.12-venv)"
+        )
+    return found
 
 
-def made(root: Path, name: str, python: Path, *pip_arguments: str, files: tuple[Path, ...] = ()) -> Path:
-    """The `bin` folder of an environment with what `pip install` takes; made anew when arguments or files changed.
+def made(
+    root: Path, name: str, python: Path, *requirements: str, files: tuple[Path, ...] = (), over: Path | None = None
+) -> Path:
+    """The folder of an environment with the requirements; it is made again when they or the files have changed.
 
-    Raises CheckFailed with pip's last line.
+    `over`: the folder of another environment, whose packages it sees and does not install. Raises CheckFailed with the
+    last line of the failed command.
     """
-    digest = hashlib.sha256("\0".join((str(python), *pip_arguments)).encode())
+    digest = hashlib.sha256("\0".join((str(python), str(over), *requirements)).encode())
     for file in files:
         digest.update(file.read_bytes())
     folder = root / ".lucius" / "checks" / f"{name}-{digest.hexdigest()[:16]}"
     if (folder / "made").exists():
-        return folder / "bin"
+        return folder
     for earlier in folder.parent.glob(f"{name}-*"):
         shutil.rmtree(earlier, ignore_errors=True)
-    for command in (
-        [str(python), "-m", "venv", str(folder)],
-        [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-q", *pip_arguments],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
-            raise CheckFailed(f"could not make the environment {name}: {said[-1]}")
+    # the pip that runs here installs: one of its own, and bytecode of every module, would take longer than the rest
+    _run(name, [str(python), "-m", "venv", "--without-pip", str(folder)])
+    if over is not None:
+        (site_packages(folder) / "over.pth").write_text(f"{site_packages(over)}\n")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(folder / "bin" / "python")]
+    _run(name, [*pip, "install", "-q", "--no-compile", *requirements])
     (folder / "made").touch()
-    return folder / "bin"
+    return folder
+
+
+def site_packages(environment: Path) -> Path:
+    (folder,) = (environment / "lib").glob("python3.*/site-packages")
+    return folder
+
+
+def _run(name: str, command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        lines = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
+        raise CheckFailed(f"could not make the environment {name}: {lines[-1]}")
 
 
 def _candidates() -> Iterator[Path]:
@@ -65,10 +83,10 @@ def _candidates() -> Iterator[Path]:
 
 def _version(python: Path) -> tuple[int, ...] | None:
     """None for a shim that leads nowhere."""
-    told = subprocess.run(
-        [str(python), "-c", "import sys, venv, ensurepip; print(*sys.version_info[:2])"],
+    shown = subprocess.run(
+        [str(python), "-c", "import sys, venv; print(*sys.version_info[:2])"],
         capture_output=True,
         text=True,
         check=False,
     )
-    return tuple(int(part) for part in told.stdout.split()) if told.returncode == 0 else None
+    return tuple(int(part) for part in shown.stdout.split()) if shown.returncode == 0 else None

@@ -1,4 +1,4 @@
-"""Every check in turn."""
+"""All checks that need neither an environment of their own nor a network."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from infra.checks import app_settings, host_json, modules, package_files, resources, symbols, topics
+from infra.checks import app_settings, host_json, modules, package_files, resources, symbols
 from infra.checks.finding import Finding
 from infra.checks.template import Template, parse
 from shared.settings import SETTINGS
 
-#: settings of a laptop, or of tests: a template that sets one is wrong
+#: settings for laptops and tests: a template must not set one
 _LAPTOP = frozenset(
     {
         "LUCIUS_SERVICEBUS_CONNECTION",
@@ -24,7 +24,7 @@ _LAPTOP = frozenset(
         "LUCIUS_TOPOLOGY_PATH",
     }
 )
-#: without these the app does not start in Azure, or starts without what the issue of deployment promises
+#: without these the app does not start in Azure, or starts without tokens, metrics or identities
 _NEEDED = frozenset(
     {
         "LUCIUS_SERVICEBUS_CONNECTION__fullyQualifiedNamespace",
@@ -67,7 +67,7 @@ _LINE = re.compile(r"(?P<path>[^(]+)\((?P<line>\d+),\d+\) : (?P<level>Error|Warn
 
 
 def check(root: Path) -> list[Finding]:
-    """The checks that only read: templates, host.json, `.funcignore`; with `bicep`, where it is found, what it says."""
+    """Findings in the templates, host.json and `.funcignore`; also those of the compiler, where `bicep` is on PATH."""
     folder = root / "infra" / "bicep"
     templates = {path.resolve(): parse(path) for path in sorted(folder.rglob("*.bicep"))}
     parameter_files = [parse(path) for path in sorted(folder.rglob("*.bicepparam"))]
@@ -77,7 +77,7 @@ def check(root: Path) -> list[Finding]:
     for file in parameter_files:
         found += modules.check_parameters(file, templates)
     found += app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED)
-    found += topics.check(root, templates.values())
+    found += resources.check_topics(root, templates.values())
     found += host_json.check(root / "host.json")
     found += package_files.check(root)
     found += compiled(folder)
@@ -85,20 +85,20 @@ def check(root: Path) -> list[Finding]:
 
 
 def known_settings() -> frozenset[str]:
-    """What settings.py reads in Azure, and the platform's own."""
+    """The settings that a template may set: those that the app reads in Azure, and those of the platform."""
     return frozenset({setting.name for setting in SETTINGS} - _LAPTOP) | _NEEDED | _PLATFORM
 
 
 def compiled(folder: Path) -> list[Finding]:
-    """What Microsoft's own compiler says, where there is one."""
+    """Errors and warnings of Microsoft's compiler; none where `bicep` is not on PATH."""
     bicep = shutil.which("bicep")
     if bicep is None:
         return []
     found = []
     for path in sorted(folder.glob("*.bicep")):
         done = subprocess.run([bicep, "build", "--stdout", str(path)], capture_output=True, text=True, check=False)
-        told = filter(None, map(_LINE.match, done.stderr.splitlines()))
-        found += [Finding(Path(each["path"]), int(each["line"]), "bicep", each["text"]) for each in told]
+        matches = filter(None, map(_LINE.match, done.stderr.splitlines()))
+        found += [Finding(Path(each["path"]), int(each["line"]), "bicep", each["text"]) for each in matches]
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a check says."""
+"""What a check reports: findings, or that it could not be made."""
 
 from __future__ import annotations
 
@@ -17,3 +17,7 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.rule}: {self.text}"
+
+
+class CheckFailed(Exception):
+    """A check could not be made, which is a failure too: one line with what is missing and how to get it."""

@@ -12,7 +12,7 @@ from infra.checks.known import KNOWN
 
 
 def check(path: Path) -> list[Finding]:
-    """Every key is documented; `*` in the list stands for names that are free (log categories, Durable's settings)."""
+    """Keys that are not documented; `*` in the list stands for free names (log categories, Durable's settings)."""
     try:
         content = json.loads(path.read_text())
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The committed lists of what Azure and Bicep know: known.json."""
+"""Names that Azure and Bicep define, from known.json."""
 
 from __future__ import annotations
 

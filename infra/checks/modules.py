@@ -1,4 +1,4 @@
-"""Modules: the file is there, gets the parameters that it needs and no other, and has the outputs that are read."""
+"""Modules: the file exists, gets the parameters that it needs and no other, and has the outputs that are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from infra.checks.template import Node, Template, literal, text, walk
 
 
 def check(template: Template, templates: Mapping[Path, Template]) -> list[Finding]:
-    """`templates` by resolved path."""
+    """Wrong paths, parameters and outputs of the template's modules; `templates` by resolved path."""
     found = []
     for module in template.modules:
         target = templates.get((template.path.parent / module.path).resolve())
@@ -25,7 +25,9 @@ def check(template: Template, templates: Mapping[Path, Template]) -> list[Findin
         for name, parameter in takes.items():
             if not parameter.optional and name not in module.parameters:
                 found.append(
-                    Finding(template.path, module.line, "module-parameter", f"{module.path} needs {name}, not given")
+                    Finding(
+                        template.path, module.line, "module-parameter", f"{module.path} needs {name}, which is missing"
+                    )
                 )
         found += _outputs(template, module.name, module.path, target)
     return found
@@ -37,17 +39,17 @@ def check_parameters(file: Template, templates: Mapping[Path, Template]) -> list
     path = literal(next((each for each in walk(using) if each.type == "string"), None)) if using else None
     target = templates.get((file.path.parent / path).resolve()) if path else None
     if target is None:
-        return [Finding(file.path, 1, "module-path", f"uses {path}, which is not there")]
-    takes, given = target.of_kind("parameter"), file.of_kind("variable")
+        return [Finding(file.path, 1, "module-path", f"uses {path}, which does not exist")]
+    takes, sets = target.of_kind("parameter"), file.of_kind("variable")
     found = [
         Finding(file.path, each.line, "module-parameter", f"{path} takes no {name}")
-        for name, each in given.items()
+        for name, each in sets.items()
         if name not in takes
     ]
     return found + [
-        Finding(file.path, 1, "module-parameter", f"{path} needs {name}, not given")
+        Finding(file.path, 1, "module-parameter", f"{path} needs {name}, which is missing")
         for name, parameter in takes.items()
-        if not parameter.optional and name not in given
+        if not parameter.optional and name not in sets
     ]
 
 

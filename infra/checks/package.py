@@ -1,13 +1,13 @@
-"""The package as it would be deployed: built by Azure's rules, started on Python 3.12 under the local host."""
+"""The package as it would be deployed: built by Azure's rules, started on Python 3.12 under the Functions emulator."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
+import tomllib
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,19 +15,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.checks import environment
-from infra.checks.failure import CheckFailed
+from infra.checks.finding import CheckFailed
 from infra.checks.package_files import packaged
 
 #: Flex Consumption takes packages up to 1 GB; far below that, a cold start gets slow
 MOST_BYTES = 300 * 1024 * 1024
+#: the packages that serve the app here, with the extras that its bindings need
+_EMULATORS = {"servicebus-emulator": (), "functions-emulator": ("azure",)}
 
 
 @dataclass(frozen=True)
 class Built:
-    """`app` holds the code and, as the remote build leaves them, the packages in `.python_packages`."""
+    """`app` holds the code and, as the remote build leaves them, the packages in `.python_packages`.
+
+    `environment` is a virtual environment with these packages and no other.
+    """
 
     app: Path
-    python: Path
+    environment: Path
     code_bytes: int
     package_bytes: int
 
@@ -42,40 +47,40 @@ def build(root: Path, target: Path) -> Built:
         (app / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / path, app / path)
     requirements, pins = root / "requirements.txt", root / "constraints.txt"
-    bin_ = environment.made(
-        root,
-        "package",
-        environment.python312(),
-        *("-r", str(requirements)),
-        files=(requirements, pins),
-    )
-    (site,) = (bin_.parent / "lib").glob("python3.12/site-packages")
+    python, files = environment.python312(), (requirements, pins)
+    installed = environment.made(root, "package", python, "-r", str(requirements), files=files)
+    site = environment.site_packages(installed)
     packages = app / ".python_packages" / "lib" / "site-packages"
     packages.parent.mkdir(parents=True)
     packages.symlink_to(site)
-    built = Built(app, bin_ / "python", _bytes(app), _bytes(site))
+    built = Built(app, installed, _bytes(app), _bytes(site))
     if built.package_bytes > MOST_BYTES:
         raise CheckFailed(f"the package is larger than {MOST_BYTES // 1024 // 1024} MB: {built}")
     return built
 
 
 def start(root: Path, built: Built, data: Path) -> list[str]:
-    """Starts the package under the local host and bus; the names of its functions. Raises CheckFailed.
+    """Starts the package under the emulators; the names of its functions. Raises CheckFailed.
 
-    The interpreter has the deployed packages only. What the host itself needs comes after them on the path, so that a
-    package that the app needs and requirements.txt forgot is not found by accident where the host has no use for it.
+    The interpreter has the deployed packages only. What the emulators need and the package lacks precedes them on the
+    path; a package that the app needs and requirements.txt forgot is missing there too, unless the emulators need it.
     """
-    host_needs = environment.made(
-        root, "host", environment.python312(), *_host_requirements(root), "-c", str(root / "constraints.txt")
+    pins = root / "constraints.txt"
+    needs = environment.made(
+        root,
+        "emulators",
+        environment.python312(),
+        *_requirements(root),
+        "-c",
+        str(pins),
+        files=(pins,),
+        over=built.environment,
     )
-    (host_site,) = (host_needs.parent / "lib").glob("python3.12/site-packages")
-    emulator = data / "emulator-only"
-    emulator.mkdir(parents=True)
-    (emulator / "emulator").symlink_to(root / "emulator")
-    path = os.pathsep.join((str(emulator), str(host_site)))
-    with _serving(
-        built, path, "bus", "--config", str(root / "infra/bus/Config.json"), "--port", "0", "--admin-port", "0"
-    ) as bus:
+    path = os.pathsep.join(
+        map(str, (*(root / "packages" / name for name in _EMULATORS), environment.site_packages(needs)))
+    )
+    entities = ("--config", str(root / "infra/bus/Config.json"), "--port", "0", "--admin-port", "0")
+    with _serving(built, path, "servicebus_emulator", *entities) as bus:
         settings = {
             "LUCIUS_SERVICEBUS_CONNECTION": (
                 f"Endpoint={bus};SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;"
@@ -83,21 +88,23 @@ def start(root: Path, built: Built, data: Path) -> list[str]:
             ),
             "LUCIUS_STORAGE_BACKEND": "memory",
         }
-        arguments = ("host", "--app", str(built.app), "--port", "0", "--data", str(data))
-        with _serving(built, path, *arguments, settings=settings) as api:
-            with urllib.request.urlopen(f"{api}/v1/health/live", timeout=60) as answer:
-                if answer.status != 200:
-                    raise CheckFailed(f"the started package answers {answer.status} on /v1/health/live")
-            with urllib.request.urlopen(f"{api}/admin/functions", timeout=60) as answer:
-                return sorted(each["name"] for each in json.load(answer))
+        options = ("--app", str(built.app), "--port", "0", "--data", str(data))
+        with _serving(built, path, "functions_emulator", *options, settings=settings) as api:
+            with urllib.request.urlopen(f"{api}/v1/health/live", timeout=60) as response:
+                if response.status != 200:
+                    raise CheckFailed(f"the started package responds {response.status} on /v1/health/live")
+            with urllib.request.urlopen(f"{api}/admin/functions", timeout=60) as response:
+                return sorted(function["name"] for function in json.load(response))
 
 
 @contextmanager
-def _serving(built: Built, path: str, *arguments: str, settings: dict[str, str] | None = None) -> Iterator[str]:
-    """The address of its ready line."""
+def _serving(
+    built: Built, path: str, module: str, *options: str, settings: dict[str, str] | None = None
+) -> Iterator[str]:
+    """The address in the ready line of the module's command."""
     clean = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "PYTHONPATH": path}
     process = subprocess.Popen(
-        [str(built.python), "-m", "emulator", *arguments],
+        [str(built.environment / "bin" / "python"), "-m", module, *options],
         cwd=built.app,
         env={**clean, **(settings or {})},
         stdout=subprocess.PIPE,
@@ -110,20 +117,23 @@ def _serving(built: Built, path: str, *arguments: str, settings: dict[str, str] 
         words = process.stdout.readline().split()
         if len(words) < 2:
             process.kill()
-            said = process.stderr.read().strip().splitlines() or ["nothing"]
-            raise CheckFailed(f"the package does not start on Python 3.12 ({arguments[0]}): {said[-1]}")
+            lines = process.stderr.read().strip().splitlines() or ["no output"]
+            raise CheckFailed(f"the package does not start on Python 3.12 ({module}): {lines[-1]}")
         yield words[1]
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
 
 
-def _host_requirements(root: Path) -> list[str]:
-    """The lines of requirements-dev.txt below `# emulators`."""
-    text = (root / "requirements-dev.txt").read_text()
-    section = re.search(r"^# emulators\n(.*?)^#", text, re.MULTILINE | re.DOTALL)
-    assert section is not None
-    return [line.split("#")[0].strip() for line in section[1].splitlines() if line.strip()]
+def _requirements(root: Path) -> list[str]:
+    """What the pyproject files of the emulators name."""
+    requirements = []
+    for name, extras in _EMULATORS.items():
+        project = tomllib.loads((root / "packages" / name / "pyproject.toml").read_text())["project"]
+        requirements += project["dependencies"]
+        for extra in extras:
+            requirements += project["optional-dependencies"][extra]
+    return requirements
 
 
 def _bytes(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""Which files are deployed: the checkout less what `.funcignore` names."""
+"""Which files are deployed: those of the checkout that `.funcignore` does not name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ APP = (
     "shared",
     "protocols",
 )
-#: folders that have no business there
-NOT_APP = ("tests", "emulator", "platform_service", "cli", "lucius_client", "benchmarks", "docs", "samples", "scripts")
+#: folders that must not be in it
+NOT_APP = ("tests", "emulator", "packages", "platform_service", "benchmarks", "docs", "samples", "scripts")
 
 
 def ignored(root: Path) -> list[str]:
@@ -34,11 +34,12 @@ def packaged(root: Path) -> list[Path]:
 
 
 def check(root: Path) -> list[Finding]:
+    """Wrong lines of `.funcignore`, files that it should name, and files of the app that it should not."""
     file = root / ".funcignore"
     if not file.exists():
         return [Finding(file, 0, "funcignore", "is missing: everything would be deployed")]
     found = [
-        Finding(file, number, "funcignore", f"{line}: only whole names are honoured everywhere, no ! and no *")
+        Finding(file, number, "funcignore", f"{line}: only whole names mean the same to every tool, no ! and no *")
         for number, line in enumerate(file.read_text().splitlines(), start=1)
         if "!" in line or "*" in line
     ]

@@ -1,8 +1,11 @@
-"""Resource types and API versions, roles by name, and which resources the template has."""
+"""Resource types and API versions, roles by name, and the topics of the bus."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
+from pathlib import Path
 
 from infra.checks.finding import Finding
 from infra.checks.known import KNOWN
@@ -10,10 +13,42 @@ from infra.checks.template import Node, Template, literal, text, walk
 
 _GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _ROLES = {guid: name for name, guid in KNOWN["roles"].items()}
+LANES = 16
+#: declarations of each type: one for directives and one for replies
+_BUS = {
+    "Microsoft.ServiceBus/namespaces/topics": 2,
+    "Microsoft.ServiceBus/namespaces/topics/subscriptions": 2,
+    "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules": 1,
+}
 
 
 def check(template: Template) -> list[Finding]:
     return _types(template) + _roles(template)
+
+
+def check_topics(root: Path, templates: Iterable[Template]) -> list[Finding]:
+    """`topology.json` has sixteen lanes each way, and topics, subscriptions and rules are loops over its content."""
+    path = root / "infra" / "bicep" / "topology.json"
+    topology = json.loads(path.read_text())
+    found = []
+    if topology["lanes"] != LANES:
+        found.append(Finding(path, 0, "topics", f"{topology['lanes']} lanes, not {LANES} each way"))
+    declared = dict.fromkeys(_BUS, 0)
+    for template in templates:
+        reads = "topology.json" in text(template.root)
+        for resource in template.resources:
+            if resource.type not in declared or resource.existing:
+                continue
+            declared[resource.type] += 1
+            if not reads or not _loops(resource.node):
+                found.append(
+                    Finding(template.path, resource.line, "topics", f"{resource.name} is not a loop over topology.json")
+                )
+    return found + [
+        Finding(root / "infra" / "bicep", 0, "topics", f"{count} declarations of {kind}, not {_BUS[kind]}")
+        for kind, count in declared.items()
+        if count != _BUS[kind]
+    ]
 
 
 def _types(template: Template) -> list[Finding]:
@@ -23,20 +58,19 @@ def _types(template: Template) -> list[Finding]:
         if versions is None:
             found.append(Finding(template.path, resource.line, "resource-type", f"{resource.type} is not in the list"))
         elif resource.api_version not in versions:
-            wanted = ", ".join(versions)
             found.append(
                 Finding(
                     template.path,
                     resource.line,
                     "api-version",
-                    f"{resource.type}@{resource.api_version}: the list has {wanted}",
+                    f"{resource.type}@{resource.api_version}: the list has {', '.join(versions)}",
                 )
             )
     return found
 
 
 def _roles(template: Template) -> list[Finding]:
-    """A GUID is a role's, and the name it is given says which."""
+    """A GUID is the id of a role of the list, under that role's name."""
     found = []
     for node in walk(template.root):
         guid = literal(node) if node.type == "string" else None
@@ -44,14 +78,14 @@ def _roles(template: Template) -> list[Finding]:
             continue
         line, role = node.start_point.row + 1, _ROLES.get(guid.lower())
         if role is None:
-            found.append(Finding(template.path, line, "role", f"{guid} is no role of the list"))
-        elif (given := _given_name(node)) is None or _plain(given) != _plain(role):
-            found.append(Finding(template.path, line, "role", f"{guid} is {role}, but is called {given}"))
+            found.append(Finding(template.path, line, "role", f"{guid} is not a role of the list"))
+        elif (name := _name_of(node)) is None or _letters(name) != _letters(role):
+            found.append(Finding(template.path, line, "role", f"{guid} is {role}, but is called {name}"))
     return found
 
 
-def _given_name(node: Node) -> str | None:
-    """The property or variable that holds the value."""
+def _name_of(node: Node) -> str | None:
+    """The name of the property, variable or parameter that holds the value."""
     around = node.parent
     while around is not None:
         if around.type in ("object_property", "variable_declaration", "parameter_declaration"):
@@ -61,5 +95,15 @@ def _given_name(node: Node) -> str | None:
     return None
 
 
-def _plain(name: str) -> str:
+def _letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _loops(node: Node) -> bool:
+    """The declaration, or one around it, is a `for`."""
+    around: Node | None = node
+    while around is not None:
+        if any(child.type == "for_statement" for child in around.named_children):
+            return True
+        around = around.parent
+    return False

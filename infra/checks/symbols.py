@@ -1,4 +1,4 @@
-"""Names: used and never declared, declared and never used."""
+"""Names that are used and not declared, or declared and not used."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def check(template: Template) -> list[Finding]:
             continue
         if name in _DECORATORS and _within(node, "decorator"):
             continue
-        found.append(Finding(template.path, node.start_point.row + 1, "undefined", f"{name} is declared nowhere"))
+        found.append(Finding(template.path, node.start_point.row + 1, "undefined", f"{name} is not declared"))
     for each in template.declared:
         if each.kind in ("parameter", "variable", "type", "function", "import") and each.name not in used:
             if each.public and each.kind != "parameter":
                 continue
-            found.append(Finding(template.path, each.line, "unused", f"{each.kind} {each.name} is never used"))
+            found.append(Finding(template.path, each.line, "unused", f"{each.kind} {each.name} is not used"))
     return found
 
 
 def _references(root: Node) -> Iterator[Node]:
-    """Identifiers that stand for something declared elsewhere."""
+    """Identifiers that refer to a declaration."""
     for node in walk(root):
         if node.type != "identifier" or node.parent is None:
             continue

@@ -1,4 +1,4 @@
-"""A Bicep file as the checks see it: its declarations, read by tree-sitter's grammar."""
+"""Declarations of a Bicep file, read by tree-sitter's grammar."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def parse(path: Path) -> Template:
     """Reads a `.bicep` or `.bicepparam` file. Raises OSError."""
     source = path.read_bytes()
     if path.suffix == ".bicepparam":
-        # the grammar knows templates only: there, what has a value and no type is a variable
+        # the grammar knows templates only, in which a variable has a value and no type
         source = re.sub(rb"(?m)^param ", b"var   ", source)
     root = tree_sitter.Parser(_LANGUAGE).parse(source).root_node
     broken = sorted({node.start_point.row + 1 for node in walk(root) if node.is_error or node.is_missing})
@@ -202,6 +202,6 @@ def _resource(template: Template, node: Node, parent: str, parent_version: str |
 
 def _module(template: Template, node: Node, name: str) -> None:
     inside = body(node)
-    given = properties(inside).get("params") if inside is not None else None
+    parameters = properties(inside).get("params") if inside is not None else None
     path = literal(next(child for child in node.named_children if child.type == "string")) or ""
-    template.modules.append(Module(name, path, properties(given) if given is not None else {}, node))
+    template.modules.append(Module(name, path, properties(parameters) if parameters is not None else {}, node))

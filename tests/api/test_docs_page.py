@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import httpx
+import pytest
 
 from shared.apidocs.quickstart import commands
 from tests.api.live import Live
@@ -55,6 +56,7 @@ def test_it_needs_nothing_but_itself(api: Live) -> None:
         assert command.split("\n")[0].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") in answer.text
 
 
+@pytest.mark.needs("curl")
 def test_its_first_steps_work_as_they_are_typed(api: Live, tmp_path: Path) -> None:
     """A token, a document read by the real service and watched to its end, the same by curl, and proper refusals."""
     stack = api.stack

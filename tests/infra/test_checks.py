@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.checks import app_settings, every, host_json, modules, package_files, resources, symbols, topics
+from infra.checks import app_settings, every, host_json, modules, package_files, resources, symbols
 from infra.checks.finding import Finding
 from infra.checks.template import Template, parse
 from tests.jobs import ROOT
@@ -70,7 +70,7 @@ def test_syntax(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("was", "becomes", "rule", "says"),
+    ("was", "becomes", "rule", "text"),
     [
         ("location: location", "location: any(region, location)", "undefined", "region"),
         ("toLower(zone)", "toLover(zone)", "undefined", "toLover"),
@@ -80,12 +80,12 @@ def test_syntax(tmp_path: Path) -> None:
         ("var names", "var spare = 1\nvar names", "unused", "variable spare"),
     ],
 )
-def test_names(tmp_path: Path, was: str, becomes: str, rule: str | None, says: str) -> None:
+def test_names(tmp_path: Path, was: str, becomes: str, rule: str | None, text: str) -> None:
     """What is used is declared, and what is declared is used."""
     assert was in GOOD
     found = symbols.check(template(tmp_path, GOOD.replace(was, becomes)))
     assert rules(found) == ([rule] if rule else [])
-    assert all(says in each.text for each in found)
+    assert all(text in each.text for each in found)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_topics(tmp_path: Path) -> None:
     bus = tmp_path / "infra" / "bicep" / "modules" / "service-bus.bicep"
 
     def found() -> list[str]:
-        return rules(topics.check(tmp_path, [parse(bus)]))
+        return rules(resources.check_topics(tmp_path, [parse(bus)]))
 
     assert found() == []
     good = bus.read_text()
@@ -202,7 +202,7 @@ def test_host_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "says"),
+    ("lines", "text"),
     [
         ("tests", "emulator would be deployed"),
         ("shared", "shared would not be deployed"),
@@ -210,7 +210,7 @@ def test_host_json(tmp_path: Path) -> None:
         ("!tests", "only whole names"),
     ],
 )
-def test_funcignore(tmp_path: Path, lines: str, says: str) -> None:
+def test_funcignore(tmp_path: Path, lines: str, text: str) -> None:
     """Emulators and tests stay out, the app stays in, by lines that every tool reads alike."""
     for name in (*package_files.APP, *package_files.NOT_APP):
         if "." in name:
@@ -222,6 +222,6 @@ def test_funcignore(tmp_path: Path, lines: str, says: str) -> None:
     assert package_files.check(tmp_path) == []
     kept = [name for name in package_files.NOT_APP if name != "emulator"]
     (tmp_path / ".funcignore").write_text("\n".join([*kept, lines]) + "\n")
-    assert any(says in each.text for each in package_files.check(tmp_path))
+    assert any(text in each.text for each in package_files.check(tmp_path))
     (tmp_path / ".funcignore").unlink()
     assert rules(package_files.check(tmp_path)) == ["funcignore"]

@@ -21,7 +21,7 @@ from tests.jobs import ROOT
 HOOKS = ROOT / "infra" / "hooks"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
-#: stands in for az: it writes down what it was asked, and says what a tenant and two regions would
+#: stands in for az: it records its calls, and answers as a tenant with two regions would
 AZ = """#!/bin/sh
 printf '%s\\n' "az $*" >> "$ASKED"
 case "$*" in
@@ -41,7 +41,7 @@ esac
 
 @pytest.fixture
 def hook(tmp_path: Path) -> Any:
-    """Runs a hook beside a stand-in for az and azd: its exit code, what it said, and what it asked them."""
+    """Runs a hook with stand-ins for az and azd: its exit code, its output, and its calls of both."""
     for name, text in (("az", AZ), ("azd", '#!/bin/sh\nprintf \'%s\\n\' "azd $*" >> "$ASKED"\n')):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
@@ -68,10 +68,10 @@ def hook(tmp_path: Path) -> Any:
     return run
 
 
-def test_preprovision_registers_an_app_and_tells_azd_its_audience(hook: Any, tmp_path: Path) -> None:
-    """With no audience, a registration with LUCIUS's scopes as app roles is made, and azd is told its client id."""
-    code, said, asked = hook("preprovision.sh", AZURE_LOCATION="westeurope")
-    assert (code, said) == (0, "")
+def test_preprovision_registers_an_app_and_gives_azd_its_audience(hook: Any, tmp_path: Path) -> None:
+    """With no audience, a registration with LUCIUS's scopes as app roles is made, and azd gets its client id."""
+    code, output, asked = hook("preprovision.sh", AZURE_LOCATION="westeurope")
+    assert (code, output) == (0, "")
     assert "azd env set LUCIUS_AUTH_AUDIENCE 11111111-2222-3333-4444-555555555555" in asked
     first, second = map(json.loads, (tmp_path / "asked.bodies").read_text().splitlines())
     roles = {role["value"]: role["id"] for role in first["appRoles"]}
@@ -83,14 +83,14 @@ def test_preprovision_registers_an_app_and_tells_azd_its_audience(hook: Any, tmp
 
 
 def test_preprovision_takes_the_audience_that_is_given(hook: Any) -> None:
-    """Who has an app registration keeps it."""
+    """An existing app registration is kept."""
     code, _, asked = hook("preprovision.sh", AZURE_LOCATION="westeurope", LUCIUS_AUTH_AUDIENCE="mine")
     assert code == 0
     assert not [line for line in asked if " ad " in line or line.startswith("azd")]
 
 
 @pytest.mark.parametrize(
-    ("region", "backend", "code", "says"),
+    ("region", "backend", "code", "text"),
     [
         ("uksouth", "", 1, "uksouth does not offer Flex Consumption"),
         ("northeurope", "", 1, "azd env set LUCIUS_DURABLE_BACKEND AzureStorage"),
@@ -98,19 +98,19 @@ def test_preprovision_takes_the_audience_that_is_given(hook: Any) -> None:
     ],
 )
 def test_preprovision_refuses_a_region_that_lacks_something(
-    hook: Any, region: str, backend: str, code: int, says: str
+    hook: Any, region: str, backend: str, code: int, text: str
 ) -> None:
-    """Before anything is made, in one line that says what else to take."""
-    got, said, _ = hook(
+    """Before anything is made, in one line that names the alternative."""
+    actual, output, _ = hook(
         "preprovision.sh", AZURE_LOCATION=region, LUCIUS_DURABLE_BACKEND=backend, LUCIUS_AUTH_AUDIENCE="mine"
     )
-    assert got == code
-    assert says in said
-    assert said.count("\n") == (1 if says else 0)
+    assert actual == code
+    assert text in output
+    assert output.count("\n") == (1 if text else 0)
 
 
-def test_postdown_deletes_only_the_registration_that_we_made(hook: Any) -> None:
-    """One that was given stays."""
+def test_postdown_deletes_only_the_registration_that_preprovision_made(hook: Any) -> None:
+    """One that existed before stays."""
     assert hook("postdown.sh", LUCIUS_AUTH_AUDIENCE="given")[2] == []
     asked = hook("postdown.sh", LUCIUS_AUTH_REGISTERED="made")[2]
     assert asked[0] == "az ad app delete --id made"
@@ -161,7 +161,7 @@ def test_the_zip_holds_the_app_and_its_commit(tmp_path: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "emulator/", "infra/hooks/"))]
 
 
-def test_the_smoke_test_says_what_does_not_answer() -> None:
+def test_the_smoke_test_names_what_does_not_respond() -> None:
     """One line and exit code 3."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -185,9 +185,9 @@ def test_the_guide_names_scripts_and_parameters_that_exist() -> None:
     assert [script for script in scripts if not (ROOT / script).is_file()] == []
     table = guide.split("| parameter | default | what |")[1].split("\n\n")[0]
     first_cells = [row.split("|")[1] for row in table.splitlines() if "|" in row]
-    told = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
+    documented = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
     parameters = set(re.findall(r"^param (\w+)", (ROOT / "infra" / "bicep" / "main.bicep").read_text(), re.MULTILINE))
-    assert told == parameters
+    assert documented == parameters
 
 
 @pytest.mark.parametrize(

@@ -53,11 +53,13 @@ def job_id(stack: RunningStack) -> str:
     return str(json.loads(run(stack, commands("job")))["jobId"])
 
 
+@pytest.mark.needs("curl")
 def test_the_first_job(stack: RunningStack, job_id: str) -> None:
     """The curl of the README makes a job; posted again, it answers the same one."""
     assert json.loads(run(stack, commands("job")))["jobId"] == job_id
 
 
+@pytest.mark.needs("curl")
 def test_what_is_read_of_it(stack: RunningStack, job_id: str) -> None:
     """Each of the reads answers JSON about that job, and the job ends SUCCEEDED."""
     deadline = time.monotonic() + DEADLINE_S
@@ -72,6 +74,7 @@ def test_what_is_read_of_it(stack: RunningStack, job_id: str) -> None:
     assert "OCR_EMBEDDING_SIS" in {protocol["request_type"] for protocol in protocols["protocols"]}
 
 
+@pytest.mark.needs("curl")
 def test_the_command_line(stack: RunningStack, job_id: str) -> None:
     """The `lucius` lines answer the question about the sample and show jobs and events."""
     shown = run(stack, commands("lucius"), job_id)

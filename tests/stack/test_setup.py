@@ -13,7 +13,11 @@ from tests.running_stack import ROOT
 
 #: What any machine has.
 SYSTEM_TOOLS = ("sh", "cat", "cksum", "dirname", "grep", "head", "tail", "mkdir", "rm", "env", "chmod")
-PINNED = ("requirements.txt", "requirements-dev.txt", "constraints.txt", "pyproject.toml", "package.json")
+PINNED = (
+    *("requirements.txt", "requirements-demo.txt", "requirements-dev.txt", "constraints.txt"),
+    *("package.json", "package-lock.json"),
+    *(path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("packages/*/pyproject.toml"))),
+)
 #: Makes a .venv whose python notes what it was asked to do, so that nothing is downloaded.
 PYTHON = f"""#!/bin/sh
 if [ "$1 $2" = "-m venv" ]; then
@@ -41,8 +45,9 @@ class Machine:
         self.checkout, self.bin = folder / "my checkout", folder / "bin"
         (self.checkout / "scripts").mkdir(parents=True)
         shutil.copy(ROOT / "scripts" / "setup.sh", self.checkout / "scripts")
-        for name in (*PINNED, "package-lock.json"):
-            shutil.copy(ROOT / name, self.checkout)
+        for name in PINNED:
+            (self.checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, self.checkout / name)
         self.bin.mkdir()
         for tool in SYSTEM_TOOLS:
             where = shutil.which(tool)
@@ -60,9 +65,9 @@ class Machine:
     def lacks(self, name: str) -> None:
         (self.bin / name).unlink()
 
-    def set_up(self, **environment: str) -> subprocess.CompletedProcess[str]:
+    def set_up(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["sh", "scripts/setup.sh"],
+            ["sh", "scripts/setup.sh", *arguments],
             cwd=self.checkout,
             env={"PATH": str(self.bin), **environment},
             capture_output=True,
@@ -71,9 +76,13 @@ class Machine:
             check=False,
         )
 
-    def calls(self, program: str) -> int:
+    def notes(self, program: str) -> str:
+        """A line for each call of pip, npm or uv: its arguments."""
         notes = self.checkout / f"{program}-calls"
-        return len(notes.read_text().splitlines()) if notes.exists() else 0
+        return notes.read_text() if notes.exists() else ""
+
+    def calls(self, program: str) -> int:
+        return len(self.notes(program).splitlines())
 
 
 @pytest.fixture
@@ -91,6 +100,30 @@ def test_nothing_is_done_twice(machine: Machine) -> None:
     assert (machine.calls("pip"), machine.calls("npm")) == (2, 1)
 
 
+def test_the_tools_of_tests_are_added_where_they_are_asked_for(machine: Machine) -> None:
+    """`make demo` installs none of them; `make test` adds them once, to what is there."""
+    machine.set_up()
+    assert "requirements-dev.txt" not in machine.notes("pip")
+    assert "--omit=dev" in machine.notes("npm")
+    for _ in range(2):
+        assert machine.set_up("dev").returncode == 0
+    assert machine.notes("pip").count("requirements-dev.txt") == 1
+    assert (machine.calls("pip"), machine.calls("npm")) == (3, 2)
+    assert machine.notes("npm").count("--omit=dev") == 1
+    assert machine.set_up().stdout == ""
+    assert (machine.calls("pip"), machine.calls("npm")) == (3, 2)
+
+
+def test_uv_installs_where_it_is_on_path(machine: Machine) -> None:
+    """pip is asked where uv fails, as it does behind an index that only pip's configuration names."""
+    machine.has("uv", '#!/bin/sh\necho uv "$@" >>uv-calls\n')
+    assert machine.set_up().returncode == 0
+    assert (machine.calls("uv"), machine.calls("pip")) == (2, 0)
+    machine.has("uv", "#!/bin/sh\nexit 1\n")
+    assert machine.set_up("dev").returncode == 0
+    assert (machine.calls("uv"), machine.calls("pip")) == (2, 1)
+
+
 def test_new_pins_are_installed_into_the_same_venv(machine: Machine) -> None:
     """After a pull that changed the pins, only pip runs again."""
     machine.set_up()
@@ -102,8 +135,8 @@ def test_new_pins_are_installed_into_the_same_venv(machine: Machine) -> None:
     assert (machine.checkout / ".venv" / "mark").exists()
 
 
-def test_a_moved_checkout_gets_a_new_venv(machine: Machine) -> None:
-    """A .venv has its own path in its scripts, so it is made anew after a move."""
+def test_a_checkout_in_another_place_gets_a_new_venv(machine: Machine) -> None:
+    """The scripts of a .venv contain its path: after a move of the checkout there is a new one."""
     machine.set_up()
     (machine.checkout / ".venv" / "mark").touch()
     machine.checkout = machine.checkout.rename(machine.checkout.with_name("moved"))
@@ -119,10 +152,11 @@ def old(version: str, flag: str = "--version") -> str:
     ("break_it", "line"),
     [
         (
-            lambda machine: machine.has("python3", old("Python 3.13.1")),
-            "setup: needs Python 3.11 or 3.12 on PATH (or PYTHON=/path/to/python make setup); found: Python 3.13.1",
+            lambda machine: machine.has("python3", old("Python 3.14.1")),
+            "setup: needs Python 3.11, 3.12 or 3.13 on PATH (uv python install 3.12, or "
+            "PYTHON=/path/to/python make setup); found: Python 3.14.1",
         ),
-        (lambda machine: machine.lacks("python3"), "setup: needs Python 3.11 or 3.12 on PATH"),
+        (lambda machine: machine.lacks("python3"), "setup: needs Python 3.11, 3.12 or 3.13 on PATH"),
         (lambda machine: machine.lacks("node"), "setup: needs Node.js 18 or newer on PATH"),
         (lambda machine: machine.has("node", old("v16.20.2")), "setup: needs Node.js 18 or newer; found v16.20.2"),
         (lambda machine: machine.lacks("npm"), "setup: needs npm on PATH"),
@@ -149,13 +183,16 @@ def test_a_failed_install_is_tried_again(machine: Machine) -> None:
     """pip's failure is one line, and the next run does not take the half-made .venv for done."""
     failed = machine.set_up(PIP_FAILS="1")
     assert failed.returncode == 1
-    assert failed.stderr.startswith("setup: pip could not install requirements-dev.txt")
+    assert failed.stderr.startswith("setup: pip could not install pip and setuptools")
     assert machine.set_up().returncode == 0
     assert machine.calls("pip") == 3
 
 
 def test_a_python_named_by_the_user_must_fit(machine: Machine) -> None:
-    """PYTHON that is no 3.11 or 3.12 is refused instead of quietly replaced."""
-    machine.has("python3.13", old("Python 3.13.1"))
-    run = machine.set_up(PYTHON="python3.13")
-    assert (run.returncode, run.stderr) == (1, "setup: PYTHON=python3.13 is not Python 3.11 or 3.12\n")
+    """A PYTHON of another version is refused, not replaced."""
+    machine.has("python3.14", old("Python 3.14.1"))
+    run = machine.set_up(PYTHON="python3.14")
+    assert (run.returncode, run.stderr) == (
+        1,
+        "setup: PYTHON=python3.14 is not Python 3.11, 3.12 or 3.13; uv python install 3.12 gets one\n",
+    )

@@ -149,6 +149,7 @@ def test_a_second_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
     until(lambda: all(is_gone(pid) for pid in pids), "a child outlived the second Ctrl-C")
 
 
+@pytest.mark.needs("curl")
 def test_the_two_commands_can_be_pasted(stack: RunningStack) -> None:
     """The `curl` and the `lucius submit` that `up` prints work as they stand."""
     said = (stack.data / "up.stderr").read_text()

@@ -1,21 +1,21 @@
-"""The page at /emulator as a person sees and uses it: in Debian's Chromium, with scripts switched off."""
+"""The page at /emulator as a person sees and uses it: in a browser, with scripts switched off."""
 
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests import machine
 from tests.functions_emulator.host.process import SOON_S, START_TIMEOUT_S, Host, start_host
 
 #: A busy machine is slow to paint; what is there at once costs none of it.
 expect.set_options(timeout=SOON_S * 1000)
 
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+pytestmark = pytest.mark.needs("browser")
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +27,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    path = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
-    if path is None:
-        pytest.fail("Chromium is missing; on Debian and Ubuntu: apt-get install -y chromium")
     with sync_playwright() as playwright:
+        path = machine.path_of("browser")
         running = playwright.chromium.launch(executable_path=path, timeout=START_TIMEOUT_S * 1000)
         yield running
         running.close()

@@ -1,0 +1,103 @@
+"""A pytest plugin: what a test needs of the machine, and what the whole run cost it.
+
+A test marked `needs("browser")` is skipped where no such program is found. The run ends with the programs that were
+missing and the command that installs each; its exit code is then 1 where CI=true, else that of the tests that did run.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from infra.checks import environment
+
+_ON_MAC = sys.platform == "darwin"
+_BROWSERS = (
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge"),
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """`find` gives its path, None where the machine lacks it; `install` is the command for that."""
+
+    name: str
+    find: Callable[[], str | Path | None]
+    install: str
+
+
+def _which(*commands: str) -> Callable[[], str | None]:
+    """Looks for the first of the commands that is on PATH, or is a path itself."""
+    return lambda: next(filter(None, map(shutil.which, commands)), None)
+
+
+PROGRAMS = {
+    "browser": Program(
+        "Chromium, Chrome or Edge",
+        _which(*_BROWSERS),
+        "brew install --cask chromium" if _ON_MAC else "apt-get install chromium",
+    ),
+    "curl": Program("curl", _which("curl"), "brew install curl" if _ON_MAC else "apt-get install curl"),
+    "python3.12": Program("Python 3.12", environment.find_python312, "uv python install 3.12"),
+}
+_REASON = "needs "
+
+
+def path_of(key: str) -> str:
+    """The program's path, for a test that is marked with `needs(key)`."""
+    path = PROGRAMS[key].find()
+    assert path is not None, f"mark the test with needs({key!r})"
+    return str(path)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"needs(program): one of {', '.join(PROGRAMS)}; skipped where it is missing")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture of the test, which may use the program."""
+    for marker in item.iter_markers("needs"):
+        program = PROGRAMS[marker.args[0]]
+        if program.find() is None:
+            pytest.skip(f"{_REASON}{program.name}: {program.install}")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """The last lines of a run, below pytest's own."""
+    yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(session.config, "workerinput"):
+        return  # a worker of xdist: its controller sums up
+    reporter.write_line(f"CPU seconds: {_cpu_seconds():.0f}")
+    missing = Counter(
+        reason
+        for report in reporter.stats.get("skipped", [])
+        if (reason := report.longrepr[2].removeprefix("Skipped: ")).startswith(_REASON)
+    )
+    for reason, count in sorted(missing.items()):
+        reporter.write_line(f"not run ({count}): {reason}", yellow=True)
+    if missing and os.environ.get("CI") == "true" and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _cpu_seconds() -> float:
+    """User and system time of this process and of its descendants: xdist's workers have ended by now.
+
+    The time of a process counts for its parent when the parent waits for it. A descendant whose parent was killed is
+    missing, as are the children of stacks that a test kills.
+    """
+    usages = [resource.getrusage(which) for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
