@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from shared.contracts.envelope import SCHEMA_MAJOR
-from shared.contracts.responses.health import Build
+from shared.responses.health import Build
 
 #: as in pyproject.toml, which is not deployed
 VERSION = "0.1.0"

@@ -8,8 +8,8 @@ import azure.functions as func
 from shared.apidocs.message_schemas import callback
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.contracts.responses.job import CallbackOutcome
 from shared.operations.replies.callbacks import Kind, receive_callback
+from shared.responses.job import CallbackOutcome
 from shared.views.job import callback_outcome
 from shared.wiring import Wiring
 from triggers.http.bodies import json_body

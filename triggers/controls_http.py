@@ -11,11 +11,11 @@ from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.requests import ControlRequest
-from shared.contracts.responses.job import Job
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.operations.control_job import control_job
 from shared.operations.redrive_job import redrive_job
+from shared.responses.job import Job
 from shared.views.job import job_response
 from shared.wiring import Wiring
 from triggers.http.bodies import optional_body

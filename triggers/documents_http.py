@@ -17,8 +17,8 @@ from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.openapi import document
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.contracts.responses.protocol import SchemaLine, SchemaPage
 from shared.core.registry import Registry
+from shared.responses.protocol import SchemaLine, SchemaPage
 from shared.settings import Settings
 from shared.wiring import Wiring
 from triggers.http.problems import RequestError

@@ -10,9 +10,9 @@ import azure.functions as func
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.build import build_info
-from shared.contracts.responses.health import DependencyState, Live, ProtocolSource, Ready, SweeperState
 from shared.operations.readiness import Check, Dependency, Readiness, sweeper_late
 from shared.ports.index import SweepMark
+from shared.responses.health import DependencyState, Live, ProtocolSource, Ready, SweeperState
 from shared.wiring import SystemClock, Wiring
 from triggers.http.problems import RequestError
 from triggers.http.responses import json_of, respond

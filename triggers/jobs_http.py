@@ -8,13 +8,13 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.contracts.responses.history import AuditBundle, EventPage, Explanation, Receipt
-from shared.contracts.responses.job import DeadLetterPage, Job, JobPage, StepPage
 from shared.core.as_of import as_of
 from shared.errors import JobNotFound
 from shared.operations.list_jobs import list_dead_letters, list_jobs
 from shared.operations.read_history import last_transition, read_history
 from shared.ports.ledger import Stored
+from shared.responses.history import AuditBundle, EventPage, Explanation, Receipt
+from shared.responses.job import DeadLetterPage, Job, JobPage, StepPage
 from shared.views.audit import bundle
 from shared.views.explain import explain
 from shared.views.job import event_response, job_response, step_response

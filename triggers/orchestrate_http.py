@@ -11,10 +11,10 @@ from shared.access.caller import ANYONE, Caller, Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
-from shared.contracts.responses.job import Accepted, BatchOutcome, DryRun
 from shared.operations.create_job import create_job
 from shared.operations.creation import Created
 from shared.operations.dry_run import dry_run
+from shared.responses.job import Accepted, BatchOutcome, DryRun
 from shared.views.job import job_links
 from shared.wiring import Wiring
 from triggers.http.batch import MEDIA_TYPE, lines_of, submit_lines

@@ -8,7 +8,7 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.contracts.responses.protocol import Protocol, ProtocolPage
+from shared.responses.protocol import Protocol, ProtocolPage
 from shared.views.protocol import protocol_response
 from shared.wiring import Wiring
 from triggers.http.problems import RequestError

@@ -8,8 +8,8 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
-from shared.contracts.responses.history import ReceiptSums
 from shared.operations.sum_receipts import MAX_JOBS, sum_receipts
+from shared.responses.history import ReceiptSums
 from shared.wiring import Wiring
 from triggers.http.filters import RANGE_PROBLEMS, SINCE, TENANT_ID, TENANT_PROBLEMS, UNTIL, parse_filter
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, cursor, page

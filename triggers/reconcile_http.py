@@ -11,10 +11,10 @@ from shared.access.caller import Caller, Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.requests import ReconcileRequest
-from shared.contracts.responses.rejected import Reconciled, SweepAction
 from shared.operations.sweeper.report import Action
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Ledger
+from shared.responses.rejected import Reconciled, SweepAction
 from shared.wiring import Wiring
 from triggers.http.bodies import optional_body
 from triggers.http.parameters import DRY_RUN, dry_run_of

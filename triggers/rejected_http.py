@@ -10,9 +10,9 @@ import azure.functions as func
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
-from shared.contracts.responses.rejected import RejectedLine, RejectedMessage, RejectedPage, WhatIf
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.ports.rejected import day_partition
+from shared.responses.rejected import RejectedLine, RejectedMessage, RejectedPage, WhatIf
 from shared.wiring import Wiring
 from triggers.http.parameters import PAGE, PAGE_PROBLEMS, bad_cursor, cursor, page
 from triggers.http.problems import RequestError

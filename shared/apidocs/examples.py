@@ -10,7 +10,6 @@ from typing import Any
 from shared.apidocs.json_schema import JsonObject
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
-from shared.contracts.responses.common import Response
 from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.job import Event, Record
@@ -18,6 +17,7 @@ from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.plan import TimingDefaults, plan_job
 from shared.core.registry import build_protocol
 from shared.core.routing import decide_lane
+from shared.responses.common import Response
 from shared.views.audit import bundle
 from shared.views.explain import explain
 from shared.views.job import callback_outcome, dead_letter, event_response, job_links, job_response, step_response

@@ -15,8 +15,8 @@ from shared.apidocs.json_schema import JsonObject, Way, schemas
 from shared.apidocs.operation import models_of, operation
 from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
-from shared.contracts.responses.common import Problem
 from shared.core.registry import Registry
+from shared.responses.common import Problem
 from shared.views.protocol import protocol_response
 
 #: of the API, not of the app

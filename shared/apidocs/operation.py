@@ -16,7 +16,7 @@ from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.contracts.envelope import Envelope
-from shared.contracts.responses.job import Accepted
+from shared.responses.job import Accepted
 
 _SCHEMAS = "#/components/schemas/"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from shared.contracts.envelope import Envelope
-from shared.contracts.responses.job import DryIdempotency, DryQuota, DryRoute, DryRun
 from shared.core.directive import directive_of
 from shared.core.job import Job
 from shared.core.plan import digests
@@ -14,6 +13,7 @@ from shared.errors import LimitReached
 from shared.operations.context import Context
 from shared.operations.create_job import plan_rows, validate_request
 from shared.operations.creation import is_expired
+from shared.responses.job import DryIdempotency, DryQuota, DryRoute, DryRun
 
 
 async def dry_run(context: Context, envelope: Envelope, *, correlation_id: str | None) -> DryRun:

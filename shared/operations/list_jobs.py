@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from shared.contracts.responses.job import DeadLetter, JobLine
 from shared.core.routing import normalise
 from shared.core.states import JobStatus
 from shared.operations.context import Context
 from shared.ports.index import ListRow
+from shared.responses.job import DeadLetter, JobLine
 from shared.views.job import dead_letter, job_line
 
 _READS_AT_ONCE = 16

@@ -6,12 +6,12 @@ import asyncio
 from datetime import datetime
 from typing import Any
 
-from shared.contracts.responses.history import Receipt
 from shared.core.routing import normalise
 from shared.errors import JobNotFound
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
 from shared.ports.index import ListRow
+from shared.responses.history import Receipt
 from shared.views.receipt import add_up, receipt
 
 #: jobs of one page: each is read whole, with its events

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared.contracts.responses.history import TableRow
 from shared.core.job import Event
 from shared.core.states import JobStatus, StepStatus
 from shared.core.transitions import JOB_TABLE, STEP_TABLE, JobTrigger, StepTrigger
+from shared.responses.history import TableRow
 
 
 def cite(event: Event) -> tuple[TableRow, ...]:

@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import Literal
 
 from shared.contracts.messages import Reply
-from shared.contracts.responses.history import Explanation, Move
 from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.job import Event, Record, Step
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed, Occurrence, RecordAttempt, ReplyArrived
 from shared.core.outcome import Outcome, OutcomeKind
 from shared.core.states import JobStatus, StepStatus
+from shared.responses.history import Explanation, Move
 from shared.views.citation import cite
 
 

@@ -5,20 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from shared.contracts.responses.history import Event as EventResponse
-from shared.contracts.responses.job import (
-    CallbackOutcome,
-    DeadLetter,
-    DeadLetterLinks,
-    Job,
-    JobLine,
-    JobLinks,
-    Step,
-)
 from shared.core.job import Event, Record
 from shared.core.job import Step as StepRow
 from shared.core.states import JobStatus, StepStatus
 from shared.ports.index import ListRow
+from shared.responses.history import Event as EventResponse
+from shared.responses.job import CallbackOutcome, DeadLetter, DeadLetterLinks, Job, JobLine, JobLinks, Step
 
 
 def job_links(job_id: str) -> JobLinks:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shared.contracts.responses.protocol import Protocol as ProtocolResponse
 from shared.core.registry import Protocol
+from shared.responses.protocol import Protocol as ProtocolResponse
 
 
 def protocol_response(protocol: Protocol) -> ProtocolResponse:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from shared.contracts.responses.history import Operation, Operations, Receipt, Spent, StepReceipt
 from shared.core.as_of import as_created, fold
 from shared.core.history import REPLY_EVENTS, EventType
 from shared.core.job import Event, Job, Record, Step
 from shared.core.replies import MAX_IGNORED_EVENTS
 from shared.core.states import JobStatus, StepStatus
+from shared.responses.history import Operation, Operations, Receipt, Spent, StepReceipt
 
 #: nothing stood in its way but our own dispatch
 QUEUE = "queue_s"

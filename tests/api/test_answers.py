@@ -2,17 +2,6 @@ from typing import Any
 
 import pytest
 
-from shared.contracts.responses.history import AuditBundle, Event, Explanation, Receipt
-from shared.contracts.responses.job import (
-    BatchOutcome,
-    CallbackOutcome,
-    DeadLetter,
-    DryRun,
-    Job,
-    JobLine,
-)
-from shared.contracts.responses.protocol import Protocol
-from shared.contracts.responses.rejected import RejectedLine, RejectedMessage
 from shared.core.as_of import as_of
 from shared.errors import LedgerUnavailable, Refusal
 from shared.operations.create_job import create_job
@@ -20,6 +9,10 @@ from shared.operations.dry_run import dry_run
 from shared.operations.list_jobs import JobFilter, list_dead_letters, list_jobs
 from shared.operations.read_history import read_history
 from shared.operations.rejected_messages import read_rejected, what_if
+from shared.responses.history import AuditBundle, Event, Explanation, Receipt
+from shared.responses.job import BatchOutcome, CallbackOutcome, DeadLetter, DryRun, Job, JobLine
+from shared.responses.protocol import Protocol
+from shared.responses.rejected import RejectedLine, RejectedMessage
 from shared.views.audit import bundle
 from shared.views.explain import explain
 from shared.views.job import callback_view, event_view, job_view, rejected_view

@@ -13,12 +13,12 @@ from azure.servicebus import ServiceBusClient
 from jsonschema import Draft7Validator
 
 from scripts.generate import api_documents
-from shared.contracts.responses.common import Problem
-from shared.contracts.responses.health import Live as LiveAnswer
-from shared.contracts.responses.health import Ready
-from shared.contracts.responses.job import Accepted, Job, JobPage, StepPage
-from shared.contracts.responses.protocol import ProtocolPage, SchemaPage
-from shared.contracts.responses.rejected import Reconciled
+from shared.responses.common import Problem
+from shared.responses.health import Live as LiveAnswer
+from shared.responses.health import Ready
+from shared.responses.job import Accepted, Job, JobPage, StepPage
+from shared.responses.protocol import ProtocolPage, SchemaPage
+from shared.responses.rejected import Reconciled
 from tests.api.live import Live, envelope
 from tests.api.strict import misfits
 from tests.stack.scripted_service import LANE

@@ -7,10 +7,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from shared.contracts.responses.history import TableRow
 from shared.core.history import event_hash
 from shared.core.job import Event, Job, Record, Step
 from shared.core.states import JobStatus, StepStatus
+from shared.responses.history import TableRow
 from shared.views.citation import cite
 
 Rows = dict[str, dict[str, Any]]

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from shared.contracts.responses.job import DryQuota
 from shared.errors import Refusal
 from shared.operations.create_job import create_job
 from shared.operations.dry_run import dry_run
+from shared.responses.job import DryQuota
 from tests.api.strict import misfits
 from tests.jobs import envelope
 from tests.operations.conftest import World

@@ -2,9 +2,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.contracts.responses.history import Operations
 from shared.operations.read_history import read_history
 from shared.operations.sum_receipts import sum_receipts
+from shared.responses.history import Operations
 from shared.views.receipt import PARTS, operations, receipt
 from tests.api.strict import misfits
 from tests.jobs import START

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from shared.contracts.reference import Reference
-from shared.contracts.responses.common import (
+from shared.responses.common import (
     Cursor,
     FailureCauseName,
     Instant,
@@ -17,7 +17,7 @@ from shared.contracts.responses.common import (
     Response,
     StepStatusName,
 )
-from shared.contracts.responses.history import Event
+from shared.responses.history import Event
 
 
 class Step(Response):
