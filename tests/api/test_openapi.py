@@ -8,6 +8,7 @@ import jsonschema_rs
 import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from triggers.options_http import FUNCTION as OPTIONS
 
 from scripts.generate import api_documents
 from shared.access.caller import Scope
@@ -17,7 +18,6 @@ from shared.apidocs.openapi import document
 from shared.apidocs.problem_codes import ProblemCode
 from shared.core.registry import Registry
 from tests.jobs import ROOT, envelope, registry
-from triggers.options_http import FUNCTION as OPTIONS
 from triggers.registered import ROUTES
 
 DOCUMENT = api_documents.openapi()

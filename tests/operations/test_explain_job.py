@@ -1,5 +1,6 @@
-from shared.core.states import JobStatus
 from shared.operations.explain_job import explain_job
+
+from shared.core.states import JobStatus
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, service_says, settle, submitted
 

@@ -6,12 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from shared.operations.explain_job import explain_job
 
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
 from shared.core.verdict import VerdictKind
 from shared.errors import InstanceEnded
-from shared.operations.explain_job import explain_job
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.read_history import read_history

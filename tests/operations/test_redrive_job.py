@@ -11,7 +11,7 @@ from shared.core.job import Job, Step
 from shared.core.occurrences import ControlKind
 from shared.core.redrive import JOB_KEPT, STEP_CARRIED, STEP_KEPT, plan_redrive
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import LedgerUnavailable, GateFull, Refusal
+from shared.errors import GateFull, LedgerUnavailable, Refusal
 from shared.operations.control_job import control_job
 from shared.operations.create_job import Created
 from shared.operations.redrive_job import redrive_job
