@@ -1,0 +1,174 @@
+"""The three commonest changes, each made on a copy of the checkout as CONTRIBUTING.md has it, with its checks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of the checkout, to change."""
+
+    path: Path
+
+    def run(self, *arguments: str) -> str:
+        """What `python ARGUMENTS` prints in it; fails with that where it fails."""
+        packages = [str(package) for package in (self.path / "packages").iterdir()]
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(self.path), *packages]), "PYTEST_ADDOPTS": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{' '.join(arguments)}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def generate(self) -> None:
+        """`make generate`."""
+        self.run("-m", "scripts.generate")
+
+    def test(self, *tests: str) -> None:
+        """The tests that the developer of the change would run."""
+        self.run("-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
+
+    def text(self, name: str) -> str:
+        return (self.path / name).read_text(encoding="utf-8")
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Replaces the first `old` of a file."""
+        text = self.text(name)
+        assert old in text, f"{name} does not hold {old!r}"
+        (self.path / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            target = tmp_path / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target)
+    for git in (["init", "-q"], ["add", "--all"]):
+        subprocess.run(["git", *git], cwd=tmp_path, check=True)
+    return Copy(tmp_path)
+
+
+_READ_PROTOCOL = """
+from pathlib import Path
+from shared.adapters.protocol_files import load_registry
+from shared.settings import load
+
+settings = load({"LUCIUS_SERVICEBUS_CONNECTION": "x", "LUCIUS_STORAGE_BACKEND": "memory"})
+registry = load_registry(settings.protocols_path, settings.topology_path)
+protocol = registry.find("TRANSLATION")
+assert protocol is not None
+assert protocol.payload_errors({"translation": {"target": 5}})
+assert not protocol.payload_errors({"translation": {"target": "de"}})
+print(protocol.definition.steps[0].service)
+"""
+
+
+def test_a_step_type_is_data(copy: Copy) -> None:
+    """A protocol, a payload schema and a service in the topology: API, bus and deployment follow by `make generate`.
+
+    Over 5 s: it generates everything and runs the suites of the documents and of the templates on a copy.
+    """
+    definition = {
+        "protocol_id": "translation",
+        "version": 1,
+        "request_type": "TRANSLATION",
+        "steps": [
+            {
+                "step_id": "translation",
+                "step_type": "TRANSLATION",
+                "service": "translation",
+                "payload_schema": "steps/translation.schema.json",
+            }
+        ],
+    }
+    schema = {
+        "title": "Payload of the TRANSLATION step",
+        "type": "object",
+        "properties": {"target": {"type": "string"}},
+    }
+    (copy.path / "protocols" / "translation.json").write_text(json.dumps(definition), encoding="utf-8")
+    (copy.path / "protocols" / "steps" / "translation.schema.json").write_text(json.dumps(schema), encoding="utf-8")
+    topology = json.loads(copy.text("infra/bicep/topology.json"))
+    topology["services"].append({"name": "translation", "stepType": "TRANSLATION"})
+    (copy.path / "infra/bicep/topology.json").write_text(json.dumps(topology, indent=2), encoding="utf-8")
+
+    copy.generate()
+
+    assert copy.run("-c", _READ_PROTOCOL).strip() == "translation"
+    assert '"translation"' in copy.text("infra/bus/Config.json")
+    assert "Payload of the TRANSLATION step" in copy.text("docs/openapi.json")
+    keys = {entry["key"] for entry in json.loads(copy.text("infra/bicep/protocols.json"))}
+    assert {"lucius:protocols:translation", "lucius:schemas:steps/translation.schema.json"} <= keys
+    copy.run("-m", "infra.checks")
+    copy.test("tests/emulator/test_topology.py", "tests/api/test_openapi.py", "tests/infra/test_checks.py")
+
+
+def test_a_reason_is_one_row(copy: Copy) -> None:
+    """A member of `Reason`: the runbook and the API's description follow by `make generate`.
+
+    Over 5 s: it generates everything on a copy.
+    """
+    row = '    NO_BUDGET = ("NO_BUDGET", "the tenant\'s budget is spent", "raise the budget")\n'
+    copy.edit("shared/core/reasons.py", "    ATTEMPTS_EXHAUSTED = (\n", f"{row}    ATTEMPTS_EXHAUSTED = (\n")
+
+    copy.generate()
+
+    assert re.search(r"`NO_BUDGET`.*budget is spent.*raise the budget", copy.text("docs/operations.md"))
+    assert "NO_BUDGET" in copy.text("docs/openapi.json")
+    assert "+ codes: NO_BUDGET" in copy.run("-m", "tests.promised_names")
+    copy.run("-m", "tests.promised_names", "--add")
+    copy.test("tests/test_promised_names.py", "tests/test_rules.py")
+
+
+_READ_PAGE_SIZE = """
+from shared.settings import load
+
+minimal = {"LUCIUS_SERVICEBUS_CONNECTION": "x", "LUCIUS_STORAGE_BACKEND": "memory"}
+print(load(minimal | {"LUCIUS_PAGE_SIZE": "7"}).page_size)
+"""
+
+
+def test_a_setting_is_one_declaration(copy: Copy) -> None:
+    """A field of `Settings`: the reader, its table in the docs and the deployment's parameter follow.
+
+    Over 5 s: it generates everything on a copy.
+    """
+    declared = """    page_size: int = setting(
+        "LUCIUS_PAGE_SIZE", form.whole, "50", help="Lines of a page that names no limit", tuning=True
+    )
+"""
+    copy.edit("shared/settings.py", "    ledger_table: str", f"{declared}    ledger_table: str")
+
+    copy.generate()
+
+    assert "| `LUCIUS_PAGE_SIZE` | `50` | Lines of a page that names no limit |" in copy.text("docs/settings.md")
+    assert "LUCIUS_PAGE_SIZE: string?" in copy.text("infra/bicep/modules/function-app.bicep")
+    assert copy.run("-c", _READ_PAGE_SIZE).strip() == "7"
+    copy.run("-m", "infra.checks")
+    copy.run("-m", "tests.promised_names", "--add")
+    copy.test("tests/test_promised_names.py", "tests/test_settings.py")
