@@ -14,11 +14,11 @@ from azure.core.pipeline.transport import AioHttpTransport
 from azure.data.tables import TableServiceClient
 from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
 
-from shared.core.canonical import encode_key
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.keys import list_row
 from shared.adapters.tables.listing import list_columns
+from shared.core.canonical import encode_key
 from shared.core.states import JobStatus
 from shared.operations.context import Context
 from shared.operations.list_jobs import MAX_LOOKED_AT, JobFilter, list_jobs

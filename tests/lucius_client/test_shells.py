@@ -103,7 +103,7 @@ async def test_a_key_that_is_given_is_kept(either: Either, key: str | None) -> N
 async def test_problems_are_typed(either: Either, status: int, code: str, kind: type[Refused]) -> None:
     """By code where it has a class, else by status; the problem itself is at hand."""
     body = samples.problem(
-        status, code, errors=(("payload.ocr", "is missing"),), extra={"limit": "LUCIUS_MAX_INFLIGHT"}
+        status, code, errors=(("payload.ocr", "is missing"),), members={"limit": "LUCIUS_MAX_INFLIGHT"}
     )
     with serving(Says(status, body)) as api:
         with pytest.raises(kind) as refused:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shared.contracts.messages import Directive
-from shared.errors import Refusal
+from shared.errors import LimitReached
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.replies.apply import apply_reply, validate_reply
@@ -168,11 +168,11 @@ async def test_a_limit_is_counted_by_tenant(world: World, told: Told) -> None:
     """A 429 names its limit and its tenant."""
     context = replace(world.context, settings=replace(world.context.settings, max_inflight_per_tenant=1))
     await create_job(context, world.orchestrations, envelope(), correlation_id=None)
-    with pytest.raises(Refusal):
+    with pytest.raises(LimitReached):
         await create_job(context, world.orchestrations, envelope(idempotency_key="2"), correlation_id=None)
     key = (("limit", "LUCIUS_MAX_INFLIGHT_PER_TENANT"), ("tenant", "tenant_a"))
     assert told.points()[("quota_exceeded_total", key)] == 1
-    assert told.span("submit ").attributes["error.type"] == "LIMIT_REACHED"  # type: ignore[index]  # it has some
+    assert told.span("submit ").attributes["error.type"] == "LimitReached"  # type: ignore[index]  # it has some
 
 
 async def test_a_clock_that_is_off_is_counted(world: World, told: Told) -> None:

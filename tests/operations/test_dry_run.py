@@ -3,10 +3,9 @@ from dataclasses import replace
 import pytest
 
 from shared.contracts.responses.job import DryQuota
-from shared.errors import Refusal
+from shared.errors import LimitReached, ProtocolUnknown
 from shared.operations.create_job import create_job
 from shared.operations.dry_run import dry_run
-from tests.api.strict import misfits
 from tests.jobs import envelope
 from tests.operations.conftest import World
 from tests.operations.test_limits import create, limited
@@ -15,9 +14,9 @@ from tests.operations.test_limits import create, limited
 async def test_it_tells_the_route_and_the_directives_and_writes_nothing(world: World) -> None:
     """Tenant, lane, topic, idempotency verdict and a directive a step; no row, no orchestration."""
     told = await dry_run(world.context, envelope(tenant_id=" Tenant_A"), correlation_id="c")
-    assert (told["tenant"], told["route"]["topic"]) == ("tenant_a", "global-bus-p15")
-    assert told["idempotency"]["verdict"] == "NEW"
-    assert [directive["stepId"] for directive in told["directives"]] == ["ocr", "embedding", "sis"]
+    assert (told.tenant, told.route.topic) == ("tenant_a", "global-bus-p15")
+    assert told.idempotency.verdict == "NEW"
+    assert [directive["stepId"] for directive in told.directives] == ["ocr", "embedding", "sis"]
     assert await world.index.tenants() == []
     assert world.orchestrations.started == []
 
@@ -28,13 +27,13 @@ async def test_it_knows_duplicates_and_conflicts(world: World) -> None:
     job_id = created.stored.record.job.job_id
     same = await dry_run(world.context, envelope(idempotency_key="k"), correlation_id=None)
     other = await dry_run(world.context, envelope(idempotency_key="k", doc_id="d"), correlation_id=None)
-    assert (same["idempotency"]["verdict"], same["idempotency"]["jobId"]) == ("DUPLICATE", job_id)
-    assert other["idempotency"]["verdict"] == "CONFLICT"
+    assert (same.idempotency.verdict, same.idempotency.jobId) == ("DUPLICATE", job_id)
+    assert other.idempotency.verdict == "CONFLICT"
 
 
 async def test_it_refuses_what_a_post_refuses(world: World) -> None:
     """The checks are the real ones."""
-    with pytest.raises(Refusal, match="no protocol"):
+    with pytest.raises(ProtocolUnknown):
         await dry_run(world.context, envelope(request_type="NOTHING"), correlation_id=None)
 
 
@@ -50,27 +49,26 @@ async def test_it_says_which_limit_would_refuse(world: World, limits: dict[str, 
     """Admitted up to the limit, then refused by name; a duplicate never is; and nothing is counted for asking."""
     world = limited(world, **limits)
 
-    async def quota(number: int) -> dict[str, object]:
+    async def quota(number: int) -> tuple[str, str | None]:
         wanted = envelope(doc_id=f"doc-{number}", request_type="OCR", payload={}, mode="BURST")
-        told = (await dry_run(world.context, wanted, correlation_id=None))["quota"]
-        assert misfits(DryQuota, told) == []
-        return {name: told[name] for name in ("verdict", "limit")}
+        quota = (await dry_run(world.context, wanted, correlation_id=None)).quota
+        return quota.verdict, quota.limit
 
     for number in range(2):
         for _ in range(3):
-            assert await quota(number) == {"verdict": "ADMITTED", "limit": None}
+            assert await quota(number) == ("ADMITTED", None)
         await create(world, number, mode="BURST")
-    assert await quota(2) == {"verdict": "REFUSED", "limit": limit}
-    with pytest.raises(Refusal) as refused:
+    assert await quota(2) == ("REFUSED", limit)
+    with pytest.raises(LimitReached) as refused:
         await create(world, 2, mode="BURST")
-    assert refused.value.extra["limit"] == limit
-    assert await quota(1) == {"verdict": "ADMITTED", "limit": None}
+    assert refused.value.limit == limit
+    assert await quota(1) == ("ADMITTED", None)
 
 
 async def test_without_limits_a_quota_costs_no_read(world: World) -> None:
     """What is not set is not looked up."""
     told = await dry_run(replace(world.context, index=_NoGate(world)), envelope(), correlation_id=None)  # type: ignore[arg-type]
-    assert told["quota"] == {"verdict": "ADMITTED", "limit": None, "tenant_limit": None, "tenant_active": None}
+    assert told.quota == DryQuota(verdict="ADMITTED", limit=None, tenant_limit=None, tenant_active=None)
 
 
 class _NoGate:

@@ -10,12 +10,12 @@ from shared.core.as_of import as_of
 from shared.core.canonical import canonical_json, digest
 from shared.core.job import Event, Record
 from shared.core.occurrences import ControlKind
-from shared.errors import Refusal
+from shared.errors import JobNotFound
 from shared.operations.control_job import control_job
 from shared.operations.read_history import read_history
 from shared.views.audit import bundle, verify
 from shared.views.receipt import PARTS, receipt
-from tests.jobs import START
+from tests.jobs import START, body
 from tests.operations.conftest import World
 from tests.operations.test_redrive_job import ERROR, by, cancelled, failed_at_embedding, redrive
 from tests.operations.test_running import dispatch, service_says, settle, submitted
@@ -202,18 +202,18 @@ async def test_a_receipt_adds_up(world: World, tale: Told) -> None:
     record, events = await history(world, await tale(world))
     world.clock.advance(7)
     told = receipt(record, events, world.clock.now())
-    assert sum(told["total"].values()) == pytest.approx(told["elapsed_s"])
+    assert sum(body(told.total).values()) == pytest.approx(told.elapsed_s)
     for part in PARTS:
-        assert sum(step[part] for step in told["steps"]) == pytest.approx(told["total"][part])
+        assert sum(getattr(step, part) for step in told.steps) == pytest.approx(getattr(told.total, part))
 
 
 async def test_a_receipt_tells_waiting_from_working(world: World) -> None:
     """Queue, ACK, service, backoff and pause, each with its own seconds."""
     record, events = await history(world, await eventful(world))
     told = receipt(record, events, world.clock.now())
-    queue_s = told["total"]["queue_s"]
+    queue_s = told.total.queue_s
     assert 0 < queue_s < 10
-    assert told["total"] == {
+    assert body(told.total) == {
         "queue_s": queue_s,
         "ack_s": 32.0,
         "service_s": 330.0,
@@ -221,15 +221,15 @@ async def test_a_receipt_tells_waiting_from_working(world: World) -> None:
         "paused_s": 1000.0,
         "backlog_s": 0,
     }
-    assert (told["attempts_total"], told["replies_ignored"]) == (2, 1)
+    assert (told.attempts_total, told.replies_ignored) == (2, 1)
 
 
 async def test_no_job_no_history(world: World) -> None:
-    """404, and for what is no job id at all."""
+    """Nor for what cannot be a job id."""
     for job_id in ("job_none", "job:cancel", "j" * 200):
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(JobNotFound) as refused:
             await history(world, job_id)
-        assert refused.value.status == 404
+        assert refused.value.job_id == job_id
 
 
 async def test_events_come_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Refusal
+from shared.errors import LimitReached
 from shared.operations.admission import Admission
-from shared.operations.create_job import Created, create_job
+from shared.operations.create_job import create_job
+from shared.operations.creation import Created
 from shared.operations.sweeper.sweep import sweep
 from tests.jobs import envelope
 from tests.operations.conftest import World
@@ -25,14 +26,13 @@ async def create(world: World, number: int, **changes: Any) -> Created:
 
 
 async def test_a_tenant_at_its_limit_is_refused_with_the_limits_name(world: World) -> None:
-    """429, Retry-After, the limit, and nothing written; another tenant is not touched."""
+    """The error has the limit and when to try again; nothing is written; another tenant is not touched."""
     world = limited(world, max_inflight_per_tenant=1)
     await create(world, 1)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(LimitReached) as refused:
         await create(world, 2)
-    no = refused.value
-    assert (no.status, no.code, no.extra["limit"]) == (429, "LIMIT_REACHED", "LUCIUS_MAX_INFLIGHT_PER_TENANT")
-    assert int(no.headers["Retry-After"]) > 0
+    assert refused.value.limit == "LUCIUS_MAX_INFLIGHT_PER_TENANT"
+    assert refused.value.retry_after_s > 0
     assert len(await world.index.list_jobs("tenant_a", after=None, limit=10)) == 1
     assert not (await create(world, 3, tenant_id="tenant_b")).replayed
 
@@ -58,7 +58,7 @@ async def test_tens_at_once_are_exact(world: World) -> None:
     world = limited(world, max_inflight_per_tenant=7)
     answers = await asyncio.gather(*(create(world, number) for number in range(30)), return_exceptions=True)
     assert sum(isinstance(answer, Created) for answer in answers) == 7
-    assert sum(isinstance(answer, Refusal) for answer in answers) == 23
+    assert sum(isinstance(answer, LimitReached) for answer in answers) == 23
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ async def test_guards_count_what_this_process_admitted(
     world = limited(world, **limits)
     first = (await create(world, 1, mode=mode)).stored.record.job.job_id
     await create(world, 2, mode=mode)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(LimitReached) as refused:
         await create(world, 3, mode=mode)
-    assert refused.value.extra["limit"] == name
+    assert refused.value.limit == name
     await dispatch(world, first)
     await service_says(world, first, "RESULT", 1)
     world.clock.advance(20)
@@ -110,7 +110,7 @@ async def test_the_overshoot_of_the_guards(world: World, limit: str, mode: str, 
     async def storm(first: int) -> int:
         posts = [create(each[n % processes], first + n, mode=mode) for n in range(50 * processes)]
         answers = await asyncio.gather(*posts, return_exceptions=True)
-        assert all(isinstance(answer, Created | Refusal) for answer in answers)
+        assert all(isinstance(answer, Created | LimitReached) for answer in answers)
         return sum(isinstance(answer, Created) for answer in answers)
 
     assert await storm(0) == free * processes

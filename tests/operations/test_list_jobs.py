@@ -37,7 +37,7 @@ async def pages(world: World, wanted: JobFilter, limit: int) -> list[list[str]]:
     found = []
     while True:
         page, after = await list_jobs(world.context, wanted, after=after, limit=limit)
-        found.append([line["jobId"] for line in page])
+        found.append([line.jobId for line in page])
         if after is None:
             return found
 
@@ -69,7 +69,7 @@ async def test_a_line_is_as_of_an_event_and_a_sweep_brings_it_forward(world: Wor
 
     async def line() -> tuple[Any, ...]:
         [[found], _] = await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)
-        return found["status"], found["current_step_id"], found["seq"]
+        return found.status, found.current_step_id, found.seq
 
     job = (await world.job(job_id)).job
     assert await line() == ("QUEUED", "ocr", 1)
@@ -93,7 +93,7 @@ async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(
             await failed(world, job_id)
     await sweep(world.context, world.orchestrations)
     [[found], _] = await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)
-    assert found["status"] == "FAILED_FINAL"
+    assert found.status == "FAILED_FINAL"
 
 
 async def test_relisting_goes_on_where_its_bound_stopped_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ async def test_dead_letters_say_where_and_why(world: World) -> None:
         await dispatch(world, second, "embedding")
     page, after = await list_dead_letters(world.context, tenant_id=None, after=None, limit=10)
     assert after is None
-    told = [(line["jobId"], line["error_code"], line["failed_step_id"], line["attempts_total"]) for line in page]
+    told = [(line.jobId, line.error_code, line.failed_step_id, line.attempts_total) for line in page]
     assert told == [(second, "ATTEMPTS_EXHAUSTED", "embedding", 4), (first, "PDF_ENCRYPTED", "ocr", 1)]
-    assert page[0]["last_error_code"] == "ACK_TIMEOUT"
-    assert alive not in {line["jobId"] for line in page}
+    assert page[0].last_error_code == "ACK_TIMEOUT"
+    assert alive not in {line.jobId for line in page}

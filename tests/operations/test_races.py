@@ -15,8 +15,9 @@ from shared.core.attempts import lease_id
 from shared.core.job import Record
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import LedgerUnavailable
-from shared.operations.create_job import Created, create_job
+from shared.errors import CreationWithdrawn, LimitReached
+from shared.operations.create_job import create_job
+from shared.operations.creation import Created
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Stored
 from tests.jobs import envelope, reply
@@ -79,7 +80,7 @@ async def test_a_write_that_went_through_unseen(world: World, taken: bool) -> No
 
 
 def test_a_sweeper_withdraws_while_its_creator_goes_on() -> None:
-    """Race tombstone: either the job is there with all its rows, or its creator hears 503 and may post again."""
+    """Race tombstone: either the job is there with all its rows, or its creator is told to post again."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
@@ -102,7 +103,7 @@ def test_a_sweeper_withdraws_while_its_creator_goes_on() -> None:
         assert told["b"].error is None
         [record] = world.ledger.records.values()
         withdrawn = record.job.error_code == "WITHDRAWN"
-        assert withdrawn == isinstance(told["a"].error, LedgerUnavailable), told
+        assert withdrawn == isinstance(told["a"].error, CreationWithdrawn), told
         if withdrawn:
             world.clock.advance(301)
             await sweep(world.context, world.orchestrations)
@@ -116,13 +117,13 @@ def test_a_sweeper_withdraws_while_its_creator_goes_on() -> None:
 
 
 def test_creators_at_a_limit() -> None:
-    """Race gate: two different requests, room for one: one gets in, the other hears 429."""
+    """Race gate: two different requests, room for one: one gets in, the other is refused."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         world = limited(world, max_inflight_per_tenant=1)
         told = await meeting.at_once(a=posts(doc_id="a")(world), b=posts(doc_id="b")(world))
-        assert sorted(getattr(one.error, "status", 202) for one in told.values()) == [202, 429]
+        assert [type(one.error) for one in told.values() if one.error is not None] == [LimitReached]
         assert (len(world.index._active), world.index._gates) == (1, {"tenant_a": 1})
 
     assert every_order(scenario) > 5
@@ -130,7 +131,7 @@ def test_creators_at_a_limit() -> None:
 
 @pytest.mark.parametrize("limit", ["max_inflight_per_tenant", "max_inflight"])
 def test_a_duplicate_at_a_limit(limit: str) -> None:
-    """Race duplicate: the same request twice, room for one: both are answered with the one job, nobody with 429."""
+    """Race duplicate: the same request twice, room for one: both are answered with the one job, none is refused."""
 
     async def scenario(meeting: Meeting) -> None:
         world = limited(meeting.world, **{limit: 1})

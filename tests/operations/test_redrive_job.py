@@ -11,11 +11,12 @@ from shared.core.job import Job, Step
 from shared.core.occurrences import ControlKind
 from shared.core.redrive import JOB_KEPT, STEP_CARRIED, STEP_KEPT, plan_redrive
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import LedgerUnavailable, GateFull, Refusal
+from shared.errors import CreationWithdrawn, GateFull, JobNotFound, LimitReached, NotRedrivable
 from shared.operations.control_job import control_job
-from shared.operations.create_job import Created
+from shared.operations.creation import Created
 from shared.operations.redrive_job import redrive_job
-from shared.operations.sweeper.sweep import WITHDRAW_AFTER, sweep
+from shared.operations.sweeper.repair import WITHDRAW_AFTER
+from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
 from tests.operations.test_running import dispatch, service_says, submitted
 
@@ -152,7 +153,7 @@ async def test_a_redrive_that_died_after_its_claim_is_withdrawn(world: World, mo
 
 
 async def test_a_late_finisher_meets_the_tombstone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its claim withdrawn between our look and our write: 503, and nothing is linked."""
+    """Its claim withdrawn between our look and our write: the call fails, and nothing is linked."""
     old_id = await failed_at_embedding(world)
     real = world.index.reserve
 
@@ -163,26 +164,27 @@ async def test_a_late_finisher_meets_the_tombstone(world: World, monkeypatch: py
 
     with monkeypatch.context() as patched:
         patched.setattr(world.index, "reserve", slow)
-        with pytest.raises(LedgerUnavailable):
+        with pytest.raises(CreationWithdrawn):
             await redrive(world, old_id)
     assert (await world.job(old_id)).job.redriven_by is None
 
 
 async def test_only_ended_and_unsuccessful_jobs_are_redriven(world: World) -> None:
-    """404 for none, 409 for a live and for a SUCCEEDED one."""
+    """A job that is not there, one that lives and one that SUCCEEDED are refused, each with its reason."""
 
-    async def refusal(job_id: str) -> tuple[int, str]:
-        with pytest.raises(Refusal) as refused:
+    async def reason(job_id: str) -> str:
+        with pytest.raises(NotRedrivable) as refused:
             await redrive(world, job_id)
-        return refused.value.status, refused.value.code
+        return refused.value.reason
 
-    assert await refusal("job_none") == (404, "JOB_NOT_FOUND")
+    with pytest.raises(JobNotFound):
+        await redrive(world, "job_none")
     live = await submitted(world)
-    assert await refusal(live) == (409, "JOB_LIVE")
+    assert await reason(live) == "JOB_LIVE"
     done = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, done)
     await service_says(world, done, "RESULT", 1)
-    assert await refusal(done) == (409, "JOB_SUCCEEDED")
+    assert await reason(done) == "JOB_SUCCEEDED"
 
 
 async def test_a_cancelled_job_starts_from_where_it_was(world: World) -> None:
@@ -214,16 +216,16 @@ async def test_a_redrive_of_a_redrive(world: World) -> None:
 
 
 async def test_a_redrive_counts_against_the_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """429 like any new job, and nothing is written."""
+    """It is refused as any new job would be, and nothing is written."""
     old_id = await failed_at_embedding(world)
 
     async def full(*args: Any, **options: Any) -> None:
         raise GateFull
 
     monkeypatch.setattr(world.index, "reserve", full)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(LimitReached) as refused:
         await redrive(world, old_id)
-    assert refused.value.status == 429
+    assert refused.value.limit == "LUCIUS_MAX_INFLIGHT_PER_TENANT"
     assert (await world.job(old_id)).job.redriven_by is None
 
 

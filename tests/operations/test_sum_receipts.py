@@ -2,12 +2,11 @@ from datetime import timedelta
 
 import pytest
 
-from shared.contracts.responses.history import Operations
+from shared.contracts.responses.history import Operation, Operations
 from shared.operations.read_history import read_history
 from shared.operations.sum_receipts import sum_receipts
 from shared.views.receipt import PARTS, operations, receipt
-from tests.api.strict import misfits
-from tests.jobs import START
+from tests.jobs import START, body
 from tests.operations.conftest import World
 from tests.operations.test_history import eventful
 from tests.operations.test_redrive_job import failed_at_embedding, redrive
@@ -25,10 +24,8 @@ async def plain(world: World, **changes: object) -> str:
     return job_id
 
 
-async def cost(world: World, job_id: str) -> dict[str, object]:
-    told = operations(*await read_history(world.context, job_id))
-    assert misfits(Operations, told) == []
-    return told
+async def cost(world: World, job_id: str) -> Operations:
+    return operations(*await read_history(world.context, job_id))
 
 
 async def test_a_job_without_faults_costs_what_the_design_says(world: World) -> None:
@@ -47,7 +44,7 @@ async def test_a_job_without_faults_costs_what_the_design_says(world: World) -> 
     world.ledger.commit, world.ledger.create = counted(commit), counted(create)  # type: ignore[assignment,method-assign]
     world.index.reserve, world.index.close = counted(reserve), counted(close)  # type: ignore[assignment,method-assign]
     job_id = await plain(world)
-    assert await cost(world, job_id) == {
+    assert body(await cost(world, job_id)) == {
         "directives": {"count": 3, "bound": 3},
         "replies": {"count": 6, "bound": 6},
         "table_writes": {"count": 12, "bound": 12},
@@ -67,11 +64,11 @@ async def test_what_went_wrong_says_why_it_cost_more(world: World) -> None:
     for number in range(25):
         await service_says(world, job_id, "ACK", number, lease_id="another")
     told = await cost(world, job_id)
-    assert (told["directives"], len(world.publisher.sent)) == ({"count": 1, "bound": 1}, 1)
-    assert told["replies"] == {"count": 25, "bound": 2}
+    assert (told.directives, len(world.publisher.sent)) == (Operation(count=1, bound=1), 1)
+    assert told.replies == Operation(count=25, bound=2)
     # the claim, the rows, the attempt, the fault, the renewal, and each late reply
-    assert told["table_writes"] == {"count": 30, "bound": 6}
-    assert told["beyond"] == {"LEASE_RENEWED": 1, "PUBLISH_FAILED": 1, "REPLY_IGNORED": 20}
+    assert told.table_writes == Operation(count=30, bound=6)
+    assert told.beyond == {"LEASE_RENEWED": 1, "PUBLISH_FAILED": 1, "REPLY_IGNORED": 20}
 
 
 async def test_our_own_backlog_is_a_gate_of_its_own(world: World) -> None:
@@ -83,8 +80,8 @@ async def test_our_own_backlog_is_a_gate_of_its_own(world: World) -> None:
     await settle(world, job_id)
     world.clock.advance(20)
     told = receipt(*await read_history(world.context, job_id), world.clock.now())
-    assert (told["total"]["ack_s"], told["total"]["backlog_s"]) == (30, 20)
-    assert sum(told["total"].values()) == told["elapsed_s"] == 50
+    assert (told.total.ack_s, told.total.backlog_s) == (30, 20)
+    assert sum(body(told.total).values()) == told.elapsed_s == 50
 
 
 async def test_sums_are_those_of_the_jobs(world: World) -> None:
@@ -101,15 +98,15 @@ async def test_sums_are_those_of_the_jobs(world: World) -> None:
         pages.append(page)
         if after is None:
             break
-    assert [page["jobs"] for page in pages] == [2, 2, 0]
-    assert {page["tenant_id"] for page in pages} == {"tenant_a"}
+    assert [page.jobs for page in pages] == [2, 2, 0]
+    assert {page.tenant_id for page in pages} == {"tenant_a"}
     for part in PARTS:
-        wanted = sum(each["total"][part] for each in receipts)
-        assert sum(page["total"][part] for page in pages) == pytest.approx(wanted)
-    wanted = sum(each["operations"]["table_writes"]["count"] for each in receipts)
-    assert sum(page["operations"]["table_writes"]["count"] for page in pages) == wanted
+        wanted = sum(getattr(each.total, part) for each in receipts)
+        assert sum(getattr(page.total, part) for page in pages) == pytest.approx(wanted)
+    wanted = sum(each.operations.table_writes.count for each in receipts)
+    assert sum(page.operations.table_writes.count for page in pages) == wanted
     young, _ = await sum_receipts(
         world.context, "tenant_a", since=now - timedelta(seconds=60), until=None, after=None, limit=100
     )
     old, _ = await sum_receipts(world.context, "tenant_a", since=None, until=START, after=None, limit=100)
-    assert (young["jobs"], young["by_status"], old["jobs"]) == (1, {"QUEUED": 1}, 0)
+    assert (young.jobs, young.by_status, old.jobs) == (1, {"QUEUED": 1}, 0)

@@ -6,6 +6,7 @@ from typing import Any
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.sweeper.dead_replies import drain_replies
+from shared.operations.sweeper.report import Action, SweepAction
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.bus import DeadReply
 from tests.jobs import START, reply
@@ -101,7 +102,7 @@ async def test_no_lease_is_touched_on_a_lane_that_could_not_be_drained(world: Wo
     away = replace(world.context, dead_replies=BusAway())  # type: ignore[arg-type]
     swept = await sweep(away, world.orchestrations)
     assert swept.undrained == set(range(16))
-    assert swept.actions[-1] == {"jobId": job_id, "action": "failed, the next sweep tries again"}
+    assert swept.actions[-1] == Action(job_id, SweepAction.FAILED)
     assert (await world.job(job_id)).steps[0].status is StepStatus.INITIATED
     await sweep(world.context, world.orchestrations)
     assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED

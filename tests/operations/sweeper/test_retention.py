@@ -9,6 +9,7 @@ from shared.core.occurrences import OrchestrationEnded
 from shared.core.recovery import instances
 from shared.errors import LedgerUnavailable, ReplyUnfit
 from shared.operations.replies.apply import apply_reply
+from shared.operations.sweeper.report import Action, SweepAction
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from shared.ports.index import FIRST_CLEARING
@@ -33,7 +34,7 @@ async def ended(world: World, **changes: Any) -> str:
 
 async def swept(world: World, seconds: float = 0) -> list[str]:
     world.clock.advance(seconds)
-    return [action["action"] for action in (await sweep(world.context, world.orchestrations)).actions]
+    return [action.label for action in (await sweep(world.context, world.orchestrations)).actions]
 
 
 def keeping(world: World, days: float) -> World:
@@ -211,7 +212,7 @@ async def test_a_dry_run_clears_nothing(world: World) -> None:
     job_id = await ended(world)
     world.clock.advance(FIRST_CLEARING.total_seconds())
     told = await sweep(world.context, world.orchestrations, dry_run=True)
-    assert told.actions == [{"jobId": job_id, "action": "clear"}]
+    assert told.actions == [Action(job_id, SweepAction.CLEAR)]
     assert world.orchestrations.purged == []
 
 

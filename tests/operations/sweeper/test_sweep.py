@@ -8,7 +8,7 @@ from shared.core.history import Origin
 from shared.core.job import Record
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import InstanceNotFound, LedgerUnavailable
+from shared.errors import CreationWithdrawn, InstanceNotFound, LedgerUnavailable
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.sweeper.sweep import sweep
@@ -19,7 +19,7 @@ from tests.operations.test_running import dispatch, service_says, submitted
 
 
 async def swept(world: World, **options: Any) -> list[str]:
-    return [action["action"] for action in (await sweep(world.context, world.orchestrations, **options)).actions]
+    return [action.label for action in (await sweep(world.context, world.orchestrations, **options)).actions]
 
 
 async def died_after_the_claim(world: World) -> str:
@@ -90,7 +90,7 @@ async def test_a_late_creator_meets_the_tombstone(world: World) -> None:
             return None
 
     await sweep(replace(world.context, index=NoWithdraw()), world.orchestrations)
-    with pytest.raises(LedgerUnavailable, match="withdrawn"):
+    with pytest.raises(CreationWithdrawn):
         await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)
 
 
