@@ -37,9 +37,13 @@ def test_all_of_a_definition_is_sent(protocol: Protocol) -> None:
     """Every member that is not at its default, the schema of each step's payload, and the digest; nothing else."""
     sent = body(protocol_response(protocol))
     schemas = {step["step_id"]: step.pop("payload_schema") for step in sent["steps"] if "payload_schema" in step}
-    assert schemas == {name: schema for name, schema in protocol.schemas.items() if schema is not None}
+    assert schemas == protocol.schemas
     assert sent.pop("digest") == protocol.digest
-    assert sent == protocol.definition.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    definition = protocol.definition.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    for step in definition["steps"]:
+        # in a definition the name of a file
+        step.pop("payload_schema", None)
+    assert sent == definition
 
 
 def test_a_protocol_fits_its_schema() -> None:

@@ -106,7 +106,7 @@ ROWS = (
             "the bus is down",
             status=503,
             headers=SOON,
-            members={"dependencies": {"bus": "down"}},
+            members={"dependencies": {}},
         ),
         503,
         "NOT_READY",
