@@ -14,8 +14,7 @@ from shared.views.receipt import receipt
 from tests.api.strict import misfits
 from tests.jobs import body
 from tests.operations.conftest import World, world
-from tests.operations.test_history import Told, eventful, stopped
-from tests.operations.test_redrive_job import failed_at_embedding, redrive
+from tests.operations.support import Told, eventful, failed_at_embedding, redrive, stopped
 
 __all__ = ["world"]  # the fixture
 

@@ -16,7 +16,7 @@ from shared.operations.sweeper.sweep import sweep
 from tests.jobs import envelope, reply
 from tests.operations.conftest import World
 from tests.operations.interleave import Work
-from tests.operations.test_running import arrives, dispatch, service_says, submitted
+from tests.operations.support import arrives, dispatch, service_says, submitted
 
 JOB = "job_2"  # the number 1 goes to the check before it
 ONE = {"request_type": "OCR", "payload": {}}

@@ -8,7 +8,7 @@ from shared.operations.create_job import create_job
 from shared.operations.dry_run import dry_run
 from tests.jobs import envelope
 from tests.operations.conftest import World
-from tests.operations.test_limits import create, limited
+from tests.operations.support import create_numbered, limited
 
 
 async def test_it_tells_the_route_and_the_directives_and_writes_nothing(world: World) -> None:
@@ -57,10 +57,10 @@ async def test_it_says_which_limit_would_refuse(world: World, limits: dict[str, 
     for number in range(2):
         for _ in range(3):
             assert await quota(number) == ("ADMITTED", None)
-        await create(world, number, mode="BURST")
+        await create_numbered(world, number, mode="BURST")
     assert await quota(2) == ("REFUSED", limit)
     with pytest.raises(LimitReached) as refused:
-        await create(world, 2, mode="BURST")
+        await create_numbered(world, 2, mode="BURST")
     assert refused.value.limit == limit
     assert await quota(1) == ("ADMITTED", None)
 

@@ -5,7 +5,7 @@ from shared.operations.read_history import last_transition
 from shared.views.explain import explain
 from tests.jobs import body
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, service_says, settle, submitted
+from tests.operations.support import dispatch, service_says, settle, submitted
 
 
 async def explained(world: World, record: Record) -> Explanation:

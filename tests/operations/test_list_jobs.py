@@ -13,7 +13,7 @@ from shared.operations.sweeper.listing import relist
 from shared.operations.sweeper.sweep import sweep
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, service_says, submitted
+from tests.operations.support import dispatch, service_says, submitted
 
 
 async def several(world: World, count: int, **changes: Any) -> list[str]:

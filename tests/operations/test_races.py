@@ -41,8 +41,7 @@ from tests.operations.actors import (
 )
 from tests.operations.conftest import World
 from tests.operations.interleave import Meeting, Work, every_order, serializable
-from tests.operations.test_limits import limited
-from tests.operations.test_running import arrives, dispatch, submitted
+from tests.operations.support import arrives, dispatch, limited, submitted
 
 # --- creation
 

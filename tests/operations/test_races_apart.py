@@ -38,8 +38,7 @@ from tests.operations.actors import (
 )
 from tests.operations.conftest import StillClock, World
 from tests.operations.interleave import Meeting, Work, every_order, serializable
-from tests.operations.test_rejected_messages import early
-from tests.operations.test_running import service_says
+from tests.operations.support import early, service_says
 
 # --- the sweeper
 

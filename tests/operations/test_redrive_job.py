@@ -6,43 +6,23 @@ from typing import Any
 import pytest
 
 from shared.core.as_of import allowed_time, creation_data
-from shared.core.history import Origin, Provenance, append, verify
+from shared.core.history import Provenance, append, verify
 from shared.core.job import Job, Step
-from shared.core.occurrences import ControlKind
 from shared.core.redrive import JOB_KEPT, STEP_CARRIED, STEP_KEPT, plan_redrive
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import CreationWithdrawn, GateFull, JobNotFound, LimitReached, NotRedrivable
-from shared.operations.control_job import control_job
-from shared.operations.creation import Created
-from shared.operations.redrive_job import redrive_job
 from shared.operations.sweeper.repair import WITHDRAW_AFTER
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, service_says, submitted
-
-ERROR = {"code": "PDF_ENCRYPTED", "message": "locked"}
-
-
-def by(reason: str = "fixed") -> Origin:
-    return Origin(cause_id="request:1", actor="caller", source="http", reason=reason)
-
-
-async def redrive(world: World, job_id: str, reason: str = "fixed") -> Created:
-    return await redrive_job(world.context, world.orchestrations, job_id, by(reason))
-
-
-async def failed_at_embedding(world: World) -> str:
-    """OCR SUCCEEDED, EMBEDDING FAILED_FINAL, SIS never began."""
-    job_id = await submitted(world, labels={"team": "red"})
-    await dispatch(world, job_id)
-    await service_says(world, job_id, "RESULT", 1)
-    await dispatch(world, job_id, "embedding")
-    await service_says(world, job_id, "RESULT", 2, step_id="embedding", status="FAILED_FINAL", error=ERROR)
-    return job_id
-
-
-async def cancelled(world: World, job_id: str) -> None:
-    await control_job(world.context, world.orchestrations, job_id, ControlKind.CANCEL, by("stop"))
+from tests.operations.support import (
+    by,
+    cancelled,
+    dispatch,
+    failed_at_embedding,
+    redrive,
+    service_says,
+    submitted,
+)
 
 
 async def test_a_failed_job_goes_on_where_it_failed(world: World) -> None:

@@ -1,6 +1,6 @@
 import json
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 import pytest
@@ -8,42 +8,14 @@ import pytest
 from shared.core.states import StepStatus
 from shared.errors import RejectedNotFound, StillNotApplicable
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
-from shared.operations.replies.receive import ReplyMessage, receive_reply
-from tests.jobs import START, reply
+from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, submitted
-
-
-async def parked(world: World, body: bytes, number: int = 1, days: int = 0) -> str:
-    """The id of the message after it was delivered and parked."""
-    before = set(world.rejected.quarantined)
-    message = ReplyMessage(
-        body=body,
-        lane=15,
-        message_id=f"m{number}",
-        sequence_number=number,
-        delivery_count=1,
-        enqueued_at=START + timedelta(days=days),
-    )
-    await receive_reply(world.context, world.orchestrations, message)
-    [new] = set(world.rejected.quarantined) - before
-    return new
+from tests.operations.support import early, parked
 
 
 def ack(job_id: str, lease_id: str) -> bytes:
     body = {"type": "ACK", "jobId": job_id, "stepId": "ocr", "tenant_id": "tenant_a", "attempt_no": 1}
     return json.dumps(body | {"lease_id": lease_id}).encode()
-
-
-async def early(world: World) -> tuple[str, str]:
-    """A job, and the ACK of its first attempt that came before the ledger knew the job."""
-    job_id = await submitted(world)
-    await dispatch(world, job_id)
-    said = reply(await world.job(job_id), "ACK").model_dump_json(exclude_none=True).encode()
-    hidden = world.ledger._jobs.pop(job_id)
-    id_ = await parked(world, said)
-    world.ledger._jobs[job_id] = hidden
-    return job_id, id_
 
 
 async def redrive(world: World, id_: str) -> Any:

@@ -1,47 +1,13 @@
 import json
-from typing import Any
 
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus, StepStatus
 from shared.core.verdict import VerdictKind
 from shared.operations.control_job import control_job
-from shared.operations.create_job import create_job
-from shared.operations.dispatch_step import dispatch_step
-from shared.operations.replies.receive import ReplyMessage, receive_reply
-from shared.operations.settle_step import settle_step
-from tests.jobs import START, envelope, reply
+from tests.jobs import reply
 from tests.operations.conftest import World
-
-
-async def submitted(world: World, **changes: Any) -> str:
-    created = await create_job(world.context, world.orchestrations, envelope(**changes), correlation_id=None)
-    return created.stored.record.job.job_id
-
-
-async def dispatch(world: World, job_id: str, step_id: str = "ocr", instance_id: str | None = None) -> Any:
-    return await dispatch_step(world.context, job_id=job_id, instance_id=instance_id or job_id, step_id=step_id)
-
-
-async def settle(world: World, job_id: str, attempt_no: int = 1) -> Any:
-    return await settle_step(world.context, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no)
-
-
-async def arrives(world: World, body: bytes, sequence_number: int = 1, *, delivery_count: int = 1) -> None:
-    message = ReplyMessage(
-        body=body,
-        lane=15,
-        message_id=f"m{sequence_number}",
-        sequence_number=sequence_number,
-        delivery_count=delivery_count,
-        enqueued_at=START,
-    )
-    await receive_reply(world.context, world.orchestrations, message)
-
-
-async def service_says(world: World, job_id: str, type_: str, number: int, **fields: Any) -> None:
-    said = reply(await world.job(job_id), type_, **fields)
-    await arrives(world, said.model_dump_json(exclude_none=True).encode(), number)
+from tests.operations.support import arrives, dispatch, service_says, settle, submitted
 
 
 async def test_dispatch_records_then_publishes(world: World) -> None:

@@ -8,9 +8,7 @@ from shared.operations.sum_receipts import sum_receipts
 from shared.views.receipt import PARTS, operations, receipt
 from tests.jobs import START, body
 from tests.operations.conftest import World
-from tests.operations.test_history import eventful
-from tests.operations.test_redrive_job import failed_at_embedding, redrive
-from tests.operations.test_running import dispatch, service_says, settle, submitted
+from tests.operations.support import dispatch, eventful, failed_at_embedding, redrive, service_says, settle, submitted
 
 
 async def plain(world: World, **changes: object) -> str:

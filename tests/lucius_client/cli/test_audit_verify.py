@@ -12,7 +12,7 @@ from shared.core.canonical import canonical_json, digest
 from shared.views.audit import bundle
 from tests.lucius_client.cli.lucius import lucius_here
 from tests.operations.conftest import World, world
-from tests.operations.test_history import TALES, TAMPERINGS, Told, _leaves, eventful, history
+from tests.operations.support import TALES, TAMPERINGS, Told, eventful, history, leaves
 
 __all__ = ["world"]  # a fixture of the operations' tests
 
@@ -49,7 +49,7 @@ async def test_every_value_counts(world: World) -> None:
     """Any one value changed, anywhere, and the digest made anew: found."""
     text = await written(world, eventful)
     free = {"taken_at", "digest", "updated_at", "suppressed"}
-    paths = [path for path in _leaves(json.loads(text)) if not free & set(path)]
+    paths = [path for path in leaves(json.loads(text)) if not free & set(path)]
     assert len(paths) > 100
     for number, path in enumerate(paths):
         given = json.loads(text)

@@ -1,34 +1,17 @@
-import json
-from typing import Any
-
 import pytest
 
 from shared.adapters.protocol_files import load_schemas, load_services
 from shared.core.routing import Modes, decide_lane
 from shared.operations.protocols.overrides import CatalogState, apply_overrides
 from tests.jobs import ROOT, envelope, registry
+from tests.operations.support import ocr, version_of
 
 SCHEMAS = load_schemas(ROOT / "protocols")
 SERVICES = load_services(ROOT / "infra" / "bicep" / "topology.json")
 
 
-def ocr(version: int = 2, **changes: Any) -> dict[str, str]:
-    definition = {
-        "protocol_id": "ocr",
-        "version": version,
-        "request_type": "OCR",
-        "steps": [{"step_id": "ocr", "step_type": "OCR", "service": "ocr", "payload_schema": "steps/ocr.schema.json"}],
-    }
-    return {"lucius:protocols:ocr": json.dumps(definition | changes)}
-
-
 def configured(values: dict[str, str], before: CatalogState | None = None) -> CatalogState:
     return apply_overrides(values, before or CatalogState(registry()), SCHEMAS, SERVICES)
-
-
-def version_of(known: CatalogState, request_type: str = "OCR") -> int | None:
-    found = known.registry.find(request_type)
-    return found.definition.version if found is not None else None
 
 
 def test_the_store_is_the_source_of_truth() -> None:

@@ -17,7 +17,7 @@ from shared.errors import (
 )
 from shared.operations.replies.callbacks import MAX_CALLBACK_BYTES, CallbackResult, Kind, receive_callback
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, settle, submitted
+from tests.operations.support import dispatch, settle, submitted
 
 KEYS = (("k1", b"1" * 32),)
 

@@ -11,7 +11,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.bus import DeadReply
 from tests.jobs import START, reply
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, submitted
+from tests.operations.support import dispatch, submitted
 
 WHY = "MaxDeliveryCountExceeded: could not be consumed after 10 delivery attempts"
 

@@ -17,8 +17,7 @@ from shared.settings import SettingsError, load
 from shared.views.audit import verify
 from tests.jobs import Story, planned, reply
 from tests.operations.conftest import World
-from tests.operations.sweeper.test_sweep import died_after_the_claim
-from tests.operations.test_running import dispatch, service_says, submitted
+from tests.operations.support import died_after_the_claim, dispatch, service_says, submitted
 
 HOUR, DAY = 3600.0, 86_400.0
 

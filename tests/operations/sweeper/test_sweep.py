@@ -15,27 +15,11 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from tests.jobs import envelope
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, service_says, submitted
+from tests.operations.support import died_after_the_claim, dispatch, service_says, submitted
 
 
 async def swept(world: World, **options: Any) -> list[str]:
     return [action.label for action in (await sweep(world.context, world.orchestrations, **options)).actions]
-
-
-async def died_after_the_claim(world: World) -> str:
-    """A creation whose process ended between the index transaction and the job's rows."""
-
-    class Dying:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(world.ledger, name)
-
-        async def create(self, *_: Any) -> Any:
-            raise LedgerUnavailable
-
-    with pytest.raises(LedgerUnavailable):
-        await create_job(replace(world.context, ledger=Dying()), world.orchestrations, envelope(), correlation_id=None)
-    [active] = await world.index.due("tenant_a", now=world.clock.now().replace(year=2030), limit=10)
-    return active.job_id
 
 
 async def test_a_job_in_order_is_left_alone(world: World) -> None:

@@ -15,7 +15,7 @@ from shared.operations.context import Context
 from shared.operations.list_jobs import JobFilter, list_jobs
 from shared.wiring import Wiring
 from tests.operations.conftest import World, world
-from tests.operations.test_running import submitted
+from tests.operations.support import submitted
 from triggers.http.responses import respond
 from triggers.http.routes import Request, add
 
