@@ -14,13 +14,13 @@ from shared.views.receipt import receipt
 from tests.api.strict import misfits
 from tests.jobs import body
 from tests.operations.conftest import World, world
-from tests.operations.support import Told, eventful, failed_at_embedding, redrive, stopped
+from tests.operations.support import MakeJob, eventful, failed_at_embedding, redrive, stopped
 
 __all__ = ["world"]  # the fixture
 
 
 @pytest.mark.parametrize("told", [eventful, stopped, failed_at_embedding])
-async def test_a_job_at_every_moment_of_its_life_fits_the_schemas(world: World, told: Told) -> None:
+async def test_a_job_at_every_moment_of_its_life_fits_the_schemas(world: World, told: MakeJob) -> None:
     """Job, events, explanation, receipt and audit bundle: as it is and as it was at each event."""
     job_id = await told(world)
     record, events = await read_history(world.context, job_id)

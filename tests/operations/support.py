@@ -55,7 +55,7 @@ async def arrives(world: World, body: bytes, sequence_number: int = 1, *, delive
     await receive_reply(world.context, world.orchestrations, message)
 
 
-async def service_says(world: World, job_id: str, type_: str, number: int, **fields: Any) -> None:
+async def service_sends(world: World, job_id: str, type_: str, number: int, **fields: Any) -> None:
     said = reply(await world.job(job_id), type_, **fields)
     await arrives(world, said.model_dump_json(exclude_none=True).encode(), number)
 
@@ -86,9 +86,9 @@ async def failed_at_embedding(world: World) -> str:
     """OCR SUCCEEDED, EMBEDDING FAILED_FINAL, SIS never began."""
     job_id = await submitted(world, labels={"team": "red"})
     await dispatch(world, job_id)
-    await service_says(world, job_id, "RESULT", 1)
+    await service_sends(world, job_id, "RESULT", 1)
     await dispatch(world, job_id, "embedding")
-    await service_says(world, job_id, "RESULT", 2, step_id="embedding", status="FAILED_FINAL", error=ERROR)
+    await service_sends(world, job_id, "RESULT", 2, step_id="embedding", status="FAILED_FINAL", error=ERROR)
     return job_id
 
 
@@ -96,7 +96,7 @@ async def cancelled(world: World, job_id: str) -> None:
     await control_job(world.context, world.orchestrations, job_id, ControlKind.CANCEL, by("stop"))
 
 
-Told = Callable[[World], Awaitable[str]]
+MakeJob = Callable[[World], Awaitable[str]]
 
 
 async def control(world: World, job_id: str, kind: ControlKind) -> None:
@@ -110,12 +110,12 @@ async def eventful(world: World) -> str:
     world.clock.advance(30)
     await settle(world, job_id)
     world.clock.advance(5)
-    await service_says(world, job_id, "ACK", 1, progress={"page": 1})
+    await service_sends(world, job_id, "ACK", 1, progress={"page": 1})
     world.clock.advance(300)
-    await service_says(world, job_id, "HEARTBEAT", 2, progress={"page": 2.0})
+    await service_sends(world, job_id, "HEARTBEAT", 2, progress={"page": 2.0})
     world.clock.advance(10)
-    await service_says(world, job_id, "RESULT", 3, status="FAILED_RETRY", error=ERROR, result_ref=None)
-    await service_says(world, job_id, "RESULT", 4)
+    await service_sends(world, job_id, "RESULT", 3, status="FAILED_RETRY", error=ERROR, result_ref=None)
+    await service_sends(world, job_id, "RESULT", 4)
     world.clock.advance(1)
     await control(world, job_id, ControlKind.PAUSE)
     world.clock.advance(1000)
@@ -123,9 +123,9 @@ async def eventful(world: World) -> str:
     world.clock.advance(10)
     await dispatch(world, job_id)
     world.clock.advance(2)
-    await service_says(world, job_id, "ACK", 5)
+    await service_sends(world, job_id, "ACK", 5)
     world.clock.advance(20)
-    await service_says(world, job_id, "RESULT", 6, metrics={"pages": 3})
+    await service_sends(world, job_id, "RESULT", 6, metrics={"pages": 3})
     return job_id
 
 
@@ -148,7 +148,7 @@ async def redriven(world: World) -> str:
     """The new job of a redrive, at work."""
     new_id = (await redrive(world, await failed_at_embedding(world))).stored.record.job.job_id
     await dispatch(world, new_id, "embedding")
-    await service_says(world, new_id, "ACK", 7, step_id="embedding")
+    await service_sends(world, new_id, "ACK", 7, step_id="embedding")
     return new_id
 
 

@@ -5,7 +5,7 @@ from shared.operations.read_history import last_transition
 from shared.views.explain import explain
 from tests.jobs import body
 from tests.operations.conftest import World
-from tests.operations.support import dispatch, service_says, settle, submitted
+from tests.operations.support import dispatch, service_sends, settle, submitted
 
 
 async def explained(world: World, record: Record) -> Explanation:
@@ -20,10 +20,10 @@ async def test_the_row_that_brought_it_here_is_cited_past_all_late_replies(world
     assert created.brought_here is not None
     assert (created.brought_here.type, created.brought_here.rows) == ("JOB_CREATED", [])
     await dispatch(world, job_id)
-    await service_says(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "ACK", 1)
     for number in range(60):
         # twenty an attempt are recorded
-        await service_says(world, job_id, "RESULT", 2 + number, attempt_no=2 + number // 20, lease_id="another")
+        await service_sends(world, job_id, "RESULT", 2 + number, attempt_no=2 + number // 20, lease_id="another")
     record = await world.job(job_id)
     assert record.job.event_seq > 60
     told = await explained(world, record)

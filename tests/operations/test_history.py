@@ -16,7 +16,7 @@ from tests.operations.conftest import World
 from tests.operations.support import (
     TALES,
     TAMPERINGS,
-    Told,
+    MakeJob,
     eventful,
     history,
     leaves,
@@ -24,7 +24,9 @@ from tests.operations.support import (
 
 
 @TALES
-async def test_a_job_as_of_any_event_is_what_it_was(world: World, monkeypatch: pytest.MonkeyPatch, tale: Told) -> None:
+async def test_a_job_as_of_any_event_is_what_it_was(
+    world: World, monkeypatch: pytest.MonkeyPatch, tale: MakeJob
+) -> None:
     """Folding the events over the created job gives the very rows that stood after each of them."""
     was: dict[tuple[str, int], Record] = {}
     real = world.ledger._put
@@ -49,7 +51,7 @@ async def test_a_job_as_of_any_event_is_what_it_was(world: World, monkeypatch: p
 
 
 @TALES
-async def test_a_bundle_proves_itself(world: World, tale: Told) -> None:
+async def test_a_bundle_proves_itself(world: World, tale: MakeJob) -> None:
     """Written to a file and read again, the whole job is proved; its head may be held against a noted one."""
     record, events = await history(world, await tale(world))
     given = json.loads(json.dumps(bundle(record, events, world.clock.now())))
@@ -72,7 +74,7 @@ async def test_every_tampering_is_found(world: World, tampering: str) -> None:
 
 
 @TALES
-async def test_every_value_of_a_bundle_counts(world: World, tale: Told) -> None:
+async def test_every_value_of_a_bundle_counts(world: World, tale: MakeJob) -> None:
     """Any one value changed, anywhere, and the digest made anew: found, whatever it is changed to, and no exception."""
     record, events = await history(world, await tale(world))
     text = json.dumps(bundle(record, events, world.clock.now()))
@@ -99,7 +101,7 @@ def test_what_is_no_bundle_is_said_so(given: Any) -> None:
 
 
 @TALES
-async def test_a_receipt_adds_up(world: World, tale: Told) -> None:
+async def test_a_receipt_adds_up(world: World, tale: MakeJob) -> None:
     """Every second from creation to end, or to now, stands under one part of one step."""
     record, events = await history(world, await tale(world))
     world.clock.advance(7)

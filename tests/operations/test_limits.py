@@ -8,7 +8,7 @@ from shared.operations.admission import Admission
 from shared.operations.creation import Created
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
-from tests.operations.support import create_numbered, dispatch, limited, service_says
+from tests.operations.support import create_numbered, dispatch, limited, service_sends
 
 
 async def test_a_tenant_at_its_limit_is_refused_with_the_limits_name(world: World) -> None:
@@ -35,7 +35,7 @@ async def test_an_ended_job_makes_room(world: World) -> None:
     world = limited(world, max_inflight_per_tenant=1)
     job_id = (await create_numbered(world, 1)).stored.record.job.job_id
     await dispatch(world, job_id)
-    await service_says(world, job_id, "RESULT", 1)
+    await service_sends(world, job_id, "RESULT", 1)
     assert not (await create_numbered(world, 2)).replayed
 
 
@@ -65,7 +65,7 @@ async def test_guards_count_what_this_process_admitted(
         await create_numbered(world, 3, mode=mode)
     assert refused.value.limit == name
     await dispatch(world, first)
-    await service_says(world, first, "RESULT", 1)
+    await service_sends(world, first, "RESULT", 1)
     world.clock.advance(20)
     await sweep(world.context, world.orchestrations)
     assert not (await create_numbered(world, 3, mode=mode)).replayed

@@ -13,7 +13,7 @@ from shared.operations.sweeper.listing import relist
 from shared.operations.sweeper.sweep import sweep
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.support import dispatch, service_says, submitted
+from tests.operations.support import dispatch, service_sends, submitted
 
 
 async def several(world: World, count: int, **changes: Any) -> list[str]:
@@ -28,7 +28,7 @@ async def several(world: World, count: int, **changes: Any) -> list[str]:
 async def failed(world: World, job_id: str) -> None:
     await dispatch(world, job_id)
     error = {"code": "PDF_ENCRYPTED", "message": "locked"}
-    await service_says(world, job_id, "RESULT", 1, status="FAILED_FINAL", error=error, result_ref=None)
+    await service_sends(world, job_id, "RESULT", 1, status="FAILED_FINAL", error=error, result_ref=None)
 
 
 async def pages(world: World, wanted: JobFilter, limit: int) -> list[list[str]]:
@@ -65,7 +65,7 @@ async def test_a_line_is_as_of_an_event_and_a_sweep_brings_it_forward(world: Wor
     """Without a filter the index alone speaks: it may be behind, says as of which event, and a sweep ends that."""
     [job_id] = await several(world, 1)
     await dispatch(world, job_id)
-    await service_says(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "ACK", 1)
 
     async def line() -> tuple[Any, ...]:
         [[found], _] = await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)
@@ -109,7 +109,7 @@ async def test_states_are_those_of_now(world: World) -> None:
     """A job in progress is found as such although its LIST row knows only that it lives; ended ones by their end."""
     waiting, running, dead = await several(world, 3)
     await dispatch(world, running)
-    await service_says(world, running, "ACK", 1)
+    await service_sends(world, running, "ACK", 1)
     await failed(world, dead)
 
     async def found(*statuses: JobStatus) -> list[str]:
@@ -145,7 +145,7 @@ async def test_dead_letters_say_where_and_why(world: World) -> None:
     first, alive, second = await several(world, 3)
     await failed(world, first)
     await dispatch(world, second)
-    await service_says(world, second, "RESULT", 1)
+    await service_sends(world, second, "RESULT", 1)
     await dispatch(world, second, "embedding")
     for _ in range(3):
         step = (await world.job(second)).steps[1]

@@ -34,7 +34,7 @@ from tests.operations.actors import (
     over,
     posts,
     queued,
-    says,
+    sends,
     settles,
     then,
     timed_out,
@@ -148,17 +148,17 @@ def test_a_duplicate_at_a_limit(limit: str) -> None:
 @pytest.mark.parametrize(
     ("prepare", "other"),
     [
-        (in_flight, says("ACK")),
-        (in_flight, says("RESULT")),
-        (first_of_two, says("RESULT")),
-        (in_service, says("RESULT", status="FAILED_RETRY")),
-        (in_service, says("RESULT", status="FAILED_FINAL")),
-        (in_service, says("HEARTBEAT")),
+        (in_flight, sends("ACK")),
+        (in_flight, sends("RESULT")),
+        (first_of_two, sends("RESULT")),
+        (in_service, sends("RESULT", status="FAILED_RETRY")),
+        (in_service, sends("RESULT", status="FAILED_FINAL")),
+        (in_service, sends("HEARTBEAT")),
         (queued, dispatches()),
         (timed_out, dispatches()),
         (over, settles()),
-        (timed_out, says("RESULT")),
-        (then(first_of_two, asks(ControlKind.PAUSE, "0")), says("RESULT")),
+        (timed_out, sends("RESULT")),
+        (then(first_of_two, asks(ControlKind.PAUSE, "0")), sends("RESULT")),
         (then(queued, asks(ControlKind.PAUSE, "0")), asks(ControlKind.RESUME, "2")),
     ],
     ids=lambda value: getattr(value, "__name__", None) if callable(value) else None,
@@ -206,7 +206,7 @@ def test_one_message_in_two_hands(type_: str) -> None:
 )
 def test_two_results_of_one_attempt(results: tuple[str, str]) -> None:
     """Race conflict: a service that contradicts itself at once: the first RESULT stands, the other is a row."""
-    first, second = (says("RESULT", number, status=status) for number, status in enumerate(results, 1))
+    first, second = (sends("RESULT", number, status=status) for number, status in enumerate(results, 1))
     assert serializable(in_service, first, second) > 5
 
 
@@ -219,11 +219,15 @@ def test_a_dispatch_runs_twice_at_once(prepare: Prepare) -> None:
 def test_a_dispatch_and_a_late_reply() -> None:
     """Race revived: the attempt that had timed out is revived, or its reply is too late for the next one."""
     attempt = {"attempt_no": 1, "lease_id": lease_id(JOB, "ocr", 1)}
-    for work in (says("ACK", **attempt), says("RESULT", **attempt), says("RESULT", status="FAILED_RETRY", **attempt)):
+    for work in (
+        sends("ACK", **attempt),
+        sends("RESULT", **attempt),
+        sends("RESULT", status="FAILED_RETRY", **attempt),
+    ):
         assert serializable(timed_out, dispatches(), work) > 3
 
 
-@pytest.mark.parametrize("work", [says("ACK"), says("HEARTBEAT"), says("RESULT"), settles(), dispatches()])
+@pytest.mark.parametrize("work", [sends("ACK"), sends("HEARTBEAT"), sends("RESULT"), settles(), dispatches()])
 def test_a_timer_and_something_else_at_once(work: Work) -> None:
     """Race settle: a lease that is over ends the attempt, unless a reply is first."""
     assert serializable(over, settles(), work) > 3
@@ -243,7 +247,7 @@ def test_siblings_end_at_once() -> None:
             await dispatch(world, JOB, step_id)
 
     for status in ("SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"):
-        one, other = says("RESULT", 1, status=status), says("RESULT", 2, "embedding")
+        one, other = sends("RESULT", 1, status=status), sends("RESULT", 2, "embedding")
         assert serializable(group, one, other) > 5
 
 
@@ -259,4 +263,4 @@ def test_a_ledger_that_takes_stale_writes_is_found(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(MemoryLedger, "commit", careless)
     with pytest.raises(AssertionError):
-        serializable(in_service, asks(ControlKind.CANCEL), says("RESULT"))
+        serializable(in_service, asks(ControlKind.CANCEL), sends("RESULT"))

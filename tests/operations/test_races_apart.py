@@ -30,7 +30,7 @@ from tests.operations.actors import (
     posts,
     queued,
     redrives,
-    says,
+    sends,
     settles,
     sweeps,
     then,
@@ -38,7 +38,7 @@ from tests.operations.actors import (
 )
 from tests.operations.conftest import StillClock, World
 from tests.operations.interleave import Meeting, Work, every_order, serializable
-from tests.operations.support import early, service_says
+from tests.operations.support import early, service_sends
 
 # --- the sweeper
 
@@ -55,13 +55,13 @@ def test_two_sweeps_at_once(prepare: Prepare, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("prepare", "work"),
     [
-        (then(over, seconds=61), says("RESULT")),
+        (then(over, seconds=61), sends("RESULT")),
         (then(over, seconds=61), settles()),
         (then(timed_out, seconds=61), dispatches()),
         (then(timed_out, seconds=61), asks(ControlKind.CANCEL)),
         (then(failed, seconds=3601), redrives("a")),
         (then(queued, seconds=61), posts()),
-        (then(in_service, seconds=961), says("HEARTBEAT")),
+        (then(in_service, seconds=961), sends("HEARTBEAT")),
     ],
 )
 def test_a_sweep_beside_normal_work(prepare: Prepare, work: Work) -> None:
@@ -93,7 +93,7 @@ def test_a_list_row_and_its_jobs_end() -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         await in_service(world)
-        await meeting.at_once(a=relist(world.context), b=says("RESULT")(world), c=relist(world.context))
+        await meeting.at_once(a=relist(world.context), b=sends("RESULT")(world), c=relist(world.context))
         [[row]] = [list(rows.values()) for rows in world.index._listed.values()]
         assert (row.status, world.index._active) == ("SUCCEEDED", {})
 
@@ -130,7 +130,7 @@ async def test_an_orchestration_that_is_ahead_of_its_reply(world: World) -> None
         raise InstanceEnded(instance_id)
 
     world.orchestrations.raise_event = gone  # type: ignore[method-assign]
-    await service_says(world, JOB, "RESULT", 1)
+    await service_sends(world, JOB, "RESULT", 1)
     assert (await world.job(JOB)).job.status is JobStatus.SUCCEEDED
 
 
@@ -142,7 +142,7 @@ def test_a_history_that_grows_while_it_is_read() -> None:
         await in_service(world)
         reads = {name: read_history(world.context, JOB) for name in ("a", "b")}
         told = await meeting.at_once(
-            **reads, c=says("RESULT")(world), d=last_transition(world.context, await world.job(JOB))
+            **reads, c=sends("RESULT")(world), d=last_transition(world.context, await world.job(JOB))
         )
         for name in ("a", "b"):
             record, events = told[name].value

@@ -20,7 +20,7 @@ from tests.operations.support import (
     dispatch,
     failed_at_embedding,
     redrive,
-    service_says,
+    service_sends,
     submitted,
 )
 
@@ -52,9 +52,9 @@ async def test_a_failed_job_goes_on_where_it_failed(world: World) -> None:
     directive = world.publisher.sent[-1]
     assert (directive.jobId, directive.attempt_no) == (new_id, 1)
     assert directive.input_ref.uri == (old.steps[0].result_ref or {})["uri"]
-    await service_says(world, new_id, "RESULT", 3, step_id="embedding")
+    await service_sends(world, new_id, "RESULT", 3, step_id="embedding")
     await dispatch(world, new_id, "sis")
-    await service_says(world, new_id, "RESULT", 4, step_id="sis")
+    await service_sends(world, new_id, "RESULT", 4, step_id="sis")
     assert (await world.job(new_id)).job.status is JobStatus.SUCCEEDED
     verify(await world.ledger.events(new_id))
 
@@ -163,7 +163,7 @@ async def test_only_ended_and_unsuccessful_jobs_are_redriven(world: World) -> No
     assert await reason(live) == "JOB_LIVE"
     done = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, done)
-    await service_says(world, done, "RESULT", 1)
+    await service_sends(world, done, "RESULT", 1)
     assert await reason(done) == "JOB_SUCCEEDED"
 
 
@@ -180,7 +180,7 @@ async def test_a_job_cancelled_at_its_end_runs_its_last_step_again(world: World)
     old_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, old_id)
     await cancelled(world, old_id)
-    await service_says(world, old_id, "RESULT", 1)
+    await service_sends(world, old_id, "RESULT", 1)
     assert (await world.job(old_id)).job.status is JobStatus.CANCELLED
     new = (await redrive(world, old_id)).stored.record
     assert [(step.status, step.carried) for step in new.steps] == [(StepStatus.PENDING, False)]

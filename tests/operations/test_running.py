@@ -7,7 +7,7 @@ from shared.core.verdict import VerdictKind
 from shared.operations.control_job import control_job
 from tests.jobs import reply
 from tests.operations.conftest import World
-from tests.operations.support import arrives, dispatch, service_says, settle, submitted
+from tests.operations.support import arrives, dispatch, service_sends, settle, submitted
 
 
 async def test_dispatch_records_then_publishes(world: World) -> None:
@@ -56,8 +56,8 @@ async def test_replies_move_the_ledger_and_wake_the_orchestration(world: World) 
     """ACK tells the lease, RESULT what comes next; the last RESULT says END and closes the index."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
-    await service_says(world, job_id, "ACK", 1)
-    await service_says(world, job_id, "RESULT", 2)
+    await service_sends(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "RESULT", 2)
     assert [name for name, _ in world.orchestrations.raised] == ["ack:ocr:1", "result:ocr:1"]
     assert world.orchestrations.raised[1][1] == {"next": "END"}
     job = (await world.job(job_id)).job
@@ -71,10 +71,10 @@ async def test_a_redelivered_reply_is_told_again_and_written_once(world: World) 
     """Killed between the commit and the event: the redelivery raises the event and adds no EVENT row."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    await service_says(world, job_id, "ACK", 1)
-    await service_says(world, job_id, "RESULT", 2)
+    await service_sends(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "RESULT", 2)
     before = await world.job(job_id)
-    await service_says(world, job_id, "RESULT", 2)
+    await service_sends(world, job_id, "RESULT", 2)
     assert [name for name, _ in world.orchestrations.raised] == ["ack:ocr:1", "result:ocr:1", "result:ocr:1"]
     assert await world.job(job_id) == before
 
@@ -83,8 +83,8 @@ async def test_a_duplicate_reply_is_recorded_and_wakes_nobody(world: World) -> N
     """The same RESULT sent twice by the service is an EVENT row and nothing else."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    await service_says(world, job_id, "RESULT", 1)
-    await service_says(world, job_id, "RESULT", 2)
+    await service_sends(world, job_id, "RESULT", 1)
+    await service_sends(world, job_id, "RESULT", 2)
     assert len(world.orchestrations.raised) == 1
     assert [event.type for event in await world.ledger.events(job_id)][-1] == "REPLY_IGNORED"
 
@@ -93,9 +93,9 @@ async def test_heartbeats_wake_nobody(world: World) -> None:
     """A heartbeat moves the lease in the ledger and the orchestration sleeps on."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    await service_says(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "ACK", 1)
     world.clock.advance(500)
-    await service_says(world, job_id, "HEARTBEAT", 2)
+    await service_sends(world, job_id, "HEARTBEAT", 2)
     assert [name for name, _ in world.orchestrations.raised] == ["ack:ocr:1"]
     world.clock.advance(500)
     verdict = await settle(world, job_id)
@@ -155,7 +155,7 @@ async def test_a_reply_without_an_orchestration_is_kept(world: World) -> None:
     job_id = await submitted(world)
     await dispatch(world, job_id)
     world.orchestrations.unknown = True
-    await service_says(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "ACK", 1)
     assert (await world.job(job_id)).steps[0].status is StepStatus.PROCESSING
 
 
@@ -180,11 +180,11 @@ async def test_a_result_that_waits_on_the_lane_keeps_its_lease(world: World) -> 
     """A lease that is over while replies wait gets one more timeout; the RESULT then counts."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
-    await service_says(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "ACK", 1)
     world.clock.advance(900)
     world.lanes.replies = True
     assert (await settle(world, job_id)).kind is VerdictKind.AWAIT_RESULT
-    await service_says(world, job_id, "RESULT", 2)
+    await service_sends(world, job_id, "RESULT", 2)
     assert (await world.job(job_id)).job.attempts_total == 1
 
 
@@ -196,7 +196,7 @@ async def test_a_job_that_ends_while_paused_wakes_whoever_is_parked(world: World
     await control_job(world.context, world.orchestrations, job_id, ControlKind.PAUSE, origin)
     world.clock.advance(30)
     assert (await settle(world, job_id)).kind is VerdictKind.PARK
-    await service_says(world, job_id, "RESULT", 1)
+    await service_sends(world, job_id, "RESULT", 1)
     assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
     assert "resume:1" in [name for name, _ in world.orchestrations.raised]
 

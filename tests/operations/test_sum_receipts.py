@@ -8,7 +8,7 @@ from shared.operations.sum_receipts import sum_receipts
 from shared.views.receipt import PARTS, operations, receipt
 from tests.jobs import START, body
 from tests.operations.conftest import World
-from tests.operations.support import dispatch, eventful, failed_at_embedding, redrive, service_says, settle, submitted
+from tests.operations.support import dispatch, eventful, failed_at_embedding, redrive, service_sends, settle, submitted
 
 
 async def plain(world: World, **changes: object) -> str:
@@ -16,9 +16,9 @@ async def plain(world: World, **changes: object) -> str:
     job_id = await submitted(world, **changes)
     for number, step_id in enumerate(("ocr", "embedding", "sis")):
         await dispatch(world, job_id, step_id)
-        await service_says(world, job_id, "ACK", 10 * number, step_id=step_id)
+        await service_sends(world, job_id, "ACK", 10 * number, step_id=step_id)
         world.clock.advance(5)
-        await service_says(world, job_id, "RESULT", 10 * number + 1, step_id=step_id)
+        await service_sends(world, job_id, "RESULT", 10 * number + 1, step_id=step_id)
     return job_id
 
 
@@ -60,7 +60,7 @@ async def test_what_went_wrong_says_why_it_cost_more(world: World) -> None:
     world.clock.advance(40)
     await dispatch(world, job_id)
     for number in range(25):
-        await service_says(world, job_id, "ACK", number, lease_id="another")
+        await service_sends(world, job_id, "ACK", number, lease_id="another")
     told = await cost(world, job_id)
     assert (told.directives, len(world.publisher.sent)) == (Operation(count=1, bound=1), 1)
     assert told.replies == Operation(count=25, bound=2)

@@ -12,12 +12,12 @@ from shared.core.canonical import canonical_json, digest
 from shared.views.audit import bundle
 from tests.lucius_client.cli.lucius import lucius_here
 from tests.operations.conftest import World, world
-from tests.operations.support import TALES, TAMPERINGS, Told, eventful, history, leaves
+from tests.operations.support import TALES, TAMPERINGS, MakeJob, eventful, history, leaves
 
 __all__ = ["world"]  # a fixture of the operations' tests
 
 
-async def written(world: World, tale: Told) -> str:
+async def written(world: World, tale: MakeJob) -> str:
     record, events = await history(world, await tale(world))
     return json.dumps(bundle(record, events, world.clock.now()))
 
@@ -28,7 +28,7 @@ def redigested(given: dict) -> dict:  # type: ignore[type-arg]
 
 
 @TALES
-async def test_what_the_app_wrote_is_proved(world: World, tale: Told) -> None:
+async def test_what_the_app_wrote_is_proved(world: World, tale: MakeJob) -> None:
     """Without a line of the app's code."""
     given = json.loads(await written(world, tale))
     assert verify(given) == []

@@ -17,7 +17,7 @@ from shared.settings import SettingsError, load
 from shared.views.audit import verify
 from tests.jobs import Story, planned, reply
 from tests.operations.conftest import World
-from tests.operations.support import died_after_the_claim, dispatch, service_says, submitted
+from tests.operations.support import died_after_the_claim, dispatch, service_sends, submitted
 
 HOUR, DAY = 3600.0, 86_400.0
 
@@ -26,7 +26,7 @@ async def ended(world: World, **changes: Any) -> str:
     """A job of one step that SUCCEEDED, its orchestration with it."""
     job_id = await submitted(world, request_type="OCR", payload={}, **changes)
     await dispatch(world, job_id)
-    await service_says(world, job_id, "RESULT", 1)
+    await service_sends(world, job_id, "RESULT", 1)
     world.orchestrations.states[job_id] = InstanceState.ENDED
     return job_id
 
@@ -183,7 +183,7 @@ async def test_a_reply_that_comes_while_a_job_is_archived_is_in_the_bundle(
 
     async def slow(*args: Any) -> None:
         await put(*args)
-        await service_says(world, job_id, "ACK", 99)
+        await service_sends(world, job_id, "ACK", 99)
 
     with monkeypatch.context() as patched:
         patched.setattr(world.archive, "put", slow)

@@ -15,7 +15,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from tests.jobs import envelope
 from tests.operations.conftest import World
-from tests.operations.support import died_after_the_claim, dispatch, service_says, submitted
+from tests.operations.support import died_after_the_claim, dispatch, service_sends, submitted
 
 
 async def swept(world: World, **options: Any) -> list[str]:
@@ -29,7 +29,7 @@ async def test_a_job_in_order_is_left_alone(world: World) -> None:
     assert await swept(world) == []
     world.clock.advance(61)
     before = await world.job(job_id)
-    await service_says(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "ACK", 1)
     assert await swept(world) == []
     assert (await world.job(job_id)).job.event_seq == before.job.event_seq + 1
 
@@ -89,7 +89,7 @@ async def test_an_ended_job_is_closed(world: World) -> None:
 
     world.index.close = dies  # type: ignore[method-assign]
     with pytest.raises(LedgerUnavailable):
-        await service_says(world, job_id, "RESULT", 1)
+        await service_sends(world, job_id, "RESULT", 1)
     world.index.close = close  # type: ignore[method-assign]
     world.clock.advance(61)
     assert await swept(world) == ["close"]
@@ -119,7 +119,7 @@ async def test_a_result_that_was_not_heard_is_told_again(world: World) -> None:
     """The ledger stands after step one, the orchestration does not move: the event is raised again."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    await service_says(world, job_id, "RESULT", 1)
+    await service_sends(world, job_id, "RESULT", 1)
     world.orchestrations.raised.clear()
     world.clock.advance(61)
     assert await swept(world) == ["raise result:ocr:1"]
