@@ -54,13 +54,13 @@ def envelope(**changes: Any) -> Envelope:
 
 
 def planned(job_id: str = "job_1", defaults: TimingDefaults = DEFAULTS, **changes: Any) -> Record:
-    wanted = envelope(**changes)
-    protocol = registry().find(wanted.request_type)
+    request = envelope(**changes)
+    protocol = registry().find(request.request_type)
     assert protocol is not None
     record, _ = plan_job(
-        wanted,
+        request,
         protocol,
-        decide_lane(wanted, default_mode="DEFAULT", lanes=16),
+        decide_lane(request, default_mode="DEFAULT", lanes=16),
         defaults,
         job_id=job_id,
         created_at=START,

@@ -102,8 +102,8 @@ def records(*, contradictory: bool = False) -> Iterator[tuple[Record, str]]:
         "ocr": [(state, embedding, sis) for state in step_states(ocr)],
         "sis": [(first, second, state) for state in step_states(sis)],
     }
-    for step_id, told in stories.items():
-        for record in itertools.chain.from_iterable(map(job_states, told)):
+    for step_id, text in stories.items():
+        for record in itertools.chain.from_iterable(map(job_states, text)):
             if contradictory is (record.job.status.terminal and record.in_flight):
                 yield record, step_id
 
@@ -209,12 +209,12 @@ def test_strangers_change_nothing_else(cases: list[Case]) -> None:
         step = case.record.step(case.step_id)
         if not isinstance(case.occurrence, ReplyArrived) or step is None:
             continue
-        told, why = case.occurrence.reply, None
-        if told.tenant_id == "tenant_b":
+        text, why = case.occurrence.reply, None
+        if text.tenant_id == "tenant_b":
             why = "TENANT_MISMATCH"
-        elif told.stepId != step.step_id:
+        elif text.stepId != step.step_id:
             why = "UNKNOWN_STEP"
-        elif (told.attempt_no, told.lease_id) != (step.attempt_no, step.lease_id):
+        elif (text.attempt_no, text.lease_id) != (step.attempt_no, step.lease_id):
             why = "STALE_ATTEMPT"
         if why is not None:
             assert (case.outcome.kind, case.outcome.reason_code) == (OutcomeKind.IGNORED, why), case

@@ -33,8 +33,8 @@ def asks(kind: ControlKind, request: str = "1", job_id: str = JOB) -> Work:
 
 def sends(type_: str, number: int = 1, step_id: str = "ocr", **fields: Any) -> Work:
     async def work(world: World) -> None:
-        said = reply(await world.job(JOB), type_, step_id, **fields)
-        await arrives(world, said.model_dump_json(exclude_none=True).encode(), number)
+        message = reply(await world.job(JOB), type_, step_id, **fields)
+        await arrives(world, message.model_dump_json(exclude_none=True).encode(), number)
 
     return work
 

@@ -56,8 +56,8 @@ async def arrives(world: World, body: bytes, sequence_number: int = 1, *, delive
 
 
 async def service_sends(world: World, job_id: str, type_: str, number: int, **fields: Any) -> None:
-    said = reply(await world.job(job_id), type_, **fields)
-    await arrives(world, said.model_dump_json(exclude_none=True).encode(), number)
+    message = reply(await world.job(job_id), type_, **fields)
+    await arrives(world, message.model_dump_json(exclude_none=True).encode(), number)
 
 
 def limited(world: World, **limits: int) -> World:
@@ -217,9 +217,9 @@ async def early(world: World) -> tuple[str, str]:
     """A job, and the ACK of its first attempt that came before the ledger knew the job."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    said = reply(await world.job(job_id), "ACK").model_dump_json(exclude_none=True).encode()
+    message = reply(await world.job(job_id), "ACK").model_dump_json(exclude_none=True).encode()
     hidden = world.ledger._jobs.pop(job_id)
-    id_ = await parked(world, said)
+    id_ = await parked(world, message)
     world.ledger._jobs[job_id] = hidden
     return job_id, id_
 

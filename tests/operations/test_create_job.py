@@ -153,6 +153,6 @@ async def test_references_keep_the_policy_of_all_and_of_the_tenant(
     if not refused:
         await create(world, tenant_id=" TENANT_A ")
         return
-    with pytest.raises(RequestInvalid) as told:
+    with pytest.raises(RequestInvalid) as error:
         await create(world, tenant_id=" TENANT_A ")
-    assert [path for path, _ in told.value.errors] == refused
+    assert [path for path, _ in error.value.errors] == refused

@@ -11,12 +11,12 @@ from tests.operations.conftest import World
 from tests.operations.support import create_numbered, limited
 
 
-async def test_it_tells_the_route_and_the_directives_and_writes_nothing(world: World) -> None:
+async def test_it_has_the_route_and_the_directives_and_writes_nothing(world: World) -> None:
     """Tenant, lane, topic, idempotency verdict and a directive a step; no row, no orchestration."""
-    told = await dry_run(world.context, envelope(tenant_id=" Tenant_A"), correlation_id="c")
-    assert (told.tenant, told.route.topic) == ("tenant_a", "global-bus-p15")
-    assert told.idempotency.verdict == "NEW"
-    assert [directive["stepId"] for directive in told.directives] == ["ocr", "embedding", "sis"]
+    result = await dry_run(world.context, envelope(tenant_id=" Tenant_A"), correlation_id="c")
+    assert (result.tenant, result.route.topic) == ("tenant_a", "global-bus-p15")
+    assert result.idempotency.verdict == "NEW"
+    assert [directive["stepId"] for directive in result.directives] == ["ocr", "embedding", "sis"]
     assert await world.index.tenants() == []
     assert world.orchestrations.started == []
 
@@ -45,13 +45,13 @@ async def test_it_refuses_what_a_post_refuses(world: World) -> None:
         ({"max_inflight_burst": 2}, "LUCIUS_MAX_INFLIGHT_BURST"),
     ],
 )
-async def test_it_says_which_limit_would_refuse(world: World, limits: dict[str, int], limit: str) -> None:
+async def test_it_names_the_limit_that_would_refuse(world: World, limits: dict[str, int], limit: str) -> None:
     """Admitted up to the limit, then refused by name; a duplicate never is; and nothing is counted for asking."""
     world = limited(world, **limits)
 
     async def quota(number: int) -> tuple[str, str | None]:
-        wanted = envelope(doc_id=f"doc-{number}", request_type="OCR", payload={}, mode="BURST")
-        quota = (await dry_run(world.context, wanted, correlation_id=None)).quota
+        request = envelope(doc_id=f"doc-{number}", request_type="OCR", payload={}, mode="BURST")
+        quota = (await dry_run(world.context, request, correlation_id=None)).quota
         return quota.verdict, quota.limit
 
     for number in range(2):
@@ -67,8 +67,8 @@ async def test_it_says_which_limit_would_refuse(world: World, limits: dict[str, 
 
 async def test_without_limits_a_quota_costs_no_read(world: World) -> None:
     """What is not set is not looked up."""
-    told = await dry_run(replace(world.context, index=_NoGate(world)), envelope(), correlation_id=None)  # type: ignore[arg-type]
-    assert told.quota == DryQuota(verdict="ADMITTED", limit=None, tenant_limit=None, tenant_active=None)
+    result = await dry_run(replace(world.context, index=_NoGate(world)), envelope(), correlation_id=None)  # type: ignore[arg-type]
+    assert result.quota == DryQuota(verdict="ADMITTED", limit=None, tenant_limit=None, tenant_active=None)
 
 
 class _NoGate:

@@ -26,8 +26,8 @@ async def test_the_row_that_brought_it_here_is_cited_past_all_late_replies(world
         await service_sends(world, job_id, "RESULT", 2 + number, attempt_no=2 + number // 20, lease_id="another")
     record = await world.job(job_id)
     assert record.job.event_seq > 60
-    told = await explained(world, record)
-    came = told.brought_here
+    explanation = await explained(world, record)
+    came = explanation.brought_here
     assert came is not None
     assert (came.seq, came.type, came.actor, came.source) == (3, "ACK", "service:ocr", "bus")
     assert [body(row) for row in came.rows] == [
@@ -42,7 +42,7 @@ async def test_the_row_that_brought_it_here_is_cited_past_all_late_replies(world
     ]
     assert (
         "Event 3 brought it here by step INITIATED on ACK, job QUEUED on ACKED (R5: a service took the attempt up)."
-        in told.text
+        in explanation.text
     )
 
 
@@ -50,14 +50,14 @@ async def test_each_possible_event_names_its_rows(world: World) -> None:
     """What would move cites where it leads; what would not says why, and cites nothing."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    told = await explained(world, await world.job(job_id))
-    assert set(told.rows_if) < set(told.what_if)
-    for name, rows in told.rows_if.items():
-        step, job = (part.split(" ")[1] for part in told.what_if[name].split(", "))
+    explanation = await explained(world, await world.job(job_id))
+    assert set(explanation.rows_if) < set(explanation.what_if)
+    for name, rows in explanation.rows_if.items():
+        step, job = (part.split(" ")[1] for part in explanation.what_if[name].split(", "))
         ends = {row.machine: row.to for row in rows}
         assert (ends.get("step", step), ends.get("job", job)) == (step, job), name
-    assert told.what_if["dispatch"] == "REFUSED: RECORD_IN_INITIATED"
-    assert told.what_if["deadline"] == "step FAILED_RETRY, job QUEUED"
+    assert explanation.what_if["dispatch"] == "REFUSED: RECORD_IN_INITIATED"
+    assert explanation.what_if["deadline"] == "step FAILED_RETRY, job QUEUED"
     assert (await world.job(job_id)).job.status is JobStatus.QUEUED
 
 

@@ -95,7 +95,7 @@ async def test_every_value_of_a_bundle_counts(world: World, tale: MakeJob) -> No
 
 
 @pytest.mark.parametrize("given", [None, [], {}, {"format": "lucius-audit/2"}, {"format": "lucius-audit/1"}])
-def test_what_is_no_bundle_is_said_so(given: Any) -> None:
+def test_what_is_not_a_bundle_is_refused(given: Any) -> None:
     """Anything at all gets an answer and no exception."""
     assert verify(given)
 
@@ -105,19 +105,19 @@ async def test_a_receipt_adds_up(world: World, tale: MakeJob) -> None:
     """Every second from creation to end, or to now, stands under one part of one step."""
     record, events = await history(world, await tale(world))
     world.clock.advance(7)
-    told = receipt(record, events, world.clock.now())
-    assert sum(body(told.total).values()) == pytest.approx(told.elapsed_s)
+    costs = receipt(record, events, world.clock.now())
+    assert sum(body(costs.total).values()) == pytest.approx(costs.elapsed_s)
     for part in PARTS:
-        assert sum(getattr(step, part) for step in told.steps) == pytest.approx(getattr(told.total, part))
+        assert sum(getattr(step, part) for step in costs.steps) == pytest.approx(getattr(costs.total, part))
 
 
-async def test_a_receipt_tells_waiting_from_working(world: World) -> None:
+async def test_a_receipt_separates_waiting_from_working(world: World) -> None:
     """Queue, ACK, service, backoff and pause, each with its own seconds."""
     record, events = await history(world, await eventful(world))
-    told = receipt(record, events, world.clock.now())
-    queue_s = told.total.queue_s
+    costs = receipt(record, events, world.clock.now())
+    queue_s = costs.total.queue_s
     assert 0 < queue_s < 10
-    assert body(told.total) == {
+    assert body(costs.total) == {
         "queue_s": queue_s,
         "ack_s": 32.0,
         "service_s": 330.0,
@@ -125,7 +125,7 @@ async def test_a_receipt_tells_waiting_from_working(world: World) -> None:
         "paused_s": 1000.0,
         "backlog_s": 0,
     }
-    assert (told.attempts_total, told.replies_ignored) == (2, 1)
+    assert (costs.attempts_total, costs.replies_ignored) == (2, 1)
 
 
 async def test_no_job_no_history(world: World) -> None:

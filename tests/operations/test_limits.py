@@ -93,13 +93,13 @@ async def test_the_overshoot_of_the_guards(world: World, limit: str, mode: str, 
         for _ in range(processes)
     ]
 
-    async def storm(first: int) -> int:
+    async def post_many(first: int) -> int:
         posts = [create_numbered(each[n % processes], first + n, mode=mode) for n in range(50 * processes)]
         answers = await asyncio.gather(*posts, return_exceptions=True)
         assert all(isinstance(answer, Created | LimitReached) for answer in answers)
         return sum(isinstance(answer, Created) for answer in answers)
 
-    assert await storm(0) == free * processes
+    assert await post_many(0) == free * processes
     await sweep(each[0].context, world.orchestrations)
     world.clock.advance(16)
-    assert await storm(1000) == 0
+    assert await post_many(1000) == 0

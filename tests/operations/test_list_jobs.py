@@ -31,12 +31,12 @@ async def failed(world: World, job_id: str) -> None:
     await service_sends(world, job_id, "RESULT", 1, status="FAILED_FINAL", error=error, result_ref=None)
 
 
-async def pages(world: World, wanted: JobFilter, limit: int) -> list[list[str]]:
+async def pages(world: World, job_filter: JobFilter, limit: int) -> list[list[str]]:
     """Every page in turn, until there is no next."""
     after: str | None = None
     found = []
     while True:
-        page, after = await list_jobs(world.context, wanted, after=after, limit=limit)
+        page, after = await list_jobs(world.context, job_filter, after=after, limit=limit)
         found.append([line.jobId for line in page])
         if after is None:
             return found
@@ -156,7 +156,7 @@ async def test_dead_letters_say_where_and_why(world: World) -> None:
         await dispatch(world, second, "embedding")
     page, after = await list_dead_letters(world.context, tenant_id=None, after=None, limit=10)
     assert after is None
-    told = [(line.jobId, line.error_code, line.failed_step_id, line.attempts_total) for line in page]
-    assert told == [(second, "ATTEMPTS_EXHAUSTED", "embedding", 4), (first, "PDF_ENCRYPTED", "ocr", 1)]
+    lines = [(line.jobId, line.error_code, line.failed_step_id, line.attempts_total) for line in page]
+    assert lines == [(second, "ATTEMPTS_EXHAUSTED", "embedding", 4), (first, "PDF_ENCRYPTED", "ocr", 1)]
     assert page[0].last_error_code == "ACK_TIMEOUT"
     assert alive not in {line.jobId for line in page}

@@ -15,7 +15,7 @@ APP = ("shared", "activities", "orchestrations", "triggers")
 NAMED = re.compile(r"\bRace ([a-z]+(?:-[a-z]+)*)")
 
 
-def told(path: Path) -> Iterator[str]:
+def comments(path: Path) -> Iterator[str]:
     """Each docstring, and each run of comment lines, as one line of text."""
     source = path.read_text()
     for node in ast.walk(ast.parse(source)):
@@ -38,7 +38,7 @@ def named(folders: tuple[str, ...]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for text in told(path) if path != Path(__file__) else ():
+            for text in comments(path) if path != Path(__file__) else ():
                 for name in NAMED.findall(text):
                     found.setdefault(name, []).append(str(path.relative_to(ROOT)))
     return found

@@ -51,9 +51,9 @@ def test_two_creators_of_one_job() -> None:
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
-        told = await meeting.at_once(a=posts()(world), b=posts()(world))
-        created = [ended.value for ended in told.values()]
-        assert all(isinstance(one, Created) for one in created), told
+        ended = await meeting.at_once(a=posts()(world), b=posts()(world))
+        created = [ended.value for ended in ended.values()]
+        assert all(isinstance(one, Created) for one in created), ended
         assert len({one.stored.record.job.job_id for one in created}) == 1
         assert sum(not one.replayed for one in created) == 1
         assert len(world.ledger.records) == len(world.index._active) == 1
@@ -98,18 +98,18 @@ def test_a_sweeper_withdraws_while_its_creator_goes_on() -> None:
             for _ in range(3):
                 await sweep(world.context, world.orchestrations)
 
-        told = await meeting.at_once(a=slow(world), b=sweeper(world))
-        assert told["b"].error is None
+        ended = await meeting.at_once(a=slow(world), b=sweeper(world))
+        assert ended["b"].error is None
         [record] = world.ledger.records.values()
         withdrawn = record.job.error_code == "WITHDRAWN"
-        assert withdrawn == isinstance(told["a"].error, CreationWithdrawn), told
+        assert withdrawn == isinstance(ended["a"].error, CreationWithdrawn), ended
         if withdrawn:
             world.clock.advance(301)
             await sweep(world.context, world.orchestrations)
             assert (world.index._active, world.index._claims) == ({}, {})
             assert not (await posts()(world)).replayed
         else:
-            assert told["a"].value.stored.record.job.status is JobStatus.QUEUED
+            assert ended["a"].value.stored.record.job.status is JobStatus.QUEUED
             assert len(world.index._active) == len(world.index._claims) == 1
 
     assert every_order(scenario, interruptions=1) > 10
@@ -121,8 +121,8 @@ def test_creators_at_a_limit() -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         world = limited(world, max_inflight_per_tenant=1)
-        told = await meeting.at_once(a=posts(doc_id="a")(world), b=posts(doc_id="b")(world))
-        assert [type(one.error) for one in told.values() if one.error is not None] == [LimitReached]
+        ended = await meeting.at_once(a=posts(doc_id="a")(world), b=posts(doc_id="b")(world))
+        assert [type(one.error) for one in ended.values() if one.error is not None] == [LimitReached]
         assert (len(world.index._active), world.index._gates) == (1, {"tenant_a": 1})
 
     assert every_order(scenario) > 5
@@ -134,8 +134,8 @@ def test_a_duplicate_at_a_limit(limit: str) -> None:
 
     async def scenario(meeting: Meeting) -> None:
         world = limited(meeting.world, **{limit: 1})
-        told = await meeting.at_once(a=posts()(world), b=posts()(world))
-        assert [one.error for one in told.values()] == [None, None]
+        ended = await meeting.at_once(a=posts()(world), b=posts()(world))
+        assert [one.error for one in ended.values()] == [None, None]
         assert len(world.index._active) == 1
 
     assert every_order(scenario) > 20
@@ -175,8 +175,8 @@ def test_a_control_twice_at_once(kind: ControlKind) -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         await in_service(world)
-        told = await meeting.at_once(a=asks(kind, "a")(world), b=asks(kind, "b")(world))
-        assert [one.error for one in told.values()] == [None, None]
+        ended = await meeting.at_once(a=asks(kind, "a")(world), b=asks(kind, "b")(world))
+        assert [one.error for one in ended.values()] == [None, None]
         asked = [event for event in await world.ledger.events(JOB) if event.type.endswith("_REQUESTED")]
         assert len(asked) == (kind is not ControlKind.RESUME)
 
@@ -190,9 +190,9 @@ def test_one_message_in_two_hands(type_: str) -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         await in_flight(world)
-        said = reply(await world.job(JOB), type_).model_dump_json(exclude_none=True).encode()
-        told = await meeting.at_once(a=arrives(world, said, 7), b=arrives(world, said, 7, delivery_count=2))
-        assert [one.error for one in told.values()] == [None, None]
+        message = reply(await world.job(JOB), type_).model_dump_json(exclude_none=True).encode()
+        ended = await meeting.at_once(a=arrives(world, message, 7), b=arrives(world, message, 7, delivery_count=2))
+        assert [one.error for one in ended.values()] == [None, None]
         causes = [event.cause_id for event in await world.ledger.events(JOB)]
         assert len(causes) == len(set(causes)) == 3
         names = {name for name, _ in world.orchestrations.raised}

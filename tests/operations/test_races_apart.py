@@ -64,7 +64,7 @@ def test_two_sweeps_at_once(prepare: Prepare, seconds: float) -> None:
         (then(in_service, seconds=961), sends("HEARTBEAT")),
     ],
 )
-def test_a_sweep_beside_normal_work(prepare: Prepare, work: Work) -> None:
+def test_a_sweep_during_normal_work(prepare: Prepare, work: Work) -> None:
     """Race sweeps: what the sweeper does, the functions themselves might do at the same moment."""
     assert serializable(prepare, sweeps(), work, interruptions=1) >= 2
 
@@ -110,14 +110,14 @@ def test_a_resume_before_its_parking_is_heard() -> None:
         world = meeting.world
         await queued(world)
         await asks(ControlKind.PAUSE, "0")(world)
-        told = await meeting.at_once(
+        outcomes = await meeting.at_once(
             a=dispatches()(world), b=asks(ControlKind.RESUME, "1")(world), c=asks(ControlKind.RESUME, "2")(world)
         )
-        assert [told["b"].error, told["c"].error] == [None, None]
-        if told["a"].value.kind is VerdictKind.PARK:
+        assert [outcomes["b"].error, outcomes["c"].error] == [None, None]
+        if outcomes["a"].value.kind is VerdictKind.PARK:
             assert ("resume:1", {"status": JobStatus.QUEUED}) in world.orchestrations.raised
         else:
-            assert told["a"].value.kind is VerdictKind.SENT
+            assert outcomes["a"].value.kind is VerdictKind.SENT
 
     assert every_order(scenario) > 10
 
@@ -141,13 +141,13 @@ def test_a_history_that_grows_while_it_is_read() -> None:
         world = meeting.world
         await in_service(world)
         reads = {name: read_history(world.context, JOB) for name in ("a", "b")}
-        told = await meeting.at_once(
+        outcomes = await meeting.at_once(
             **reads, c=sends("RESULT")(world), d=last_transition(world.context, await world.job(JOB))
         )
         for name in ("a", "b"):
-            record, events = told[name].value
+            record, events = outcomes[name].value
             assert (events[-1].seq, events[-1].hash) == (record.job.event_seq, record.job.event_hash)
-        assert told["d"].value.type == "ACK"
+        assert outcomes["d"].value.type == "ACK"
 
     assert every_order(scenario, interruptions=1) > 10
 
@@ -167,18 +167,18 @@ async def test_one_look_at_the_store_of_protocols() -> None:
         async def read(self) -> dict[str, str]:
             return {}
 
-    catalogue = Catalog(Store(), store, schemas={}, services={}, clock=StillClock(), refresh_s=30)
-    first = asyncio.create_task(catalogue.refresh())
+    catalog = Catalog(Store(), store, schemas={}, services={}, clock=StillClock(), refresh_s=30)
+    first = asyncio.create_task(catalog.refresh())
     await asyncio.sleep(0)
-    others = [asyncio.create_task(catalogue.refresh()) for _ in range(30)]
+    others = [asyncio.create_task(catalog.refresh()) for _ in range(30)]
     release.set()
     await asyncio.gather(first, *others)
     assert looks == 1
-    catalogue._clock.advance(31)  # type: ignore[attr-defined]
+    catalog._clock.advance(31)  # type: ignore[attr-defined]
     release.clear()
-    again = asyncio.create_task(catalogue.refresh())
+    again = asyncio.create_task(catalog.refresh())
     await asyncio.sleep(0)
-    assert await asyncio.wait_for(catalogue.refresh(), 5) is catalogue.current
+    assert await asyncio.wait_for(catalog.refresh(), 5) is catalog.current
     release.set()
     await again
     assert looks == 2
@@ -193,9 +193,9 @@ def test_two_redrives_at_once() -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         await failed(world)
-        told = await meeting.at_once(a=redrives("a")(world), b=redrives("b")(world))
-        assert [one.error for one in told.values()] == [None, None]
-        [new_id] = {one.value.stored.record.job.job_id for one in told.values()}
+        outcomes = await meeting.at_once(a=redrives("a")(world), b=redrives("b")(world))
+        assert [one.error for one in outcomes.values()] == [None, None]
+        [new_id] = {one.value.stored.record.job.job_id for one in outcomes.values()}
         assert set(world.ledger.records) == {JOB, new_id}
         assert (await world.job(JOB)).job.redriven_by == new_id
         assert [event.type for event in await world.ledger.events(JOB)].count("JOB_REDRIVEN") == 1
@@ -209,10 +209,10 @@ def test_two_redrives_of_one_rejected_message() -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         job_id, id_ = await early(world)
-        told = await meeting.at_once(
+        outcomes = await meeting.at_once(
             **{name: redrive_rejected(world.context, world.orchestrations, id_) for name in ("a", "b")}
         )
-        assert [one.value.redriven_outcome for one in told.values()] == ["APPLIED", "APPLIED"]
+        assert [one.value.redriven_outcome for one in outcomes.values()] == ["APPLIED", "APPLIED"]
         assert [event.type for event in await world.ledger.events(job_id)].count("ACK") == 1
 
     assert every_order(scenario) > 5

@@ -209,7 +209,7 @@ async def test_a_redrive_counts_against_the_limit(world: World, monkeypatch: pyt
     assert (await world.job(old_id)).job.redriven_by is None
 
 
-async def test_the_total_time_of_a_job_begins_anew(world: World) -> None:
+async def test_the_total_time_of_a_job_starts_again(world: World) -> None:
     """A protocol's cap gives the new job as long as the old one had, pauses not counted."""
     record = (await world.job(await failed_at_embedding(world))).with_job(
         deadline_at=world.clock.now() + timedelta(hours=1)
@@ -223,18 +223,18 @@ async def test_the_total_time_of_a_job_begins_anew(world: World) -> None:
     assert new.job.deadline_at == later + timedelta(hours=1)
 
 
-def test_every_column_is_either_kept_or_begins_anew() -> None:
+def test_every_column_is_either_kept_or_reset() -> None:
     """A column that is added to JOB or STEP must be decided here too."""
-    anew = {
+    reset = {
         *("job_id", "instance_id", "status", "idempotency_key", "idempotency_hash", "requested_at", "redrive_of"),
         *("redriven_by", "gated", "deadline_at", "current_step_id", "current_step_index", "attempts_total"),
         *("error_code", "error_message", "final_output", "first_ack_at", "park_no", "paused_at", "drained_at"),
         *("event_seq", "event_hash", "suppressed", "created_at", "updated_at", "completed_at"),
     }
-    assert JOB_KEPT | anew == {field.name for field in fields(Job)}
-    anew = {
+    assert JOB_KEPT | reset == {field.name for field in fields(Job)}
+    reset = {
         *("status", "carried", "attempt_no", "lease_id", "lease_expires_at", "initiated_at", "backlog_since"),
         *("deadline_at", "due_at", "retry_cause", "ack_failures", "execution_failures", "publish_failures"),
         *("last_error_code", "last_error_message", "progress", "created_at", "updated_at"),
     }
-    assert STEP_KEPT | STEP_CARRIED | anew == {field.name for field in fields(Step)}
+    assert STEP_KEPT | STEP_CARRIED | reset == {field.name for field in fields(Step)}

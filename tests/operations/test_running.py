@@ -67,7 +67,7 @@ async def test_replies_move_the_ledger_and_wake_the_orchestration(world: World) 
     assert claim.expires_at is not None
 
 
-async def test_a_redelivered_reply_is_told_again_and_written_once(world: World) -> None:
+async def test_a_redelivered_reply_is_raised_again_and_written_once(world: World) -> None:
     """Killed between the commit and the event: the redelivery raises the event and adds no EVENT row."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
@@ -188,7 +188,7 @@ async def test_a_result_that_waits_on_the_lane_keeps_its_lease(world: World) -> 
     assert (await world.job(job_id)).job.attempts_total == 1
 
 
-async def test_a_job_that_ends_while_paused_wakes_whoever_is_parked(world: World) -> None:
+async def test_a_job_that_ends_while_paused_wakes_its_parked_orchestration(world: World) -> None:
     """A revived RESULT ends the paused job: its orchestration, parked on resume alone, is told."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)

@@ -118,7 +118,7 @@ def test_replies_are_taken(body: dict[str, Any]) -> None:
     assert Reply.model_validate({**common, "timestamp": "2026-01-27T10:02:00Z", **body}).type == body["type"]
 
 
-def test_a_changed_orchestrator_is_told() -> None:
+def test_a_changed_orchestrator_is_detected() -> None:
     """The test can fail: code that dispatches twice does not replay."""
     path = RECORDED / version() / "undisturbed.history.json"
     (instance,) = json.loads(path.read_text())

@@ -7,7 +7,7 @@ from tests.jobs import START, planned
 from triggers.reconcile_http import visible_actions
 
 
-async def test_a_sweep_by_hand_tells_of_ones_own_jobs() -> None:
+async def test_a_sweep_by_hand_lists_the_jobs_of_its_caller() -> None:
     """A tenant's admin reads no other tenant's job in what was done, nor one that never was; an operator reads all."""
     ledger = MemoryLedger()
     for job_id, tenant in (("job_a", "tenant_a"), ("job_b", "Tenant_B")):

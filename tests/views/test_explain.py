@@ -7,13 +7,13 @@ def test_waiting_for_an_ack() -> None:
     """The attempt, its service, the deadline, and what follows."""
     story = Story()
     story.recorded()
-    told = explain(story.record, story.now)
-    assert told.waits_for == "the ACK of attempt 1 of 3 of step ocr by service ocr"
-    assert (body(told)["since"], body(told)["until"]) == ("2026-01-27T10:00:00Z", "2026-01-27T10:00:30Z")
-    assert told.then == "If no ACK comes by then, attempt 2 follows after about 60 s."
-    assert told.what_if["ACK"] == "step PROCESSING, job IN_PROGRESS"
-    assert told.what_if["RESULT FAILED_FINAL"] == "step FAILED_FINAL, job FAILED_FINAL"
-    assert told.what_if["dispatch"] == "REFUSED: RECORD_IN_INITIATED"
+    explanation = explain(story.record, story.now)
+    assert explanation.waits_for == "the ACK of attempt 1 of 3 of step ocr by service ocr"
+    assert (body(explanation)["since"], body(explanation)["until"]) == ("2026-01-27T10:00:00Z", "2026-01-27T10:00:30Z")
+    assert explanation.then == "If no ACK comes by then, attempt 2 follows after about 60 s."
+    assert explanation.what_if["ACK"] == "step PROCESSING, job IN_PROGRESS"
+    assert explanation.what_if["RESULT FAILED_FINAL"] == "step FAILED_FINAL, job FAILED_FINAL"
+    assert explanation.what_if["dispatch"] == "REFUSED: RECORD_IN_INITIATED"
 
 
 def test_asking_changes_nothing() -> None:

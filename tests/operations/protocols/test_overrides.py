@@ -83,7 +83,7 @@ def test_a_tenant_has_hosts_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "modes", "wanted"),
+    ("mode", "modes", "expected"),
     [
         (None, Modes({"tenant_a": "BURST"}, "DEFAULT"), ("BURST", "TENANT_CONFIG")),
         (None, Modes({"another": "BURST"}, None), ("DEFAULT", "GLOBAL_CONFIG")),
@@ -91,8 +91,8 @@ def test_a_tenant_has_hosts_of_its_own() -> None:
         ("DEFAULT", Modes({"tenant_a": "BURST"}, "BURST"), ("DEFAULT", "REQUEST")),
     ],
 )
-def test_request_before_tenant_before_default(mode: str | None, modes: Modes, wanted: tuple[str, str]) -> None:
+def test_request_before_tenant_before_default(mode: str | None, modes: Modes, expected: tuple[str, str]) -> None:
     """Whose word rules, and that it is recorded (FEATURES C3)."""
     asked = envelope(tenant_id=" Tenant_A", doc_id="doc-1", **({"mode": mode} if mode else {}))
     way = decide_lane(asked, default_mode="DEFAULT", lanes=16, modes=modes)
-    assert (way.resolved_mode, way.decision_source) == wanted
+    assert (way.resolved_mode, way.decision_source) == expected

@@ -101,13 +101,13 @@ async def test_no_keys_no_callbacks(world: World, calling: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [{"jobId": "job_9"}, {"stepId": "sis"}, {"tenant_id": "b"}, {"attempt_no": 2}, {"attempt_no": True}]
+    "named", [{"jobId": "job_9"}, {"stepId": "sis"}, {"tenant_id": "b"}, {"attempt_no": 2}, {"attempt_no": True}]
 )
-async def test_a_token_speaks_for_its_attempt_only(calling: World, said: dict[str, Any]) -> None:
+async def test_a_token_speaks_for_its_attempt_only(calling: World, named: dict[str, Any]) -> None:
     """A body that names another attempt is refused; one that names its own, in the words of the bus, is taken."""
     job_id, callbacks = await granted(calling)
-    with pytest.raises(NotYourAttempt, match=f"the body's {next(iter(said))} "):
-        await call(calling, "ACK", callbacks.token, said)
+    with pytest.raises(NotYourAttempt, match=f"the body's {next(iter(named))} "):
+        await call(calling, "ACK", callbacks.token, named)
     own = {"type": "ACK", "jobId": job_id, "stepId": "ocr", "tenant_id": " TENANT_A", "attempt_no": 1}
     assert (await call(calling, "ACK", callbacks.token, own)).result.applied
 
@@ -123,7 +123,7 @@ async def test_a_token_speaks_for_its_attempt_only(calling: World, said: dict[st
         ("ACK", b" " * MAX_CALLBACK_BYTES + b"{}", BodyTooLarge, None),
     ],
 )
-async def test_bad_bodies_are_said_to_be(
+async def test_a_bad_body_is_refused_with_its_reason(
     calling: World, kind: Kind, body: Any, error: type[LuciusError], reason: str | None
 ) -> None:
     """Each is refused with its reason; nothing is parked and nothing moves."""
@@ -141,10 +141,10 @@ async def test_the_same_callback_again_changes_nothing(calling: World) -> None:
         job_id, callbacks = await granted(calling, idempotency_key=f"job of {key}")
         await call(calling, "RESULT", callbacks.token, RESULT, key)
         before = await calling.job(job_id)
-        told = len(calling.orchestrations.raised)
+        raised = len(calling.orchestrations.raised)
         again = await call(calling, "RESULT", callbacks.token, RESULT, key)
         assert again.result.outcome == "APPLIED"
-        assert (await calling.job(job_id), len(calling.orchestrations.raised)) == (before, told + 1)
+        assert (await calling.job(job_id), len(calling.orchestrations.raised)) == (before, raised + 1)
 
 
 async def test_another_result_for_the_same_attempt_is_recorded_only(calling: World) -> None:

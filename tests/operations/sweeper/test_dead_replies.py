@@ -27,8 +27,8 @@ async def result_lies(world: World, **fields: Any) -> str:
     """A job whose one RESULT was dead-lettered."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
-    said = reply(await world.job(job_id), "RESULT", **fields)
-    lies(world, said.model_dump_json(exclude_none=True).encode())
+    body = reply(await world.job(job_id), "RESULT", **fields)
+    lies(world, body.model_dump_json(exclude_none=True).encode())
     return job_id
 
 

@@ -210,8 +210,8 @@ async def test_a_dry_run_clears_nothing(world: World) -> None:
     """It names the jobs that it would look at."""
     job_id = await ended(world)
     world.clock.advance(FIRST_CLEARING.total_seconds())
-    told = await sweep(world.context, world.orchestrations, dry_run=True)
-    assert told.actions == [Action(job_id, SweepAction.CLEAR)]
+    report = await sweep(world.context, world.orchestrations, dry_run=True)
+    assert report.actions == [Action(job_id, SweepAction.CLEAR)]
     assert world.orchestrations.purged == []
 
 

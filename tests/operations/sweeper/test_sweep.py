@@ -98,7 +98,7 @@ async def test_an_ended_job_is_closed(world: World) -> None:
     assert listed.status == "SUCCEEDED"
 
 
-async def test_a_failed_orchestration_is_started_anew_five_times(world: World) -> None:
+async def test_a_failed_orchestration_is_restarted_five_times(world: World) -> None:
     """Each restart fences the instance before it; after the fifth the job fails for good."""
     job_id = await submitted(world)
     for number in range(1, 6):
@@ -115,7 +115,7 @@ async def test_a_failed_orchestration_is_started_anew_five_times(world: World) -
     assert (job.status, job.error_code) == (JobStatus.FAILED_FINAL, "ORCHESTRATION_FAILED")
 
 
-async def test_a_result_that_was_not_heard_is_told_again(world: World) -> None:
+async def test_a_result_event_that_was_lost_is_raised_again(world: World) -> None:
     """The ledger stands after step one, the orchestration does not move: the event is raised again."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
@@ -172,7 +172,7 @@ async def test_a_tombstone_whose_sweep_died_is_withdrawn_by_the_next(world: Worl
     assert not (await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)).replayed
 
 
-async def test_every_parking_is_told_again(world: World) -> None:
+async def test_every_resume_event_is_raised_again(world: World) -> None:
     """An orchestration that still waits at an older parking is woken too."""
     job_id = await submitted(world)
     for number in range(2):
@@ -185,7 +185,7 @@ async def test_every_parking_is_told_again(world: World) -> None:
     assert [name for name, _ in world.orchestrations.raised] == ["resume:1", "resume:2"]
 
 
-async def test_a_start_by_the_sweeper_is_told_in_the_history(world: World) -> None:
+async def test_a_start_by_the_sweeper_is_in_the_history(world: World) -> None:
     """Who started it late, what was there before and what is now; once, however often the start is tried."""
     job_id = await submitted(world)
     for _ in range(2):
@@ -262,7 +262,7 @@ async def reserved(world: World, tenant_id: str, number: int) -> str:
     return created.stored.record.job.job_id
 
 
-async def test_a_job_parked_before_its_group_is_told_again(world: World) -> None:
+async def test_a_job_parked_before_its_group_gets_its_resume_again(world: World) -> None:
     """The steps ahead are a group's, whose orchestrations do not exist yet: the job's own hears of the resume."""
     job_id = await submitted(world)
     stored = await world.ledger.read(job_id)

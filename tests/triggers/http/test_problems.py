@@ -195,7 +195,7 @@ def _calls(folder: str) -> Iterator[ast.Call]:
                 yield node
 
 
-def test_a_full_limit_says_when_to_try_again() -> None:
+def test_a_full_limit_has_a_retry_after() -> None:
     """In whole seconds, at least one."""
     response = problem_response(limit_reached("LUCIUS_MAX_INFLIGHT", "10 jobs are active"), "corr-1")
     assert int(response.headers["Retry-After"]) > 0
