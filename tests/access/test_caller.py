@@ -13,7 +13,7 @@ def caller(**claims: Any) -> Caller:
 
 
 def test_scopes_of_users_and_roles_of_apps_are_the_same() -> None:
-    """`scp` is text with spaces, `roles` a list; what is none of ours is left out."""
+    """`scp` is text with spaces, `roles` a list; values that are not scopes of LUCIUS are left out."""
     assert caller(tenant_id="a", scp="orch:read openid orch:quota").scopes == {Scope.READ, Scope.QUOTA}
     assert caller(tenant_id="a", roles=["orch:operate", 5, "Reader"]).scopes == {Scope.OPERATE}
     assert caller(tenant_id="a", scp="orch:read", roles=["orch:admin"]).scopes == {Scope.READ, Scope.ADMIN}
@@ -91,13 +91,13 @@ def test_a_token_without_a_plain_tenant_reaches_nothing(claimed: object) -> None
 
 
 def test_other_scripts_are_tenants_of_their_own() -> None:
-    """What looks alike to people is not alike here: a Cyrillic a is no Latin a."""
+    """Letters that look alike are different: a Cyrillic a is not a Latin a."""
     assert not caller(tenant_id="tenant_а").may_see("tenant_a")  # noqa: RUF001
     assert caller(tenant_id="Größe").tenant == "größe"
 
 
 def test_the_subject_cannot_write_into_logs() -> None:
-    """Control characters and what else is no text become question marks; the length is bounded."""
+    """Control characters and other characters that are not text become question marks; the length is bounded."""
     assert caller(sub='eve\r\n{"event": 1}\x1b[2J\u202e', tenant_id="a").actor == 'eve??{"event": 1}?[2J?'
     assert len(caller(sub="x" * 1000, tenant_id="a").actor) == 256
 

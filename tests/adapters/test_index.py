@@ -42,7 +42,7 @@ async def test_tenants_do_not_see_each_other(storage: Storage) -> None:
 
 
 async def test_close_ends_the_claims_eternity_and_is_repeatable(storage: Storage) -> None:
-    """After a job's end its list row says how, and its claim when it expires."""
+    """After a job's end its LIST row has its final status, and its claim has an expiry."""
     open_job = job("job_1")
     await storage.index.reserve(open_job, replacing=None)
     ended = replace(open_job, status=JobStatus.SUCCEEDED, event_seq=9, completed_at=START)
@@ -100,7 +100,7 @@ async def test_lists_are_of_a_time(storage: Storage, since: int | None, until: i
 
 
 async def test_a_living_jobs_line_is_brought_forward(storage: Storage) -> None:
-    """Relisting tells state, step and event; whoever read the row before another relisting changes nothing."""
+    """Relisting writes state, step and event; a relisting that read the row before another one changes nothing."""
     created = job("job_1")
     await storage.index.reserve(created, replacing=None)
     [active] = await storage.index.list_active("tenant_a", after=None, limit=10)

@@ -110,7 +110,7 @@ async def test_events_page(storage: Storage) -> None:
 
 
 async def test_rows_have_their_documented_columns(azurite: str) -> None:
-    """Keys and columns of the ledger's tables, read with the SDK as an operator would (DESIGN 3)."""
+    """Keys and columns of the ledger's tables, read with the SDK as an operator would."""
     from shared.adapters.blobs import BlobTexts
     from shared.adapters.tables.account import TablesAccount
     from shared.adapters.tables.index import TablesIndex
@@ -139,7 +139,7 @@ async def test_rows_have_their_documented_columns(azurite: str) -> None:
 
 
 async def test_the_largest_job_moves_in_one_transaction(storage: Storage) -> None:
-    """Fifty steps, each with every long string just short of the claim check, all moved at once: DESIGN 3's bound."""
+    """Fifty steps whose long strings are just below the claim check size, all changed in one transaction."""
     long = "é" * 29_000
     record, event = created("job_50")
     [first, *_] = record.steps

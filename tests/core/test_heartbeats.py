@@ -1,4 +1,4 @@
-"""S4 5.2 and FEATURES D10: silence is seen at twice the cadence, and whoever beats is never taken for silent."""
+"""Silence is detected at twice the cadence, and a service that sends heartbeats is never silent."""
 
 from __future__ import annotations
 

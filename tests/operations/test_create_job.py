@@ -146,7 +146,7 @@ async def test_a_flat_payload_serves_a_protocol_of_one_step(world: World) -> Non
 async def test_references_keep_the_policy_of_all_and_of_the_tenant(
     world: World, hosts: set[str], own: set[str] | None, refused: list[str]
 ) -> None:
-    """FEATURES A6: schemes, hosts and containers, for everybody and within that for one tenant."""
+    """Schemes, hosts and containers, for everybody and within that for one tenant."""
     settings = replace(world.context.settings, allowed_ref_hosts=frozenset(hosts))
     mine = {"tenant_a": frozenset(own)} if own is not None else {}
     world = replace(world, context=replace(world.context, settings=settings, ref_hosts=mine))

@@ -1,4 +1,4 @@
-"""Every race that a comment or docstring of the app names has a test that names it too, and the other way round."""
+"""Every race that a comment or docstring of the app names has a test that names it, and no other race has one."""
 
 from __future__ import annotations
 

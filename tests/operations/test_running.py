@@ -117,7 +117,7 @@ async def test_messages_that_no_job_can_take_are_parked(world: World) -> None:
 
 
 async def test_legacy_replies_are_understood(world: World) -> None:
-    """S3's `status=ACKED` and `status=FAILED` with a failure class (D13)."""
+    """The legacy forms `status=ACKED` and `status=FAILED` with a failure class."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     step = (await world.job(job_id)).steps[0]

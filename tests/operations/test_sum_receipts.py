@@ -27,7 +27,7 @@ async def cost(world: World, job_id: str) -> Operations:
 
 
 async def test_a_job_without_faults_costs_its_bound(world: World) -> None:
-    """DESIGN 7: N directives, 2N replies, 3 + 3N table writes for N steps, as counted at the ports."""
+    """N directives, 2N replies, 3 + 3N table writes for N steps, as counted at the ports."""
     writes = 0
     commit, create, reserve, close = world.ledger.commit, world.ledger.create, world.index.reserve, world.index.close
 

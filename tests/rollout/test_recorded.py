@@ -25,7 +25,7 @@ from tests.rollout.record import RECORDED, entities, sample, version
 VERSIONS = sorted(path.name for path in RECORDED.iterdir())
 HISTORIES = sorted(RECORDED.glob("*/*.history.json"))
 
-#: replies as services of each version may send them, legacy forms included (S3 5)
+#: replies as services of each version may send them, legacy forms included
 REPLIES = [
     {"type": "ACK"},
     {"type": "ACK", "status": "ACKED"},
@@ -64,7 +64,7 @@ def events_of(instance: dict[str, Any]) -> list[Event]:
 
 
 def test_this_version_is_recorded() -> None:
-    """Whoever raises `defaultVersion` records it: `python -m tests.rollout.record`."""
+    """A new `defaultVersion` must be recorded with `python -m tests.rollout.record`."""
     assert version() in VERSIONS
     assert len(HISTORIES) >= 10
 

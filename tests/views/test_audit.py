@@ -37,7 +37,7 @@ def history() -> tuple[Story, list[Event]]:
 
 
 def forged(story: Story, events: list[Event], transitions: list[str]) -> list[str]:
-    """What the audit says of the history whose last event names other rows, with every hash made anew."""
+    """The findings of the audit for a history whose last event names other rows, with every hash computed again."""
     *earlier, last = events
     last = replace(last, data={**last.data, "transitions": transitions})
     last = replace(last, hash=event_hash(vars(last)))

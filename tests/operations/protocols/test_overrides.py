@@ -92,7 +92,7 @@ def test_a_tenant_has_hosts_of_its_own() -> None:
     ],
 )
 def test_request_before_tenant_before_default(mode: str | None, modes: Modes, expected: tuple[str, str]) -> None:
-    """Whose word rules, and that it is recorded (FEATURES C3)."""
+    """Which source of the mode takes precedence, and that it is recorded."""
     asked = envelope(tenant_id=" Tenant_A", doc_id="doc-1", **({"mode": mode} if mode else {}))
     way = decide_lane(asked, default_mode="DEFAULT", lanes=16, modes=modes)
     assert (way.resolved_mode, way.decision_source) == expected

@@ -125,7 +125,7 @@ async def test_a_dry_run_only_counts(world: World) -> None:
 
 
 async def test_a_stale_dead_reply_is_a_row_of_its_job(world: World) -> None:
-    """What names a job but may not change it is recorded there, as from the lane (CONTRACT "Service Bus")."""
+    """A reply that names a job but may not change it is recorded in that job, as a reply from the lane is."""
     job_id = await result_lies(world)
     [dead] = world.dead_replies.lying[15]
     lies(world, json.dumps(json.loads(dead.body) | {"lease_id": "another"}).encode(), number=2)
