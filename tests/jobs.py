@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from shared.adapters.protocol_files import load_registry
 from shared.contracts.envelope import Envelope
 from shared.contracts.messages import Reply
@@ -18,11 +20,12 @@ from shared.core.outcome import Outcome
 from shared.core.plan import TimingDefaults, plan_job
 from shared.core.registry import Registry
 from shared.core.routing import decide_lane
+from triggers.http.responses import json_of
 
 ROOT = Path(__file__).resolve().parent.parent
 START = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
 
-#: the product's own defaults (CONTRACT "Settings")
+#: the product's own defaults (docs/settings.md)
 DEFAULTS = TimingDefaults(
     ack_timeout_s=30,
     lease_s=900,
@@ -51,13 +54,13 @@ def envelope(**changes: Any) -> Envelope:
 
 
 def planned(job_id: str = "job_1", defaults: TimingDefaults = DEFAULTS, **changes: Any) -> Record:
-    wanted = envelope(**changes)
-    protocol = registry().find(wanted.request_type)
+    request = envelope(**changes)
+    protocol = registry().find(request.request_type)
     assert protocol is not None
     record, _ = plan_job(
-        wanted,
+        request,
         protocol,
-        decide_lane(wanted, default_mode="DEFAULT", lanes=16),
+        decide_lane(request, default_mode="DEFAULT", lanes=16),
         defaults,
         job_id=job_id,
         created_at=START,
@@ -65,6 +68,11 @@ def planned(job_id: str = "job_1", defaults: TimingDefaults = DEFAULTS, **change
         workspace_uri="https://account.blob.core.windows.net/workspace",
     )
     return record
+
+
+def body(model: BaseModel) -> dict[str, Any]:
+    """The JSON body that the app sends for a response model."""
+    return json_of(model)
 
 
 class Story:

@@ -15,7 +15,7 @@ from tests.jobs import ROOT
 SEEDS = range(5)
 
 
-def test_the_page_is_what_the_model_says() -> None:
+def test_the_page_has_the_numbers_of_the_model() -> None:
     """Every table of the page is written by the model."""
     check = subprocess.run(
         [sys.executable, "-m", "benchmarks.scale", "--check"], cwd=ROOT, capture_output=True, text=True, check=False

@@ -13,7 +13,7 @@ MINIMAL = {
 
 
 def test_defaults_are_the_contracts() -> None:
-    """What is not set has CONTRACT's value."""
+    """A setting that is not set has its documented default."""
     settings = load(MINIMAL)
     assert (settings.lanes, settings.reply_prefix) == (16, "global-bus-replies-p")
     assert settings.timing_defaults.ack_backoffs == (60, 300, 900)
@@ -22,7 +22,7 @@ def test_defaults_are_the_contracts() -> None:
 
 
 def test_everything_wrong_is_named_at_once() -> None:
-    """One start tells every setting that is missing or wrong."""
+    """One start reports every setting that is missing or wrong."""
     with pytest.raises(SettingsError) as wrong:
         load({"LUCIUS_MAX_ATTEMPTS": "none", "LUCIUS_ACK_BACKOFF_SECONDS": "1,x"})
     for name in (

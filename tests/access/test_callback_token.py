@@ -17,7 +17,7 @@ GRANT = Grant(
 )
 
 
-def test_a_token_says_what_it_was_signed_for() -> None:
+def test_a_token_grants_what_it_was_signed_for() -> None:
     """Every claim comes back, until the instant of its end."""
     token = sign_token(GRANT, [OLD])
     assert verify_token(token, [OLD], START) == GRANT

@@ -43,7 +43,7 @@ async def test_ended_jobs_are_due_in_the_order_of_their_times(storage: Storage) 
     assert first.job_id == "job_1"
 
 
-async def test_a_row_is_moved_and_cleared_once(storage: Storage) -> None:
+async def test_a_row_is_rescheduled_and_cleared_once(storage: Storage) -> None:
     """Race sweeps: two at the same row: it stands where one of them put it, and is gone when it is cleared."""
     await close(storage, ended_job(1))
     [row] = await storage.index.due_for_clearing("tenant_a", now=LATE, limit=10)

@@ -42,7 +42,7 @@ async def test_tenants_do_not_see_each_other(storage: Storage) -> None:
 
 
 async def test_close_ends_the_claims_eternity_and_is_repeatable(storage: Storage) -> None:
-    """After a job's end its list row says how, and its claim when it expires."""
+    """After a job's end its LIST row has its final status, and its claim has an expiry."""
     open_job = job("job_1")
     await storage.index.reserve(open_job, replacing=None)
     ended = replace(open_job, status=JobStatus.SUCCEEDED, event_seq=9, completed_at=START)
@@ -100,13 +100,13 @@ async def test_lists_are_of_a_time(storage: Storage, since: int | None, until: i
 
 
 async def test_a_living_jobs_line_is_brought_forward(storage: Storage) -> None:
-    """Relisting tells state, step and event; whoever read the row before another relisting changes nothing."""
-    born = job("job_1")
-    await storage.index.reserve(born, replacing=None)
+    """Relisting writes state, step and event; a relisting that read the row before another one changes nothing."""
+    created = job("job_1")
+    await storage.index.reserve(created, replacing=None)
     [active] = await storage.index.list_active("tenant_a", after=None, limit=10)
-    assert active.listed_seq == born.event_seq
-    await storage.index.refresh_listing(active, replace(born, status=JobStatus.IN_PROGRESS, event_seq=7))
-    await storage.index.refresh_listing(active, replace(born, status=JobStatus.PAUSING, event_seq=5))
+    assert active.listed_seq == created.event_seq
+    await storage.index.refresh_listing(active, replace(created, status=JobStatus.IN_PROGRESS, event_seq=7))
+    await storage.index.refresh_listing(active, replace(created, status=JobStatus.PAUSING, event_seq=5))
     [listed] = await storage.index.list_jobs("tenant_a", after=None, limit=10)
     assert (listed.status, listed.current_step_id, listed.seq) == ("IN_PROGRESS", "ocr", 7)
     [active] = await storage.index.list_active("tenant_a", after=None, limit=10)
@@ -115,12 +115,12 @@ async def test_a_living_jobs_line_is_brought_forward(storage: Storage) -> None:
 
 async def test_relisting_never_revives_a_line(storage: Storage) -> None:
     """A sweep that read the job before its end does not undo what the end wrote."""
-    born = job("job_1")
-    await storage.index.reserve(born, replacing=None)
+    created = job("job_1")
+    await storage.index.reserve(created, replacing=None)
     [active] = await storage.index.list_active("tenant_a", after=None, limit=10)
-    ended = replace(born, status=JobStatus.SUCCEEDED, event_seq=9, completed_at=START)
+    ended = replace(created, status=JobStatus.SUCCEEDED, event_seq=9, completed_at=START)
     await storage.index.close(ended, claim_expires_at=START + timedelta(days=30))
-    await storage.index.refresh_listing(active, replace(born, status=JobStatus.IN_PROGRESS, event_seq=7))
+    await storage.index.refresh_listing(active, replace(created, status=JobStatus.IN_PROGRESS, event_seq=7))
     [listed] = await storage.index.list_jobs("tenant_a", after=None, limit=10)
     assert (listed.status, listed.seq) == ("SUCCEEDED", 9)
     assert await storage.index.list_active("tenant_a", after=None, limit=10) == []

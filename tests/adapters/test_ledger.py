@@ -37,10 +37,10 @@ async def test_what_is_written_is_read_back(storage: Storage) -> None:
     stored = await storage.ledger.read("job_1")
     assert stored is not None
     assert stored.record == record
-    moved = await recorded(storage, stored)
+    changed = await recorded(storage, stored)
     again = await storage.ledger.read("job_1")
     assert again is not None
-    assert again.record == moved.record
+    assert again.record == changed.record
     assert await storage.ledger.events("job_1") == [event, *(await storage.ledger.events("job_1", after_seq=1))]
     assert [found.type for found in await storage.ledger.events("job_1")] == ["JOB_CREATED", "ATTEMPT_RECORDED"]
 
@@ -109,8 +109,8 @@ async def test_events_page(storage: Storage) -> None:
     assert [event.seq for event in await storage.ledger.events("job_1", after_seq=2, limit=3)] == [3, 4, 5]
 
 
-async def test_rows_stand_as_the_design_says(azurite: str) -> None:
-    """Keys and columns of the ledger's tables, read with the SDK as an operator would (DESIGN 3)."""
+async def test_rows_have_their_documented_columns(azurite: str) -> None:
+    """Keys and columns of the ledger's tables, read with the SDK as an operator would."""
     from shared.adapters.blobs import BlobTexts
     from shared.adapters.tables.account import TablesAccount
     from shared.adapters.tables.index import TablesIndex
@@ -139,7 +139,7 @@ async def test_rows_stand_as_the_design_says(azurite: str) -> None:
 
 
 async def test_the_largest_job_moves_in_one_transaction(storage: Storage) -> None:
-    """Fifty steps, each with every long string just short of the claim check, all moved at once: DESIGN 3's bound."""
+    """Fifty steps whose long strings are just below the claim check size, all changed in one transaction."""
     long = "é" * 29_000
     record, event = created("job_50")
     [first, *_] = record.steps
@@ -150,9 +150,9 @@ async def test_the_largest_job_moves_in_one_transaction(storage: Storage) -> Non
     stored = await storage.ledger.create(Record(record.job, steps), event)
     grown = tuple(replace(step, result_ref={"uri": long}, progress=long) for step in steps)
     cause = Provenance(cause_id="grow", actor="a", source="test", at=START)
-    after, told = append(stored.record, Record(stored.record.job, grown), "CHANGED", cause, data={"text": long})
-    await storage.ledger.commit(stored, after, [told])
+    after, text = append(stored.record, Record(stored.record.job, grown), "CHANGED", cause, data={"text": long})
+    await storage.ledger.commit(stored, after, [text])
     again = await storage.ledger.read("job_50")
     assert again is not None
     assert again.record == after
-    assert (await storage.ledger.events("job_50"))[-1] == told
+    assert (await storage.ledger.events("job_50"))[-1] == text

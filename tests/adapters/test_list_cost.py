@@ -53,10 +53,10 @@ class Listing:
     context: Context
     counted: Counted
 
-    async def page(self, after: str | None = None, limit: int = 50, **wanted: Any) -> tuple[list[str], str | None]:
+    async def page(self, after: str | None = None, limit: int = 50, **job_filter: Any) -> tuple[list[str], str | None]:
         """The ids of a page and the position after it; `counted` has the page's requests alone."""
         self.counted.entities.clear()
-        whose = JobFilter(tenant_id=TENANT, **wanted)
+        whose = JobFilter(tenant_id=TENANT, **job_filter)
         lines, position = await list_jobs(self.context, whose, after=after, limit=limit)
         return [line["jobId"] for line in lines], position
 

@@ -9,7 +9,7 @@ from shared.contracts.messages import Directive
 from shared.core.directive import directive_of
 from tests.jobs import Story, planned
 
-#: CONTRACT "Service Bus" (S0 11.1, S3 5.1): without callbacks
+#: fields of a directive without callbacks
 FIELDS = {
     *("type", "jobId", "tenant_id", "stepId", "protocol_id", "step_type", "attempt_no", "lease_id", "input_ref"),
     *("workspace_ref", "output_ref", "payload", "mode", "lane", "routing_key_used", "correlation_id", "traceparent"),
@@ -51,19 +51,19 @@ async def test_one_sender_a_lane_is_used_by_one_at_a_time() -> None:
     """Race sender: thirty publishes at once on two lanes, each lane's one after another."""
     client = Client()
     publisher = ServiceBusPublisher(client)  # type: ignore[arg-type]
-    wanted = [directive(job_id=f"job_{number}", tenant_id=f"tenant_{number % 2}") for number in range(30)]
-    await asyncio.gather(*(publisher.publish(each, time_to_live_s=60) for each in wanted))
+    expected = [directive(job_id=f"job_{number}", tenant_id=f"tenant_{number % 2}") for number in range(30)]
+    await asyncio.gather(*(publisher.publish(each, time_to_live_s=60) for each in expected))
     sent = [message for sender in client.senders.values() for message in sender.sent]
     assert {message.message_id for message in sent} == {f"job_{number}:ocr:1" for number in range(30)}
     assert len(sent) == 30
 
 
 async def test_a_directive_on_the_wire_has_every_field_of_the_contract() -> None:
-    """FEATURES C5, D19: body, application properties, message id, correlation id and partition key."""
+    """Body, application properties, message id, correlation id and partition key."""
     client = Client()
     traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    wanted = directive(mode="BURST", doc_id="Doc-7", correlation_id="corr-7", traceparent=traceparent)
-    await ServiceBusPublisher(client).publish(wanted, time_to_live_s=930)  # type: ignore[arg-type]
+    expected = directive(mode="BURST", doc_id="Doc-7", correlation_id="corr-7", traceparent=traceparent)
+    await ServiceBusPublisher(client).publish(expected, time_to_live_s=930)  # type: ignore[arg-type]
     [[message]] = [sender.sent for sender in client.senders.values()]
     body = json.loads(b"".join(message.body))
     assert set(body) == FIELDS

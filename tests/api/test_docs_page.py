@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from shared.apidocs.quickstart import commands
+from shared.apidocs.quickstart import commands, section
 from tests.api.live import Live
 from tests.jobs import ROOT
 from triggers.registered import ROUTES
@@ -52,8 +52,22 @@ def test_it_needs_nothing_but_itself(api: Live) -> None:
     assert {route.function for route in ROUTES} <= page.ids
     for link in page.outside:
         assert httpx.get(f"{api.stack.api}{link}", timeout=30).status_code == 200
-    for _, command in commands("https://lucius.example/base", api.stack.issuer, api.stack.blob):
-        assert command.split("\n")[0].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") in answer.text
+    # its public address is not on this machine
+    assert "docs/api.md" in answer.text
+    assert api.stack.issuer not in answer.text
+
+
+def test_its_commands_are_for_the_machine_that_serves_it() -> None:
+    """On loopback they name the stack's own addresses, or the usual ones for what is elsewhere; elsewhere none."""
+    server, issuer, blobs = "http://127.0.0.1:1", "http://localhost:2", "http://127.0.0.1:3/devstoreaccount1"
+    shown = section(server, issuer, blobs)
+    for _, command in commands(server, issuer, blobs):
+        assert command.split("\n")[0].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") in shown
+    for address in (server, issuer, blobs):
+        assert address in shown
+    assert "issuer.example" not in section(server, "https://issuer.example", "https://account.example")
+    assert "account.example" not in section(server, "https://issuer.example", "https://account.example")
+    assert "curl" not in section("https://lucius.example/base", issuer, blobs)
 
 
 @pytest.mark.needs("curl")

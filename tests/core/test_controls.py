@@ -23,7 +23,7 @@ def test_cancel_with_nothing_in_flight_is_at_once() -> None:
 
 @pytest.mark.parametrize("status", ["SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"])
 def test_cancel_waits_for_the_attempt_in_flight(status: str) -> None:
-    """CANCELLING ends as CANCELLED with the RESULT of the attempt, whatever it says."""
+    """CANCELLING ends as CANCELLED with the RESULT of the attempt, whatever its status."""
     story = Story()
     story.recorded()
     story.replied("ACK")

@@ -152,8 +152,8 @@ def test_timed_out_attempt_is_revived(type_: str) -> None:
     story.recorded()
     story.after(30).occurs(DeadlinePassed("ocr", 1))
     assert story.after(1).replied(type_).transitioned
-    wanted = StepStatus.SUCCEEDED if type_ == "RESULT" else StepStatus.PROCESSING
-    assert (story.step().status, story.step().attempt_no, story.step().ack_failures) == (wanted, 1, 0)
+    expected = StepStatus.SUCCEEDED if type_ == "RESULT" else StepStatus.PROCESSING
+    assert (story.step().status, story.step().attempt_no, story.step().ack_failures) == (expected, 1, 0)
     assert story.step().due_at is None
 
 

@@ -8,7 +8,7 @@ from shared.core.job import Record
 from shared.core.occurrences import Control, ControlKind
 from shared.core.states import JobStatus, StepStatus
 from shared.core.verdict import VerdictKind, verdict_for
-from shared.operations.create_job import orchestration_input
+from shared.operations.creation import orchestration_input
 from tests.jobs import Story, planned
 
 

@@ -1,4 +1,4 @@
-"""S4 5.2 and FEATURES D10: silence is seen at twice the cadence, and whoever beats is never taken for silent."""
+"""Silence is detected at twice the cadence, and a service that sends heartbeats is never silent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tries_to_end(story: Story) -> bool:
 
 
 @pytest.mark.parametrize("every_s", [1.0, 7.3, 9.9, 10.0, 13.0, 19.9, 20.0])
-def test_whoever_beats_at_its_cadence_is_never_taken_for_silent(every_s: float) -> None:
+def test_a_service_that_beats_at_its_cadence_is_never_silent(every_s: float) -> None:
     """For hours, with a timer that fires at every beat, just before it and between two."""
     story = beating()
     writes = 0

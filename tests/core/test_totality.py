@@ -102,8 +102,8 @@ def records(*, contradictory: bool = False) -> Iterator[tuple[Record, str]]:
         "ocr": [(state, embedding, sis) for state in step_states(ocr)],
         "sis": [(first, second, state) for state in step_states(sis)],
     }
-    for step_id, told in stories.items():
-        for record in itertools.chain.from_iterable(map(job_states, told)):
+    for step_id, text in stories.items():
+        for record in itertools.chain.from_iterable(map(job_states, text)):
             if contradictory is (record.job.status.terminal and record.in_flight):
                 yield record, step_id
 
@@ -187,7 +187,7 @@ def test_replies_are_never_refused(cases: list[Case]) -> None:
 
 
 def test_nothing_starts_but_for_a_job_that_runs(cases: list[Case]) -> None:
-    """LIFECYCLE Dispatch: no attempt begins for a job that is CANCELLING, PAUSING, PAUSED or ended."""
+    """No attempt begins for a job that is CANCELLING, PAUSING, PAUSED or ended."""
     for case in cases:
         runs = case.record.job.status in (JobStatus.QUEUED, JobStatus.IN_PROGRESS)
         if isinstance(case.occurrence, RecordAttempt) and not runs:
@@ -195,7 +195,7 @@ def test_nothing_starts_but_for_a_job_that_runs(cases: list[Case]) -> None:
 
 
 def test_an_ended_job_with_a_step_in_flight_stands_still() -> None:
-    """Rows that contradict each other, which nothing of ours writes, move nothing and raise nothing."""
+    """Rows that contradict each other, which the app never writes, change nothing and raise nothing."""
     for record, step_id in records(contradictory=True):
         for occurrence in around_a_step(record, step_id):
             outcome = apply(record, occurrence, CAUSE)
@@ -209,12 +209,12 @@ def test_strangers_change_nothing_else(cases: list[Case]) -> None:
         step = case.record.step(case.step_id)
         if not isinstance(case.occurrence, ReplyArrived) or step is None:
             continue
-        told, why = case.occurrence.reply, None
-        if told.tenant_id == "tenant_b":
+        text, why = case.occurrence.reply, None
+        if text.tenant_id == "tenant_b":
             why = "TENANT_MISMATCH"
-        elif told.stepId != step.step_id:
+        elif text.stepId != step.step_id:
             why = "UNKNOWN_STEP"
-        elif (told.attempt_no, told.lease_id) != (step.attempt_no, step.lease_id):
+        elif (text.attempt_no, text.lease_id) != (step.attempt_no, step.lease_id):
             why = "STALE_ATTEMPT"
         if why is not None:
             assert (case.outcome.kind, case.outcome.reason_code) == (OutcomeKind.IGNORED, why), case
@@ -233,6 +233,6 @@ def test_a_later_step_waits_for_the_earlier_ones() -> None:
 
 
 def test_naive_instants_are_turned_away() -> None:
-    """A cause without a time zone is a mistake of ours and found at once."""
+    """A time without a zone is a bug in the app and raises at once."""
     with pytest.raises(ValueError, match="aware"):
         Provenance(cause_id="c", actor="a", source="s", at=datetime(2026, 1, 27))  # noqa: DTZ001  # on purpose

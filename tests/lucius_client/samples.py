@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import Any, cast
 
+from shared.apidocs.problem_codes import ProblemCode
+from shared.core.states import JobStatus
 from shared.ports.index import ListRow
-from shared.views.job import job_view, listed_view
-from tests.jobs import START, planned
-from triggers.http.problems import problem as problem_answer
+from shared.views.job import job_line, job_response
+from tests.jobs import START, body, planned
+from triggers.http.problems import Problem
 
 ENVELOPE = {
     "schema_version": "1.0",
@@ -21,7 +22,7 @@ ENVELOPE = {
 
 
 def job(status: str = "QUEUED", job_id: str = "job_1") -> dict[str, Any]:
-    return {**_plain(job_view(planned(job_id))), "status": status}
+    return {**body(job_response(planned(job_id))), "status": status}
 
 
 def accepted(job_id: str = "job_1") -> dict[str, Any]:
@@ -31,7 +32,7 @@ def accepted(job_id: str = "job_1") -> dict[str, Any]:
 
 def page(*job_ids: str, next_: str | None = None) -> dict[str, Any]:
     lines = [
-        listed_view(
+        job_line(
             ListRow(
                 job_id=job_id,
                 tenant_id="tenant_a",
@@ -42,19 +43,14 @@ def page(*job_ids: str, next_: str | None = None) -> dict[str, Any]:
                 seq=9,
                 created_at=START,
             ),
-            status="SUCCEEDED",
+            status=JobStatus.SUCCEEDED,
             current_step_id=None,
             seq=9,
         )
         for job_id in job_ids
     ]
-    return {"jobs": _plain(lines), "next": next_}
+    return {"jobs": [body(line) for line in lines], "next": next_}
 
 
 def problem(status: int, code: str, **more: Any) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(problem_answer("req-1", status, code, "why it is so", **more).get_body())
-    return body
-
-
-def _plain(value: Any) -> Any:
-    return json.loads(json.dumps(value))
+    return Problem(status=status, code=cast(ProblemCode, code), **more).body("req-1", "why it is so")

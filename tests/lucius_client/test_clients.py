@@ -123,7 +123,7 @@ async def test_a_key_that_is_given_is_kept(either: EitherClient, key: str | None
 async def test_problems_are_typed(either: EitherClient, status: int, code: str, kind: type[Refused]) -> None:
     """The class follows the problem's code, or else the status; the error holds the problem."""
     body = samples.problem(
-        status, code, errors=(("payload.ocr", "is missing"),), extra={"limit": "LUCIUS_MAX_INFLIGHT"}
+        status, code, errors=(("payload.ocr", "is missing"),), members={"limit": "LUCIUS_MAX_INFLIGHT"}
     )
     with serving(CannedResponse(status, body)) as api:
         with pytest.raises(kind) as refused:

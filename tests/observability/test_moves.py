@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shared.contracts.messages import Directive
-from shared.errors import Refusal
+from shared.errors import Contended, LedgerUnavailable, LimitReached
 from shared.operations.create_job import create_job
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.replies.apply import apply_reply, validate_reply
@@ -23,6 +23,7 @@ from shared.telemetry.spans import request_span
 from tests.jobs import envelope
 from tests.observability.conftest import MARKER, Told
 from tests.operations.conftest import World
+from triggers.http.problems import problem_response
 
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -168,11 +169,27 @@ async def test_a_limit_is_counted_by_tenant(world: World, told: Told) -> None:
     """A 429 names its limit and its tenant."""
     context = replace(world.context, settings=replace(world.context.settings, max_inflight_per_tenant=1))
     await create_job(context, world.orchestrations, envelope(), correlation_id=None)
-    with pytest.raises(Refusal):
+    with pytest.raises(LimitReached):
         await create_job(context, world.orchestrations, envelope(idempotency_key="2"), correlation_id=None)
     key = (("limit", "LUCIUS_MAX_INFLIGHT_PER_TENANT"), ("tenant", "tenant_a"))
     assert told.points()[("quota_exceeded_total", key)] == 1
-    assert told.span("submit ").attributes["error.type"] == "LIMIT_REACHED"  # type: ignore[index]  # it has some
+    assert told.span("submit ").attributes["error.type"] == "LimitReached"  # type: ignore[index]  # it has some
+
+
+@pytest.mark.parametrize(
+    ("error", "metric", "attributes"),
+    [
+        (Contended("the claim was changed by others"), "contention_total", ()),
+        (LedgerUnavailable("refused"), "dependency_faults_total", (("dependency", "ledger"),)),
+    ],
+)
+def test_contention_is_no_fault_of_a_dependency(
+    told: Told, error: Exception, metric: str, attributes: tuple[tuple[str, str], ...]
+) -> None:
+    """Rows that others change at every try are counted apart from tables that do not respond."""
+    problem_response(error, "corr-1")
+    counted = {"contention_total", "dependency_faults_total"}
+    assert {key: value for key, value in told.points().items() if key[0] in counted} == {(metric, attributes): 1}
 
 
 async def test_a_clock_that_is_off_is_counted(world: World, told: Told) -> None:

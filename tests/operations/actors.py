@@ -16,7 +16,7 @@ from shared.operations.sweeper.sweep import sweep
 from tests.jobs import envelope, reply
 from tests.operations.conftest import World
 from tests.operations.interleave import Work
-from tests.operations.test_running import arrives, dispatch, service_says, submitted
+from tests.operations.support import arrives, dispatch, service_sends, submitted
 
 JOB = "job_2"  # the number 1 goes to the check before it
 ONE = {"request_type": "OCR", "payload": {}}
@@ -31,10 +31,10 @@ def asks(kind: ControlKind, request: str = "1", job_id: str = JOB) -> Work:
     return lambda world: control_job(world.context, world.orchestrations, job_id, kind, origin)
 
 
-def says(type_: str, number: int = 1, step_id: str = "ocr", **fields: Any) -> Work:
+def sends(type_: str, number: int = 1, step_id: str = "ocr", **fields: Any) -> Work:
     async def work(world: World) -> None:
-        said = reply(await world.job(JOB), type_, step_id, **fields)
-        await arrives(world, said.model_dump_json(exclude_none=True).encode(), number)
+        message = reply(await world.job(JOB), type_, step_id, **fields)
+        await arrives(world, message.model_dump_json(exclude_none=True).encode(), number)
 
     return work
 
@@ -78,7 +78,7 @@ async def first_of_two(world: World) -> None:
 
 async def in_service(world: World) -> None:
     await in_flight(world)
-    await service_says(world, JOB, "ACK", 90)
+    await service_sends(world, JOB, "ACK", 90)
 
 
 async def over(world: World) -> None:
@@ -96,7 +96,7 @@ async def timed_out(world: World) -> None:
 
 async def failed(world: World) -> None:
     await in_flight(world)
-    await service_says(world, JOB, "RESULT", 90, status="FAILED_FINAL")
+    await service_sends(world, JOB, "RESULT", 90, status="FAILED_FINAL")
 
 
 def then(first: Prepare, *works: Work, seconds: float = 0) -> Prepare:

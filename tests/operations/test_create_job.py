@@ -5,8 +5,15 @@ from typing import Any
 import pytest
 
 from shared.core.states import JobStatus
-from shared.errors import LedgerUnavailable, Refusal
-from shared.operations.create_job import Created, create_job
+from shared.errors import (
+    DirectiveTooLarge,
+    IdempotencyConflict,
+    LedgerUnavailable,
+    ProtocolUnknown,
+    RequestInvalid,
+)
+from shared.operations.create_job import create_job
+from shared.operations.creation import Created
 from tests.jobs import envelope
 from tests.operations.conftest import World
 
@@ -43,10 +50,10 @@ async def test_fifty_at_once_are_one_job(world: World) -> None:
 
 async def test_the_same_key_with_another_body_is_refused(world: World) -> None:
     """An idempotency key stands for one body."""
-    await create(world, idempotency_key="k")
-    with pytest.raises(Refusal) as refused:
+    first = await create(world, idempotency_key="k")
+    with pytest.raises(IdempotencyConflict) as refused:
         await create(world, idempotency_key="k", doc_id="another")
-    assert (refused.value.status, refused.value.code) == (409, "IDEMPOTENCY_CONFLICT")
+    assert refused.value.job_id == first.stored.record.job.job_id
 
 
 async def test_a_creation_that_died_is_finished_by_the_next_post(world: World) -> None:
@@ -83,34 +90,39 @@ async def test_an_expired_claim_makes_a_new_job(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "status", "code", "path"),
+    ("changes", "path"),
     [
-        ({"request_type": "NOTHING"}, 400, "PROTOCOL_UNKNOWN", "request_type"),
-        ({"input_ref": "ftp://host/a"}, 400, "REQUEST_INVALID", "input_ref.uri"),
-        ({"output_ref": "https://user@host/a"}, 400, "REQUEST_INVALID", "output_ref.uri"),
-        ({"mode": "BURST"}, 400, "REQUEST_INVALID", "doc_id"),
-        ({"payload": {"ocr": 1, "sis": {"prompt_set": ["a"]}}}, 400, "REQUEST_INVALID", "payload.ocr"),
-        ({"payload": {"other": {}, "sis": {"prompt_set": ["a"]}}}, 400, "REQUEST_INVALID", "payload.other"),
-        ({"dependencies": ["job_9"]}, 400, "REQUEST_INVALID", "dependencies"),
+        ({"input_ref": "ftp://host/a"}, "input_ref.uri"),
+        ({"output_ref": "https://user@host/a"}, "output_ref.uri"),
+        ({"mode": "BURST"}, "doc_id"),
+        ({"payload": {"ocr": 1, "sis": {"prompt_set": ["a"]}}}, "payload.ocr"),
+        ({"payload": {"other": {}, "sis": {"prompt_set": ["a"]}}}, "payload.other"),
+        ({"dependencies": ["job_9"]}, "dependencies"),
     ],
 )
-async def test_what_is_wrong_is_named_and_nothing_is_written(
-    world: World, changes: dict[str, Any], status: int, code: str, path: str
-) -> None:
-    """Every refusal has a stable code and the path of what is wrong; no row, no orchestration."""
-    with pytest.raises(Refusal) as refused:
+async def test_what_is_wrong_is_named_and_nothing_is_written(world: World, changes: dict[str, Any], path: str) -> None:
+    """The error has the path of what is wrong; no row, no orchestration."""
+    with pytest.raises(RequestInvalid) as refused:
         await create(world, **changes)
-    assert (refused.value.status, refused.value.code) == (status, code)
     assert path in [place for place, _ in refused.value.errors]
     assert await world.index.tenants() == []
     assert world.orchestrations.started == []
 
 
+async def test_an_unknown_request_type_is_refused_with_the_known_ones(world: World) -> None:
+    """The error lists every request type that has a protocol; no row, no orchestration."""
+    with pytest.raises(ProtocolUnknown) as refused:
+        await create(world, request_type="NOTHING")
+    assert refused.value.known == world.context.registry.request_types
+    assert "OCR_EMBEDDING_SIS" in refused.value.known
+    assert await world.index.tenants() == []
+    assert world.orchestrations.started == []
+
+
 async def test_a_directive_too_large_for_the_bus_is_refused(world: World) -> None:
-    """413 at POST, not a job that can never be dispatched."""
-    with pytest.raises(Refusal) as refused:
+    """At POST, instead of a job that can never be dispatched."""
+    with pytest.raises(DirectiveTooLarge, match="step sis"):
         await create(world, payload={"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["x" * 3000] * 100}})
-    assert (refused.value.status, refused.value.code) == (413, "DIRECTIVE_TOO_LARGE")
 
 
 async def test_a_flat_payload_serves_a_protocol_of_one_step(world: World) -> None:
@@ -134,13 +146,13 @@ async def test_a_flat_payload_serves_a_protocol_of_one_step(world: World) -> Non
 async def test_references_keep_the_policy_of_all_and_of_the_tenant(
     world: World, hosts: set[str], own: set[str] | None, refused: list[str]
 ) -> None:
-    """FEATURES A6: schemes, hosts and containers, for everybody and within that for one tenant."""
+    """Schemes, hosts and containers, for everybody and within that for one tenant."""
     settings = replace(world.context.settings, allowed_ref_hosts=frozenset(hosts))
     mine = {"tenant_a": frozenset(own)} if own is not None else {}
     world = replace(world, context=replace(world.context, settings=settings, ref_hosts=mine))
     if not refused:
         await create(world, tenant_id=" TENANT_A ")
         return
-    with pytest.raises(Refusal) as told:
+    with pytest.raises(RequestInvalid) as error:
         await create(world, tenant_id=" TENANT_A ")
-    assert [path for path, _ in told.value.errors] == refused
+    assert [path for path, _ in error.value.errors] == refused

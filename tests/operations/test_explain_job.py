@@ -1,26 +1,36 @@
-from shared.operations.explain_job import explain_job
-
+from shared.core.job import Record
 from shared.core.states import JobStatus
+from shared.operations.read_history import last_transition
+from shared.responses.history import Explanation
+from shared.views.explain import explain
+from tests.jobs import body
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, service_says, settle, submitted
+from tests.operations.support import dispatch, service_sends, settle, submitted
+
+
+async def explained(world: World, record: Record) -> Explanation:
+    """The body of GET /v1/jobs/{jobId}/explain."""
+    return explain(record, world.clock.now(), await last_transition(world.context, record))
 
 
 async def test_the_row_that_brought_it_here_is_cited_past_all_late_replies(world: World) -> None:
     """Sixty late replies and more later, the last move is still the ACK, with its row and who sent it."""
     job_id = await submitted(world)
-    created = await explain_job(world.context, await world.job(job_id))
-    assert (created["brought_here"]["type"], created["brought_here"]["rows"]) == ("JOB_CREATED", [])
+    created = await explained(world, await world.job(job_id))
+    assert created.brought_here is not None
+    assert (created.brought_here.type, created.brought_here.rows) == ("JOB_CREATED", [])
     await dispatch(world, job_id)
-    await service_says(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "ACK", 1)
     for number in range(60):
         # twenty an attempt are recorded
-        await service_says(world, job_id, "RESULT", 2 + number, attempt_no=2 + number // 20, lease_id="another")
+        await service_sends(world, job_id, "RESULT", 2 + number, attempt_no=2 + number // 20, lease_id="another")
     record = await world.job(job_id)
     assert record.job.event_seq > 60
-    told = await explain_job(world.context, record)
-    came = told["brought_here"]
-    assert (came["seq"], came["type"], came["actor"], came["source"]) == (3, "ACK", "service:ocr", "bus")
-    assert came["rows"] == [
+    explanation = await explained(world, record)
+    came = explanation.brought_here
+    assert came is not None
+    assert (came.seq, came.type, came.actor, came.source) == (3, "ACK", "service:ocr", "bus")
+    assert [body(row) for row in came.rows] == [
         {
             "machine": "step",
             "state": "INITIATED",
@@ -32,7 +42,7 @@ async def test_the_row_that_brought_it_here_is_cited_past_all_late_replies(world
     ]
     assert (
         "Event 3 brought it here by step INITIATED on ACK, job QUEUED on ACKED (R5: a service took the attempt up)."
-        in told["text"]
+        in explanation.text
     )
 
 
@@ -40,14 +50,14 @@ async def test_each_possible_event_names_its_rows(world: World) -> None:
     """What would move cites where it leads; what would not says why, and cites nothing."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    told = await explain_job(world.context, await world.job(job_id))
-    assert set(told["rows_if"]) < set(told["what_if"])
-    for name, rows in told["rows_if"].items():
-        step, job = (part.split(" ")[1] for part in told["what_if"][name].split(", "))
-        ends = {row["machine"]: row["to"] for row in rows}
+    explanation = await explained(world, await world.job(job_id))
+    assert set(explanation.rows_if) < set(explanation.what_if)
+    for name, rows in explanation.rows_if.items():
+        step, job = (part.split(" ")[1] for part in explanation.what_if[name].split(", "))
+        ends = {row.machine: row.to for row in rows}
         assert (ends.get("step", step), ends.get("job", job)) == (step, job), name
-    assert told["what_if"]["dispatch"] == "REFUSED: RECORD_IN_INITIATED"
-    assert told["what_if"]["deadline"] == "step FAILED_RETRY, job QUEUED"
+    assert explanation.what_if["dispatch"] == "REFUSED: RECORD_IN_INITIATED"
+    assert explanation.what_if["deadline"] == "step FAILED_RETRY, job QUEUED"
     assert (await world.job(job_id)).job.status is JobStatus.QUEUED
 
 
@@ -55,8 +65,8 @@ async def test_our_own_backlog_is_named_as_the_gate(world: World) -> None:
     """While the lane is full the job waits for us, not for its service."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    assert (await explain_job(world.context, await world.job(job_id)))["gate"] is None
+    assert (await explained(world, await world.job(job_id))).gate is None
     world.lanes.directives = True
     world.clock.advance(30)
     await settle(world, job_id)
-    assert (await explain_job(world.context, await world.job(job_id)))["gate"] == "LANE_BACKLOG"
+    assert (await explained(world, await world.job(job_id))).gate == "LANE_BACKLOG"

@@ -1,64 +1,50 @@
 import asyncio
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from shared.errors import Refusal
+from shared.errors import LimitReached
 from shared.operations.admission import Admission
-from shared.operations.create_job import Created, create_job
+from shared.operations.creation import Created
 from shared.operations.sweeper.sweep import sweep
-from tests.jobs import envelope
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, service_says
-
-
-def limited(world: World, **limits: int) -> World:
-    settings = replace(world.context.settings, **limits)
-    context = replace(world.context, settings=settings, admission=Admission())
-    return replace(world, context=context)
-
-
-async def create(world: World, number: int, **changes: Any) -> Created:
-    changes = {"doc_id": f"doc-{number}", "request_type": "OCR", "payload": {}} | changes
-    return await create_job(world.context, world.orchestrations, envelope(**changes), correlation_id=None)
+from tests.operations.support import create_numbered, dispatch, limited, service_sends
 
 
 async def test_a_tenant_at_its_limit_is_refused_with_the_limits_name(world: World) -> None:
-    """429, Retry-After, the limit, and nothing written; another tenant is not touched."""
+    """The error has the limit and when to try again; nothing is written; another tenant is not touched."""
     world = limited(world, max_inflight_per_tenant=1)
-    await create(world, 1)
-    with pytest.raises(Refusal) as refused:
-        await create(world, 2)
-    no = refused.value
-    assert (no.status, no.code, no.extra["limit"]) == (429, "LIMIT_REACHED", "LUCIUS_MAX_INFLIGHT_PER_TENANT")
-    assert int(no.headers["Retry-After"]) > 0
+    await create_numbered(world, 1)
+    with pytest.raises(LimitReached) as refused:
+        await create_numbered(world, 2)
+    assert refused.value.limit == "LUCIUS_MAX_INFLIGHT_PER_TENANT"
+    assert refused.value.retry_after_s > 0
     assert len(await world.index.list_jobs("tenant_a", after=None, limit=10)) == 1
-    assert not (await create(world, 3, tenant_id="tenant_b")).replayed
+    assert not (await create_numbered(world, 3, tenant_id="tenant_b")).replayed
 
 
 async def test_a_duplicate_is_never_refused(world: World) -> None:
     """The same request at the limit is still the same job."""
     world = limited(world, max_inflight_per_tenant=1)
-    first = await create(world, 1)
-    assert (await create(world, 1)).stored.record.job.job_id == first.stored.record.job.job_id
+    first = await create_numbered(world, 1)
+    assert (await create_numbered(world, 1)).stored.record.job.job_id == first.stored.record.job.job_id
 
 
 async def test_an_ended_job_makes_room(world: World) -> None:
     """The end of a job counts down in its index transaction."""
     world = limited(world, max_inflight_per_tenant=1)
-    job_id = (await create(world, 1)).stored.record.job.job_id
+    job_id = (await create_numbered(world, 1)).stored.record.job.job_id
     await dispatch(world, job_id)
-    await service_says(world, job_id, "RESULT", 1)
-    assert not (await create(world, 2)).replayed
+    await service_sends(world, job_id, "RESULT", 1)
+    assert not (await create_numbered(world, 2)).replayed
 
 
 async def test_tens_at_once_are_exact(world: World) -> None:
     """Of thirty different requests at once exactly the limit gets in."""
     world = limited(world, max_inflight_per_tenant=7)
-    answers = await asyncio.gather(*(create(world, number) for number in range(30)), return_exceptions=True)
+    answers = await asyncio.gather(*(create_numbered(world, number) for number in range(30)), return_exceptions=True)
     assert sum(isinstance(answer, Created) for answer in answers) == 7
-    assert sum(isinstance(answer, Refusal) for answer in answers) == 23
+    assert sum(isinstance(answer, LimitReached) for answer in answers) == 23
 
 
 @pytest.mark.parametrize(
@@ -73,23 +59,23 @@ async def test_guards_count_what_this_process_admitted(
 ) -> None:
     """Between two sweeps a process adds its own; the next sweep's count makes room for what ended."""
     world = limited(world, **limits)
-    first = (await create(world, 1, mode=mode)).stored.record.job.job_id
-    await create(world, 2, mode=mode)
-    with pytest.raises(Refusal) as refused:
-        await create(world, 3, mode=mode)
-    assert refused.value.extra["limit"] == name
+    first = (await create_numbered(world, 1, mode=mode)).stored.record.job.job_id
+    await create_numbered(world, 2, mode=mode)
+    with pytest.raises(LimitReached) as refused:
+        await create_numbered(world, 3, mode=mode)
+    assert refused.value.limit == name
     await dispatch(world, first)
-    await service_says(world, first, "RESULT", 1)
+    await service_sends(world, first, "RESULT", 1)
     world.clock.advance(20)
     await sweep(world.context, world.orchestrations)
-    assert not (await create(world, 3, mode=mode)).replayed
+    assert not (await create_numbered(world, 3, mode=mode)).replayed
 
 
 async def test_a_burst_guard_lets_default_through(world: World) -> None:
     """The limit of one mode does not hold back the other."""
     world = limited(world, max_inflight_burst=1)
-    await create(world, 1, mode="BURST")
-    assert not (await create(world, 2, mode="DEFAULT")).replayed
+    await create_numbered(world, 1, mode="BURST")
+    assert not (await create_numbered(world, 2, mode="DEFAULT")).replayed
 
 
 @pytest.mark.parametrize(("limit", "mode"), [("max_inflight", "DEFAULT"), ("max_inflight_burst", "BURST")])
@@ -107,13 +93,13 @@ async def test_the_overshoot_of_the_guards(world: World, limit: str, mode: str, 
         for _ in range(processes)
     ]
 
-    async def storm(first: int) -> int:
-        posts = [create(each[n % processes], first + n, mode=mode) for n in range(50 * processes)]
+    async def post_many(first: int) -> int:
+        posts = [create_numbered(each[n % processes], first + n, mode=mode) for n in range(50 * processes)]
         answers = await asyncio.gather(*posts, return_exceptions=True)
-        assert all(isinstance(answer, Created | Refusal) for answer in answers)
+        assert all(isinstance(answer, Created | LimitReached) for answer in answers)
         return sum(isinstance(answer, Created) for answer in answers)
 
-    assert await storm(0) == free * processes
+    assert await post_many(0) == free * processes
     await sweep(each[0].context, world.orchestrations)
     world.clock.advance(16)
-    assert await storm(1000) == 0
+    assert await post_many(1000) == 0

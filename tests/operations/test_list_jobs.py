@@ -13,7 +13,7 @@ from shared.operations.sweeper.listing import relist
 from shared.operations.sweeper.sweep import sweep
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, service_says, submitted
+from tests.operations.support import dispatch, service_sends, submitted
 
 
 async def several(world: World, count: int, **changes: Any) -> list[str]:
@@ -28,16 +28,16 @@ async def several(world: World, count: int, **changes: Any) -> list[str]:
 async def failed(world: World, job_id: str) -> None:
     await dispatch(world, job_id)
     error = {"code": "PDF_ENCRYPTED", "message": "locked"}
-    await service_says(world, job_id, "RESULT", 1, status="FAILED_FINAL", error=error, result_ref=None)
+    await service_sends(world, job_id, "RESULT", 1, status="FAILED_FINAL", error=error, result_ref=None)
 
 
-async def pages(world: World, wanted: JobFilter, limit: int) -> list[list[str]]:
+async def pages(world: World, job_filter: JobFilter, limit: int) -> list[list[str]]:
     """Every page in turn, until there is no next."""
     after: str | None = None
     found = []
     while True:
-        page, after = await list_jobs(world.context, wanted, after=after, limit=limit)
-        found.append([line["jobId"] for line in page])
+        page, after = await list_jobs(world.context, job_filter, after=after, limit=limit)
+        found.append([line.jobId for line in page])
         if after is None:
             return found
 
@@ -65,11 +65,11 @@ async def test_a_line_is_as_of_an_event_and_a_sweep_brings_it_forward(world: Wor
     """Without a filter the index alone speaks: it may be behind, says as of which event, and a sweep ends that."""
     [job_id] = await several(world, 1)
     await dispatch(world, job_id)
-    await service_says(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "ACK", 1)
 
     async def line() -> tuple[Any, ...]:
         [[found], _] = await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)
-        return found["status"], found["current_step_id"], found["seq"]
+        return found.status, found.current_step_id, found.seq
 
     job = (await world.job(job_id)).job
     assert await line() == ("QUEUED", "ocr", 1)
@@ -93,7 +93,7 @@ async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(
             await failed(world, job_id)
     await sweep(world.context, world.orchestrations)
     [[found], _] = await list_jobs(world.context, JobFilter(tenant_id="tenant_a"), after=None, limit=10)
-    assert found["status"] == "FAILED_FINAL"
+    assert found.status == "FAILED_FINAL"
 
 
 async def test_relisting_goes_on_where_its_bound_stopped_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ async def test_states_are_those_of_now(world: World) -> None:
     """A job in progress is found as such although its LIST row knows only that it lives; ended ones by their end."""
     waiting, running, dead = await several(world, 3)
     await dispatch(world, running)
-    await service_says(world, running, "ACK", 1)
+    await service_sends(world, running, "ACK", 1)
     await failed(world, dead)
 
     async def found(*statuses: JobStatus) -> list[str]:
@@ -145,7 +145,7 @@ async def test_dead_letters_say_where_and_why(world: World) -> None:
     first, alive, second = await several(world, 3)
     await failed(world, first)
     await dispatch(world, second)
-    await service_says(world, second, "RESULT", 1)
+    await service_sends(world, second, "RESULT", 1)
     await dispatch(world, second, "embedding")
     for _ in range(3):
         step = (await world.job(second)).steps[1]
@@ -156,7 +156,7 @@ async def test_dead_letters_say_where_and_why(world: World) -> None:
         await dispatch(world, second, "embedding")
     page, after = await list_dead_letters(world.context, tenant_id=None, after=None, limit=10)
     assert after is None
-    told = [(line["jobId"], line["error_code"], line["failed_step_id"], line["attempts_total"]) for line in page]
-    assert told == [(second, "ATTEMPTS_EXHAUSTED", "embedding", 4), (first, "PDF_ENCRYPTED", "ocr", 1)]
-    assert page[0]["last_error_code"] == "ACK_TIMEOUT"
-    assert alive not in {line["jobId"] for line in page}
+    lines = [(line.jobId, line.error_code, line.failed_step_id, line.attempts_total) for line in page]
+    assert lines == [(second, "ATTEMPTS_EXHAUSTED", "embedding", 4), (first, "PDF_ENCRYPTED", "ocr", 1)]
+    assert page[0].last_error_code == "ACK_TIMEOUT"
+    assert alive not in {line.jobId for line in page}

@@ -15,8 +15,9 @@ from shared.core.attempts import lease_id
 from shared.core.job import Record
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import LedgerUnavailable
-from shared.operations.create_job import Created, create_job
+from shared.errors import CreationWithdrawn, LimitReached
+from shared.operations.create_job import create_job
+from shared.operations.creation import Created
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Stored
 from tests.jobs import envelope, reply
@@ -33,15 +34,14 @@ from tests.operations.actors import (
     over,
     posts,
     queued,
-    says,
+    sends,
     settles,
     then,
     timed_out,
 )
 from tests.operations.conftest import World
 from tests.operations.interleave import Meeting, Work, every_order, serializable
-from tests.operations.test_limits import limited
-from tests.operations.test_running import arrives, dispatch, submitted
+from tests.operations.support import arrives, dispatch, limited, submitted
 
 # --- creation
 
@@ -51,9 +51,9 @@ def test_two_creators_of_one_job() -> None:
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
-        told = await meeting.at_once(a=posts()(world), b=posts()(world))
-        created = [ended.value for ended in told.values()]
-        assert all(isinstance(one, Created) for one in created), told
+        ended = await meeting.at_once(a=posts()(world), b=posts()(world))
+        created = [ended.value for ended in ended.values()]
+        assert all(isinstance(one, Created) for one in created), ended
         assert len({one.stored.record.job.job_id for one in created}) == 1
         assert sum(not one.replayed for one in created) == 1
         assert len(world.ledger.records) == len(world.index._active) == 1
@@ -79,7 +79,7 @@ async def test_a_write_that_went_through_unseen(world: World, taken: bool) -> No
 
 
 def test_a_sweeper_withdraws_while_its_creator_goes_on() -> None:
-    """Race tombstone: either the job is there with all its rows, or its creator hears 503 and may post again."""
+    """Race tombstone: either the job is there with all its rows, or its creator is told to post again."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
@@ -98,31 +98,31 @@ def test_a_sweeper_withdraws_while_its_creator_goes_on() -> None:
             for _ in range(3):
                 await sweep(world.context, world.orchestrations)
 
-        told = await meeting.at_once(a=slow(world), b=sweeper(world))
-        assert told["b"].error is None
+        ended = await meeting.at_once(a=slow(world), b=sweeper(world))
+        assert ended["b"].error is None
         [record] = world.ledger.records.values()
         withdrawn = record.job.error_code == "WITHDRAWN"
-        assert withdrawn == isinstance(told["a"].error, LedgerUnavailable), told
+        assert withdrawn == isinstance(ended["a"].error, CreationWithdrawn), ended
         if withdrawn:
             world.clock.advance(301)
             await sweep(world.context, world.orchestrations)
             assert (world.index._active, world.index._claims) == ({}, {})
             assert not (await posts()(world)).replayed
         else:
-            assert told["a"].value.stored.record.job.status is JobStatus.QUEUED
+            assert ended["a"].value.stored.record.job.status is JobStatus.QUEUED
             assert len(world.index._active) == len(world.index._claims) == 1
 
     assert every_order(scenario, interruptions=1) > 10
 
 
 def test_creators_at_a_limit() -> None:
-    """Race gate: two different requests, room for one: one gets in, the other hears 429."""
+    """Race gate: two different requests, room for one: one gets in, the other is refused."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         world = limited(world, max_inflight_per_tenant=1)
-        told = await meeting.at_once(a=posts(doc_id="a")(world), b=posts(doc_id="b")(world))
-        assert sorted(getattr(one.error, "status", 202) for one in told.values()) == [202, 429]
+        ended = await meeting.at_once(a=posts(doc_id="a")(world), b=posts(doc_id="b")(world))
+        assert [type(one.error) for one in ended.values() if one.error is not None] == [LimitReached]
         assert (len(world.index._active), world.index._gates) == (1, {"tenant_a": 1})
 
     assert every_order(scenario) > 5
@@ -130,12 +130,12 @@ def test_creators_at_a_limit() -> None:
 
 @pytest.mark.parametrize("limit", ["max_inflight_per_tenant", "max_inflight"])
 def test_a_duplicate_at_a_limit(limit: str) -> None:
-    """Race duplicate: the same request twice, room for one: both are answered with the one job, nobody with 429."""
+    """Race duplicate: the same request twice, room for one: both are answered with the one job, none is refused."""
 
     async def scenario(meeting: Meeting) -> None:
         world = limited(meeting.world, **{limit: 1})
-        told = await meeting.at_once(a=posts()(world), b=posts()(world))
-        assert [one.error for one in told.values()] == [None, None]
+        ended = await meeting.at_once(a=posts()(world), b=posts()(world))
+        assert [one.error for one in ended.values()] == [None, None]
         assert len(world.index._active) == 1
 
     assert every_order(scenario) > 20
@@ -148,17 +148,17 @@ def test_a_duplicate_at_a_limit(limit: str) -> None:
 @pytest.mark.parametrize(
     ("prepare", "other"),
     [
-        (in_flight, says("ACK")),
-        (in_flight, says("RESULT")),
-        (first_of_two, says("RESULT")),
-        (in_service, says("RESULT", status="FAILED_RETRY")),
-        (in_service, says("RESULT", status="FAILED_FINAL")),
-        (in_service, says("HEARTBEAT")),
+        (in_flight, sends("ACK")),
+        (in_flight, sends("RESULT")),
+        (first_of_two, sends("RESULT")),
+        (in_service, sends("RESULT", status="FAILED_RETRY")),
+        (in_service, sends("RESULT", status="FAILED_FINAL")),
+        (in_service, sends("HEARTBEAT")),
         (queued, dispatches()),
         (timed_out, dispatches()),
         (over, settles()),
-        (timed_out, says("RESULT")),
-        (then(first_of_two, asks(ControlKind.PAUSE, "0")), says("RESULT")),
+        (timed_out, sends("RESULT")),
+        (then(first_of_two, asks(ControlKind.PAUSE, "0")), sends("RESULT")),
         (then(queued, asks(ControlKind.PAUSE, "0")), asks(ControlKind.RESUME, "2")),
     ],
     ids=lambda value: getattr(value, "__name__", None) if callable(value) else None,
@@ -175,8 +175,8 @@ def test_a_control_twice_at_once(kind: ControlKind) -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         await in_service(world)
-        told = await meeting.at_once(a=asks(kind, "a")(world), b=asks(kind, "b")(world))
-        assert [one.error for one in told.values()] == [None, None]
+        ended = await meeting.at_once(a=asks(kind, "a")(world), b=asks(kind, "b")(world))
+        assert [one.error for one in ended.values()] == [None, None]
         asked = [event for event in await world.ledger.events(JOB) if event.type.endswith("_REQUESTED")]
         assert len(asked) == (kind is not ControlKind.RESUME)
 
@@ -190,9 +190,9 @@ def test_one_message_in_two_hands(type_: str) -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         await in_flight(world)
-        said = reply(await world.job(JOB), type_).model_dump_json(exclude_none=True).encode()
-        told = await meeting.at_once(a=arrives(world, said, 7), b=arrives(world, said, 7, delivery_count=2))
-        assert [one.error for one in told.values()] == [None, None]
+        message = reply(await world.job(JOB), type_).model_dump_json(exclude_none=True).encode()
+        ended = await meeting.at_once(a=arrives(world, message, 7), b=arrives(world, message, 7, delivery_count=2))
+        assert [one.error for one in ended.values()] == [None, None]
         causes = [event.cause_id for event in await world.ledger.events(JOB)]
         assert len(causes) == len(set(causes)) == 3
         names = {name for name, _ in world.orchestrations.raised}
@@ -206,7 +206,7 @@ def test_one_message_in_two_hands(type_: str) -> None:
 )
 def test_two_results_of_one_attempt(results: tuple[str, str]) -> None:
     """Race conflict: a service that contradicts itself at once: the first RESULT stands, the other is a row."""
-    first, second = (says("RESULT", number, status=status) for number, status in enumerate(results, 1))
+    first, second = (sends("RESULT", number, status=status) for number, status in enumerate(results, 1))
     assert serializable(in_service, first, second) > 5
 
 
@@ -219,11 +219,15 @@ def test_a_dispatch_runs_twice_at_once(prepare: Prepare) -> None:
 def test_a_dispatch_and_a_late_reply() -> None:
     """Race revived: the attempt that had timed out is revived, or its reply is too late for the next one."""
     attempt = {"attempt_no": 1, "lease_id": lease_id(JOB, "ocr", 1)}
-    for work in (says("ACK", **attempt), says("RESULT", **attempt), says("RESULT", status="FAILED_RETRY", **attempt)):
+    for work in (
+        sends("ACK", **attempt),
+        sends("RESULT", **attempt),
+        sends("RESULT", status="FAILED_RETRY", **attempt),
+    ):
         assert serializable(timed_out, dispatches(), work) > 3
 
 
-@pytest.mark.parametrize("work", [says("ACK"), says("HEARTBEAT"), says("RESULT"), settles(), dispatches()])
+@pytest.mark.parametrize("work", [sends("ACK"), sends("HEARTBEAT"), sends("RESULT"), settles(), dispatches()])
 def test_a_timer_and_something_else_at_once(work: Work) -> None:
     """Race settle: a lease that is over ends the attempt, unless a reply is first."""
     assert serializable(over, settles(), work) > 3
@@ -243,7 +247,7 @@ def test_siblings_end_at_once() -> None:
             await dispatch(world, JOB, step_id)
 
     for status in ("SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"):
-        one, other = says("RESULT", 1, status=status), says("RESULT", 2, "embedding")
+        one, other = sends("RESULT", 1, status=status), sends("RESULT", 2, "embedding")
         assert serializable(group, one, other) > 5
 
 
@@ -259,4 +263,4 @@ def test_a_ledger_that_takes_stale_writes_is_found(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(MemoryLedger, "commit", careless)
     with pytest.raises(AssertionError):
-        serializable(in_service, asks(ControlKind.CANCEL), says("RESULT"))
+        serializable(in_service, asks(ControlKind.CANCEL), sends("RESULT"))

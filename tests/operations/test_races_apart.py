@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from shared.operations.explain_job import explain_job
 
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
@@ -14,7 +13,7 @@ from shared.core.verdict import VerdictKind
 from shared.errors import InstanceEnded
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
-from shared.operations.read_history import read_history
+from shared.operations.read_history import last_transition, read_history
 from shared.operations.rejected_messages import redrive_rejected
 from shared.operations.sweeper.listing import relist
 from shared.ports.durable import InstanceState
@@ -31,7 +30,7 @@ from tests.operations.actors import (
     posts,
     queued,
     redrives,
-    says,
+    sends,
     settles,
     sweeps,
     then,
@@ -39,8 +38,7 @@ from tests.operations.actors import (
 )
 from tests.operations.conftest import StillClock, World
 from tests.operations.interleave import Meeting, Work, every_order, serializable
-from tests.operations.test_rejected_messages import early
-from tests.operations.test_running import service_says
+from tests.operations.support import early, service_sends
 
 # --- the sweeper
 
@@ -57,16 +55,16 @@ def test_two_sweeps_at_once(prepare: Prepare, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("prepare", "work"),
     [
-        (then(over, seconds=61), says("RESULT")),
+        (then(over, seconds=61), sends("RESULT")),
         (then(over, seconds=61), settles()),
         (then(timed_out, seconds=61), dispatches()),
         (then(timed_out, seconds=61), asks(ControlKind.CANCEL)),
         (then(failed, seconds=3601), redrives("a")),
         (then(queued, seconds=61), posts()),
-        (then(in_service, seconds=961), says("HEARTBEAT")),
+        (then(in_service, seconds=961), sends("HEARTBEAT")),
     ],
 )
-def test_a_sweep_beside_normal_work(prepare: Prepare, work: Work) -> None:
+def test_a_sweep_during_normal_work(prepare: Prepare, work: Work) -> None:
     """Race sweeps: what the sweeper does, the functions themselves might do at the same moment."""
     assert serializable(prepare, sweeps(), work, interruptions=1) >= 2
 
@@ -95,7 +93,7 @@ def test_a_list_row_and_its_jobs_end() -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         await in_service(world)
-        await meeting.at_once(a=relist(world.context), b=says("RESULT")(world), c=relist(world.context))
+        await meeting.at_once(a=relist(world.context), b=sends("RESULT")(world), c=relist(world.context))
         [[row]] = [list(rows.values()) for rows in world.index._listed.values()]
         assert (row.status, world.index._active) == ("SUCCEEDED", {})
 
@@ -112,14 +110,14 @@ def test_a_resume_before_its_parking_is_heard() -> None:
         world = meeting.world
         await queued(world)
         await asks(ControlKind.PAUSE, "0")(world)
-        told = await meeting.at_once(
+        outcomes = await meeting.at_once(
             a=dispatches()(world), b=asks(ControlKind.RESUME, "1")(world), c=asks(ControlKind.RESUME, "2")(world)
         )
-        assert [told["b"].error, told["c"].error] == [None, None]
-        if told["a"].value.kind is VerdictKind.PARK:
+        assert [outcomes["b"].error, outcomes["c"].error] == [None, None]
+        if outcomes["a"].value.kind is VerdictKind.PARK:
             assert ("resume:1", {"status": JobStatus.QUEUED}) in world.orchestrations.raised
         else:
-            assert told["a"].value.kind is VerdictKind.SENT
+            assert outcomes["a"].value.kind is VerdictKind.SENT
 
     assert every_order(scenario) > 10
 
@@ -132,7 +130,7 @@ async def test_an_orchestration_that_is_ahead_of_its_reply(world: World) -> None
         raise InstanceEnded(instance_id)
 
     world.orchestrations.raise_event = gone  # type: ignore[method-assign]
-    await service_says(world, JOB, "RESULT", 1)
+    await service_sends(world, JOB, "RESULT", 1)
     assert (await world.job(JOB)).job.status is JobStatus.SUCCEEDED
 
 
@@ -143,13 +141,13 @@ def test_a_history_that_grows_while_it_is_read() -> None:
         world = meeting.world
         await in_service(world)
         reads = {name: read_history(world.context, JOB) for name in ("a", "b")}
-        told = await meeting.at_once(
-            **reads, c=says("RESULT")(world), d=explain_job(world.context, await world.job(JOB))
+        outcomes = await meeting.at_once(
+            **reads, c=sends("RESULT")(world), d=last_transition(world.context, await world.job(JOB))
         )
         for name in ("a", "b"):
-            record, events = told[name].value
+            record, events = outcomes[name].value
             assert (events[-1].seq, events[-1].hash) == (record.job.event_seq, record.job.event_hash)
-        assert told["d"].value["brought_here"]["type"] == "ACK"
+        assert outcomes["d"].value.type == "ACK"
 
     assert every_order(scenario, interruptions=1) > 10
 
@@ -169,18 +167,18 @@ async def test_one_look_at_the_store_of_protocols() -> None:
         async def read(self) -> dict[str, str]:
             return {}
 
-    catalogue = Catalog(Store(), store, schemas={}, services={}, clock=StillClock(), refresh_s=30)
-    first = asyncio.create_task(catalogue.refresh())
+    catalog = Catalog(Store(), store, schemas={}, services={}, clock=StillClock(), refresh_s=30)
+    first = asyncio.create_task(catalog.refresh())
     await asyncio.sleep(0)
-    others = [asyncio.create_task(catalogue.refresh()) for _ in range(30)]
+    others = [asyncio.create_task(catalog.refresh()) for _ in range(30)]
     release.set()
     await asyncio.gather(first, *others)
     assert looks == 1
-    catalogue._clock.advance(31)  # type: ignore[attr-defined]
+    catalog._clock.advance(31)  # type: ignore[attr-defined]
     release.clear()
-    again = asyncio.create_task(catalogue.refresh())
+    again = asyncio.create_task(catalog.refresh())
     await asyncio.sleep(0)
-    assert await asyncio.wait_for(catalogue.refresh(), 5) is catalogue.current
+    assert await asyncio.wait_for(catalog.refresh(), 5) is catalog.current
     release.set()
     await again
     assert looks == 2
@@ -195,9 +193,9 @@ def test_two_redrives_at_once() -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         await failed(world)
-        told = await meeting.at_once(a=redrives("a")(world), b=redrives("b")(world))
-        assert [one.error for one in told.values()] == [None, None]
-        [new_id] = {one.value.stored.record.job.job_id for one in told.values()}
+        outcomes = await meeting.at_once(a=redrives("a")(world), b=redrives("b")(world))
+        assert [one.error for one in outcomes.values()] == [None, None]
+        [new_id] = {one.value.stored.record.job.job_id for one in outcomes.values()}
         assert set(world.ledger.records) == {JOB, new_id}
         assert (await world.job(JOB)).job.redriven_by == new_id
         assert [event.type for event in await world.ledger.events(JOB)].count("JOB_REDRIVEN") == 1
@@ -211,10 +209,10 @@ def test_two_redrives_of_one_rejected_message() -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         job_id, id_ = await early(world)
-        told = await meeting.at_once(
+        outcomes = await meeting.at_once(
             **{name: redrive_rejected(world.context, world.orchestrations, id_) for name in ("a", "b")}
         )
-        assert [one.value.redriven_outcome for one in told.values()] == ["APPLIED", "APPLIED"]
+        assert [one.value.redriven_outcome for one in outcomes.values()] == ["APPLIED", "APPLIED"]
         assert [event.type for event in await world.ledger.events(job_id)].count("ACK") == 1
 
     assert every_order(scenario) > 5

@@ -6,42 +6,23 @@ from typing import Any
 import pytest
 
 from shared.core.as_of import allowed_time, creation_data
-from shared.core.history import Origin, Provenance, append, verify
+from shared.core.history import Provenance, append, verify
 from shared.core.job import Job, Step
-from shared.core.occurrences import ControlKind
 from shared.core.redrive import JOB_KEPT, STEP_CARRIED, STEP_KEPT, plan_redrive
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import GateFull, LedgerUnavailable, Refusal
-from shared.operations.control_job import control_job
-from shared.operations.create_job import Created
-from shared.operations.redrive_job import redrive_job
-from shared.operations.sweeper.sweep import WITHDRAW_AFTER, sweep
+from shared.errors import CreationWithdrawn, GateFull, JobNotFound, LimitReached, NotRedrivable
+from shared.operations.sweeper.repair import WITHDRAW_AFTER
+from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, service_says, submitted
-
-ERROR = {"code": "PDF_ENCRYPTED", "message": "locked"}
-
-
-def by(reason: str = "fixed") -> Origin:
-    return Origin(cause_id="request:1", actor="caller", source="http", reason=reason)
-
-
-async def redrive(world: World, job_id: str, reason: str = "fixed") -> Created:
-    return await redrive_job(world.context, world.orchestrations, job_id, by(reason))
-
-
-async def failed_at_embedding(world: World) -> str:
-    """OCR SUCCEEDED, EMBEDDING FAILED_FINAL, SIS never began."""
-    job_id = await submitted(world, labels={"team": "red"})
-    await dispatch(world, job_id)
-    await service_says(world, job_id, "RESULT", 1)
-    await dispatch(world, job_id, "embedding")
-    await service_says(world, job_id, "RESULT", 2, step_id="embedding", status="FAILED_FINAL", error=ERROR)
-    return job_id
-
-
-async def cancelled(world: World, job_id: str) -> None:
-    await control_job(world.context, world.orchestrations, job_id, ControlKind.CANCEL, by("stop"))
+from tests.operations.support import (
+    by,
+    cancelled,
+    dispatch,
+    failed_at_embedding,
+    redrive,
+    service_sends,
+    submitted,
+)
 
 
 async def test_a_failed_job_goes_on_where_it_failed(world: World) -> None:
@@ -71,9 +52,9 @@ async def test_a_failed_job_goes_on_where_it_failed(world: World) -> None:
     directive = world.publisher.sent[-1]
     assert (directive.jobId, directive.attempt_no) == (new_id, 1)
     assert directive.input_ref.uri == (old.steps[0].result_ref or {})["uri"]
-    await service_says(world, new_id, "RESULT", 3, step_id="embedding")
+    await service_sends(world, new_id, "RESULT", 3, step_id="embedding")
     await dispatch(world, new_id, "sis")
-    await service_says(world, new_id, "RESULT", 4, step_id="sis")
+    await service_sends(world, new_id, "RESULT", 4, step_id="sis")
     assert (await world.job(new_id)).job.status is JobStatus.SUCCEEDED
     verify(await world.ledger.events(new_id))
 
@@ -152,7 +133,7 @@ async def test_a_redrive_that_died_after_its_claim_is_withdrawn(world: World, mo
 
 
 async def test_a_late_finisher_meets_the_tombstone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its claim withdrawn between our look and our write: 503, and nothing is linked."""
+    """Its claim withdrawn between our look and our write: the call fails, and nothing is linked."""
     old_id = await failed_at_embedding(world)
     real = world.index.reserve
 
@@ -163,26 +144,27 @@ async def test_a_late_finisher_meets_the_tombstone(world: World, monkeypatch: py
 
     with monkeypatch.context() as patched:
         patched.setattr(world.index, "reserve", slow)
-        with pytest.raises(LedgerUnavailable):
+        with pytest.raises(CreationWithdrawn):
             await redrive(world, old_id)
     assert (await world.job(old_id)).job.redriven_by is None
 
 
 async def test_only_ended_and_unsuccessful_jobs_are_redriven(world: World) -> None:
-    """404 for none, 409 for a live and for a SUCCEEDED one."""
+    """A job that is not there, one that lives and one that SUCCEEDED are refused, each with its reason."""
 
-    async def refusal(job_id: str) -> tuple[int, str]:
-        with pytest.raises(Refusal) as refused:
+    async def reason(job_id: str) -> str:
+        with pytest.raises(NotRedrivable) as refused:
             await redrive(world, job_id)
-        return refused.value.status, refused.value.code
+        return refused.value.reason
 
-    assert await refusal("job_none") == (404, "JOB_NOT_FOUND")
+    with pytest.raises(JobNotFound):
+        await redrive(world, "job_none")
     live = await submitted(world)
-    assert await refusal(live) == (409, "JOB_LIVE")
+    assert await reason(live) == "JOB_LIVE"
     done = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, done)
-    await service_says(world, done, "RESULT", 1)
-    assert await refusal(done) == (409, "JOB_SUCCEEDED")
+    await service_sends(world, done, "RESULT", 1)
+    assert await reason(done) == "JOB_SUCCEEDED"
 
 
 async def test_a_cancelled_job_starts_from_where_it_was(world: World) -> None:
@@ -198,7 +180,7 @@ async def test_a_job_cancelled_at_its_end_runs_its_last_step_again(world: World)
     old_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, old_id)
     await cancelled(world, old_id)
-    await service_says(world, old_id, "RESULT", 1)
+    await service_sends(world, old_id, "RESULT", 1)
     assert (await world.job(old_id)).job.status is JobStatus.CANCELLED
     new = (await redrive(world, old_id)).stored.record
     assert [(step.status, step.carried) for step in new.steps] == [(StepStatus.PENDING, False)]
@@ -214,20 +196,20 @@ async def test_a_redrive_of_a_redrive(world: World) -> None:
 
 
 async def test_a_redrive_counts_against_the_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """429 like any new job, and nothing is written."""
+    """It is refused as any new job would be, and nothing is written."""
     old_id = await failed_at_embedding(world)
 
     async def full(*args: Any, **options: Any) -> None:
         raise GateFull
 
     monkeypatch.setattr(world.index, "reserve", full)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(LimitReached) as refused:
         await redrive(world, old_id)
-    assert refused.value.status == 429
+    assert refused.value.limit == "LUCIUS_MAX_INFLIGHT_PER_TENANT"
     assert (await world.job(old_id)).job.redriven_by is None
 
 
-async def test_the_total_time_of_a_job_begins_anew(world: World) -> None:
+async def test_the_total_time_of_a_job_starts_again(world: World) -> None:
     """A protocol's cap gives the new job as long as the old one had, pauses not counted."""
     record = (await world.job(await failed_at_embedding(world))).with_job(
         deadline_at=world.clock.now() + timedelta(hours=1)
@@ -241,18 +223,18 @@ async def test_the_total_time_of_a_job_begins_anew(world: World) -> None:
     assert new.job.deadline_at == later + timedelta(hours=1)
 
 
-def test_every_column_is_either_kept_or_begins_anew() -> None:
+def test_every_column_is_either_kept_or_reset() -> None:
     """A column that is added to JOB or STEP must be decided here too."""
-    anew = {
+    reset = {
         *("job_id", "instance_id", "status", "idempotency_key", "idempotency_hash", "requested_at", "redrive_of"),
         *("redriven_by", "gated", "deadline_at", "current_step_id", "current_step_index", "attempts_total"),
         *("error_code", "error_message", "final_output", "first_ack_at", "park_no", "paused_at", "drained_at"),
         *("event_seq", "event_hash", "suppressed", "created_at", "updated_at", "completed_at"),
     }
-    assert JOB_KEPT | anew == {field.name for field in fields(Job)}
-    anew = {
+    assert JOB_KEPT | reset == {field.name for field in fields(Job)}
+    reset = {
         *("status", "carried", "attempt_no", "lease_id", "lease_expires_at", "initiated_at", "backlog_since"),
         *("deadline_at", "due_at", "retry_cause", "ack_failures", "execution_failures", "publish_failures"),
         *("last_error_code", "last_error_message", "progress", "created_at", "updated_at"),
     }
-    assert STEP_KEPT | STEP_CARRIED | anew == {field.name for field in fields(Step)}
+    assert STEP_KEPT | STEP_CARRIED | reset == {field.name for field in fields(Step)}

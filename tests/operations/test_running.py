@@ -1,47 +1,13 @@
 import json
-from typing import Any
 
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus, StepStatus
 from shared.core.verdict import VerdictKind
 from shared.operations.control_job import control_job
-from shared.operations.create_job import create_job
-from shared.operations.dispatch_step import dispatch_step
-from shared.operations.replies.receive import ReplyMessage, receive_reply
-from shared.operations.settle_step import settle_step
-from tests.jobs import START, envelope, reply
+from tests.jobs import reply
 from tests.operations.conftest import World
-
-
-async def submitted(world: World, **changes: Any) -> str:
-    created = await create_job(world.context, world.orchestrations, envelope(**changes), correlation_id=None)
-    return created.stored.record.job.job_id
-
-
-async def dispatch(world: World, job_id: str, step_id: str = "ocr", instance_id: str | None = None) -> Any:
-    return await dispatch_step(world.context, job_id=job_id, instance_id=instance_id or job_id, step_id=step_id)
-
-
-async def settle(world: World, job_id: str, attempt_no: int = 1) -> Any:
-    return await settle_step(world.context, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no)
-
-
-async def arrives(world: World, body: bytes, sequence_number: int = 1, *, delivery_count: int = 1) -> None:
-    message = ReplyMessage(
-        body=body,
-        lane=15,
-        message_id=f"m{sequence_number}",
-        sequence_number=sequence_number,
-        delivery_count=delivery_count,
-        enqueued_at=START,
-    )
-    await receive_reply(world.context, world.orchestrations, message)
-
-
-async def service_says(world: World, job_id: str, type_: str, number: int, **fields: Any) -> None:
-    said = reply(await world.job(job_id), type_, **fields)
-    await arrives(world, said.model_dump_json(exclude_none=True).encode(), number)
+from tests.operations.support import arrives, dispatch, service_sends, settle, submitted
 
 
 async def test_dispatch_records_then_publishes(world: World) -> None:
@@ -90,8 +56,8 @@ async def test_replies_move_the_ledger_and_wake_the_orchestration(world: World) 
     """ACK tells the lease, RESULT what comes next; the last RESULT says END and closes the index."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
-    await service_says(world, job_id, "ACK", 1)
-    await service_says(world, job_id, "RESULT", 2)
+    await service_sends(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "RESULT", 2)
     assert [name for name, _ in world.orchestrations.raised] == ["ack:ocr:1", "result:ocr:1"]
     assert world.orchestrations.raised[1][1] == {"next": "END"}
     job = (await world.job(job_id)).job
@@ -101,14 +67,14 @@ async def test_replies_move_the_ledger_and_wake_the_orchestration(world: World) 
     assert claim.expires_at is not None
 
 
-async def test_a_redelivered_reply_is_told_again_and_written_once(world: World) -> None:
+async def test_a_redelivered_reply_is_raised_again_and_written_once(world: World) -> None:
     """Killed between the commit and the event: the redelivery raises the event and adds no EVENT row."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    await service_says(world, job_id, "ACK", 1)
-    await service_says(world, job_id, "RESULT", 2)
+    await service_sends(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "RESULT", 2)
     before = await world.job(job_id)
-    await service_says(world, job_id, "RESULT", 2)
+    await service_sends(world, job_id, "RESULT", 2)
     assert [name for name, _ in world.orchestrations.raised] == ["ack:ocr:1", "result:ocr:1", "result:ocr:1"]
     assert await world.job(job_id) == before
 
@@ -117,8 +83,8 @@ async def test_a_duplicate_reply_is_recorded_and_wakes_nobody(world: World) -> N
     """The same RESULT sent twice by the service is an EVENT row and nothing else."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    await service_says(world, job_id, "RESULT", 1)
-    await service_says(world, job_id, "RESULT", 2)
+    await service_sends(world, job_id, "RESULT", 1)
+    await service_sends(world, job_id, "RESULT", 2)
     assert len(world.orchestrations.raised) == 1
     assert [event.type for event in await world.ledger.events(job_id)][-1] == "REPLY_IGNORED"
 
@@ -127,9 +93,9 @@ async def test_heartbeats_wake_nobody(world: World) -> None:
     """A heartbeat moves the lease in the ledger and the orchestration sleeps on."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    await service_says(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "ACK", 1)
     world.clock.advance(500)
-    await service_says(world, job_id, "HEARTBEAT", 2)
+    await service_sends(world, job_id, "HEARTBEAT", 2)
     assert [name for name, _ in world.orchestrations.raised] == ["ack:ocr:1"]
     world.clock.advance(500)
     verdict = await settle(world, job_id)
@@ -151,7 +117,7 @@ async def test_messages_that_no_job_can_take_are_parked(world: World) -> None:
 
 
 async def test_legacy_replies_are_understood(world: World) -> None:
-    """S3's `status=ACKED` and `status=FAILED` with a failure class (D13)."""
+    """The legacy forms `status=ACKED` and `status=FAILED` with a failure class."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     step = (await world.job(job_id)).steps[0]
@@ -189,7 +155,7 @@ async def test_a_reply_without_an_orchestration_is_kept(world: World) -> None:
     job_id = await submitted(world)
     await dispatch(world, job_id)
     world.orchestrations.unknown = True
-    await service_says(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "ACK", 1)
     assert (await world.job(job_id)).steps[0].status is StepStatus.PROCESSING
 
 
@@ -214,15 +180,15 @@ async def test_a_result_that_waits_on_the_lane_keeps_its_lease(world: World) -> 
     """A lease that is over while replies wait gets one more timeout; the RESULT then counts."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
-    await service_says(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "ACK", 1)
     world.clock.advance(900)
     world.lanes.replies = True
     assert (await settle(world, job_id)).kind is VerdictKind.AWAIT_RESULT
-    await service_says(world, job_id, "RESULT", 2)
+    await service_sends(world, job_id, "RESULT", 2)
     assert (await world.job(job_id)).job.attempts_total == 1
 
 
-async def test_a_job_that_ends_while_paused_wakes_whoever_is_parked(world: World) -> None:
+async def test_a_job_that_ends_while_paused_wakes_its_parked_orchestration(world: World) -> None:
     """A revived RESULT ends the paused job: its orchestration, parked on resume alone, is told."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
@@ -230,7 +196,7 @@ async def test_a_job_that_ends_while_paused_wakes_whoever_is_parked(world: World
     await control_job(world.context, world.orchestrations, job_id, ControlKind.PAUSE, origin)
     world.clock.advance(30)
     assert (await settle(world, job_id)).kind is VerdictKind.PARK
-    await service_says(world, job_id, "RESULT", 1)
+    await service_sends(world, job_id, "RESULT", 1)
     assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
     assert "resume:1" in [name for name, _ in world.orchestrations.raised]
 

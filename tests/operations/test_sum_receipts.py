@@ -4,14 +4,11 @@ import pytest
 
 from shared.operations.read_history import read_history
 from shared.operations.sum_receipts import sum_receipts
-from shared.responses.history import Operations
+from shared.responses.history import Operation, Operations
 from shared.views.receipt import PARTS, operations, receipt
-from tests.api.strict import misfits
-from tests.jobs import START
+from tests.jobs import START, body
 from tests.operations.conftest import World
-from tests.operations.test_history import eventful
-from tests.operations.test_redrive_job import failed_at_embedding, redrive
-from tests.operations.test_running import dispatch, service_says, settle, submitted
+from tests.operations.support import dispatch, eventful, failed_at_embedding, redrive, service_sends, settle, submitted
 
 
 async def plain(world: World, **changes: object) -> str:
@@ -19,20 +16,18 @@ async def plain(world: World, **changes: object) -> str:
     job_id = await submitted(world, **changes)
     for number, step_id in enumerate(("ocr", "embedding", "sis")):
         await dispatch(world, job_id, step_id)
-        await service_says(world, job_id, "ACK", 10 * number, step_id=step_id)
+        await service_sends(world, job_id, "ACK", 10 * number, step_id=step_id)
         world.clock.advance(5)
-        await service_says(world, job_id, "RESULT", 10 * number + 1, step_id=step_id)
+        await service_sends(world, job_id, "RESULT", 10 * number + 1, step_id=step_id)
     return job_id
 
 
-async def cost(world: World, job_id: str) -> dict[str, object]:
-    told = operations(*await read_history(world.context, job_id))
-    assert misfits(Operations, told) == []
-    return told
+async def cost(world: World, job_id: str) -> Operations:
+    return operations(*await read_history(world.context, job_id))
 
 
-async def test_a_job_without_faults_costs_what_the_design_says(world: World) -> None:
-    """DESIGN 7: N directives, 2N replies, 3 + 3N table writes for N steps, as counted at the ports."""
+async def test_a_job_without_faults_costs_its_bound(world: World) -> None:
+    """N directives, 2N replies, 3 + 3N table writes for N steps, as counted at the ports."""
     writes = 0
     commit, create, reserve, close = world.ledger.commit, world.ledger.create, world.index.reserve, world.index.close
 
@@ -47,7 +42,7 @@ async def test_a_job_without_faults_costs_what_the_design_says(world: World) -> 
     world.ledger.commit, world.ledger.create = counted(commit), counted(create)  # type: ignore[assignment,method-assign]
     world.index.reserve, world.index.close = counted(reserve), counted(close)  # type: ignore[assignment,method-assign]
     job_id = await plain(world)
-    assert await cost(world, job_id) == {
+    assert body(await cost(world, job_id)) == {
         "directives": {"count": 3, "bound": 3},
         "replies": {"count": 6, "bound": 6},
         "table_writes": {"count": 12, "bound": 12},
@@ -56,7 +51,7 @@ async def test_a_job_without_faults_costs_what_the_design_says(world: World) -> 
     assert (writes, len(world.publisher.sent)) == (12, 3)
 
 
-async def test_what_went_wrong_says_why_it_cost_more(world: World) -> None:
+async def test_beyond_lists_why_a_job_cost_more(world: World) -> None:
     """Attempts, publish faults, heartbeats and late replies past what is recorded are all in the count."""
     job_id = await submitted(world, request_type="OCR", payload={})
     world.publisher.failing = True
@@ -65,13 +60,13 @@ async def test_what_went_wrong_says_why_it_cost_more(world: World) -> None:
     world.clock.advance(40)
     await dispatch(world, job_id)
     for number in range(25):
-        await service_says(world, job_id, "ACK", number, lease_id="another")
-    told = await cost(world, job_id)
-    assert (told["directives"], len(world.publisher.sent)) == ({"count": 1, "bound": 1}, 1)
-    assert told["replies"] == {"count": 25, "bound": 2}
+        await service_sends(world, job_id, "ACK", number, lease_id="another")
+    costs = await cost(world, job_id)
+    assert (costs.directives, len(world.publisher.sent)) == (Operation(count=1, bound=1), 1)
+    assert costs.replies == Operation(count=25, bound=2)
     # the claim, the rows, the attempt, the fault, the renewal, and each late reply
-    assert told["table_writes"] == {"count": 30, "bound": 6}
-    assert told["beyond"] == {"LEASE_RENEWED": 1, "PUBLISH_FAILED": 1, "REPLY_IGNORED": 20}
+    assert costs.table_writes == Operation(count=30, bound=6)
+    assert costs.beyond == {"LEASE_RENEWED": 1, "PUBLISH_FAILED": 1, "REPLY_IGNORED": 20}
 
 
 async def test_our_own_backlog_is_a_gate_of_its_own(world: World) -> None:
@@ -82,9 +77,9 @@ async def test_our_own_backlog_is_a_gate_of_its_own(world: World) -> None:
     world.clock.advance(30)
     await settle(world, job_id)
     world.clock.advance(20)
-    told = receipt(*await read_history(world.context, job_id), world.clock.now())
-    assert (told["total"]["ack_s"], told["total"]["backlog_s"]) == (30, 20)
-    assert sum(told["total"].values()) == told["elapsed_s"] == 50
+    costs = receipt(*await read_history(world.context, job_id), world.clock.now())
+    assert (costs.total.ack_s, costs.total.backlog_s) == (30, 20)
+    assert sum(body(costs.total).values()) == costs.elapsed_s == 50
 
 
 async def test_sums_are_those_of_the_jobs(world: World) -> None:
@@ -104,10 +99,10 @@ async def test_sums_are_those_of_the_jobs(world: World) -> None:
     assert [page["jobs"] for page in pages] == [2, 2, 0]
     assert {page["tenant_id"] for page in pages} == {"tenant_a"}
     for part in PARTS:
-        wanted = sum(each["total"][part] for each in receipts)
-        assert sum(page["total"][part] for page in pages) == pytest.approx(wanted)
-    wanted = sum(each["operations"]["table_writes"]["count"] for each in receipts)
-    assert sum(page["operations"]["table_writes"]["count"] for page in pages) == wanted
+        expected = sum(getattr(each.total, part) for each in receipts)
+        assert sum(getattr(page["total"], part) for page in pages) == pytest.approx(expected)
+    expected = sum(each.operations.table_writes.count for each in receipts)
+    assert sum(page["operations"].table_writes.count for page in pages) == expected
     young, _ = await sum_receipts(
         world.context, "tenant_a", since=now - timedelta(seconds=60), until=None, after=None, limit=100
     )

@@ -54,8 +54,8 @@ def histories(seed: int, plan: Plan) -> list[dict[str, Any]]:
         patch.object(SimulatedOrchestrations, "purge", keep),
         patch.object(world.durable.store, "close", close_after_looking),
     ):
-        told = asyncio.run(world.run())
-    assert told.violations == []
+        result = asyncio.run(world.run())
+    assert result.violations == []
     return kept
 
 

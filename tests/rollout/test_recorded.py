@@ -25,7 +25,7 @@ from tests.rollout.record import RECORDED, entities, sample, version
 VERSIONS = sorted(path.name for path in RECORDED.iterdir())
 HISTORIES = sorted(RECORDED.glob("*/*.history.json"))
 
-#: replies as services of each version may send them, legacy forms included (S3 5)
+#: replies as services of each version may send them, legacy forms included
 REPLIES = [
     {"type": "ACK"},
     {"type": "ACK", "status": "ACKED"},
@@ -64,7 +64,7 @@ def events_of(instance: dict[str, Any]) -> list[Event]:
 
 
 def test_this_version_is_recorded() -> None:
-    """Whoever raises `defaultVersion` records it: `python -m tests.rollout.record`."""
+    """A new `defaultVersion` must be recorded with `python -m tests.rollout.record`."""
     assert version() in VERSIONS
     assert len(HISTORIES) >= 10
 
@@ -118,7 +118,7 @@ def test_replies_are_taken(body: dict[str, Any]) -> None:
     assert Reply.model_validate({**common, "timestamp": "2026-01-27T10:02:00Z", **body}).type == body["type"]
 
 
-def test_a_changed_orchestrator_is_told() -> None:
+def test_a_changed_orchestrator_is_detected() -> None:
     """The test can fail: code that dispatches twice does not replay."""
     path = RECORDED / version() / "undisturbed.history.json"
     (instance,) = json.loads(path.read_text())

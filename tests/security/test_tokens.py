@@ -22,7 +22,7 @@ from emulator.issuer.key_file import KeyFile
 from shared.access.caller import Caller, Scope
 from shared.adapters.callers import LEEWAY_S, JwtCallers
 from shared.adapters.jwt_keys import COOLDOWN_S, REFRESH_S, RETRY_S, STALE_S, JwtKeys
-from shared.errors import KeysUnavailable, Refusal
+from shared.errors import KeysUnavailable, Refused, TokenInvalid, TokenMissing
 from tests.security.issuing import AUDIENCE, claims, encoded, hmac_signed, part, signed, unsigned
 
 ISSUER = "https://issuer.example"
@@ -57,8 +57,8 @@ class World:
     async def caller(self, token: str) -> Caller:
         return await self.callers.caller(f"Bearer {token}")
 
-    async def refused(self, authorization: str | None) -> Refusal:
-        with pytest.raises(Refusal) as refused:
+    async def refused(self, authorization: str | None) -> Refused:
+        with pytest.raises(Refused) as refused:
             await self.callers.caller(authorization)
         return refused.value
 
@@ -89,8 +89,7 @@ async def test_a_good_token_is_a_caller(world: World) -> None:
 async def test_without_a_token_the_challenge_has_no_error(world: World) -> None:
     """RFC 6750 3.1: who sent nothing is told how to ask, and nothing more."""
     refused = await world.refused(None)
-    assert (refused.status, refused.code) == (401, "TOKEN_MISSING")
-    assert refused.headers == {"WWW-Authenticate": 'Bearer realm="lucius"'}
+    assert isinstance(refused, TokenMissing)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +115,7 @@ async def test_without_a_token_the_challenge_has_no_error(world: World) -> None:
 async def test_what_is_no_token_is_401(world: World, header: str) -> None:
     """Whatever stands there, however long or deep: the same kind of no, and never an error of ours."""
     refused = await world.refused(header)
-    assert (refused.status, refused.code) == (401, "TOKEN_INVALID")
-    assert refused.headers["WWW-Authenticate"].startswith('Bearer realm="lucius", error="invalid_token"')
+    assert isinstance(refused, TokenInvalid)
 
 
 async def test_alg_none_is_refused(world: World) -> None:
@@ -125,7 +123,7 @@ async def test_alg_none_is_refused(world: World) -> None:
     kid, _ = world.issuer.signing
     for word in ("none", "None", "NONE", "nOnE", ""):
         refused = await world.refused("Bearer " + unsigned(claims(ISSUER), kid=kid, alg=word))
-        assert "signed by RS256" in refused.detail
+        assert "signed by RS256" in str(refused)
 
 
 async def test_the_public_key_is_no_secret(world: World) -> None:
@@ -194,7 +192,7 @@ async def test_an_unknown_critical_header_is_refused(world: World) -> None:
 async def test_every_claim_counts(world: World, changes: dict[str, Any], why: str) -> None:
     """A good signature is not enough: issuer, audience, times and subject are there and right."""
     refused = await world.refused("Bearer " + world.token(**changes))
-    assert why in refused.detail
+    assert why in str(refused)
 
 
 async def test_clocks_may_differ_a_little(world: World) -> None:
@@ -209,7 +207,7 @@ async def test_another_issuers_key_is_refused(world: World, tmp_path: Path) -> N
     kid, _ = world.issuer.signing
     stranger = generate_private_key(public_exponent=65537, key_size=2048)
     refused = await world.refused("Bearer " + signed(claims(ISSUER), stranger, kid=kid))
-    assert "signature" in refused.detail
+    assert "signature" in str(refused)
 
 
 async def test_a_token_without_a_key_id_is_refused(world: World) -> None:
@@ -246,7 +244,7 @@ async def test_a_flood_of_unknown_keys_costs_the_issuer_nothing(world: World) ->
     key = generate_private_key(public_exponent=65537, key_size=2048)
     tokens = [signed(claims(ISSUER), key, kid=f"made-up-{number}") for number in range(50)]
     refusals = await asyncio.gather(*(world.refused(f"Bearer {token}") for token in tokens))
-    assert {refusal.status for refusal in refusals} == {401}
+    assert {type(refusal) for refusal in refusals} == {TokenInvalid}
     assert (await world.caller(good)).tenant == "tenant_a"
     assert world.fetches == 2
 
@@ -287,7 +285,7 @@ async def test_a_withdrawn_key_ends(world: World) -> None:
         world.issuer.rotate()
     world.now += REFRESH_S
     refused = await world.refused(f"Bearer {token}")
-    assert "none of the issuer's" in refused.detail
+    assert "none of the issuer's" in str(refused)
 
 
 @pytest.mark.parametrize(

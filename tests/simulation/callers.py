@@ -12,7 +12,7 @@ from shared.contracts.envelope import Envelope
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
-from shared.errors import Refusal, Transient
+from shared.errors import ControlNotPossible, JobNotFound, LimitReached, NotRedrivable, Transient
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.redrive_job import redrive_job
@@ -96,10 +96,8 @@ class People:
                 if self.chaos.strikes(0.1):
                     return
                 await self.scheduler.pause(self.random.uniform(0.2, 60))
-            except Refusal as refusal:
-                if refusal.status != 429:
-                    raise
-                await self.scheduler.pause(float(refusal.headers["Retry-After"]))
+            except LimitReached as refused:
+                await self.scheduler.pause(refused.retry_after_s)
             else:
                 self.promised[number].add(created.stored.record.job.job_id)
                 return
@@ -116,9 +114,8 @@ class People:
                     )
                 except (HostDown, Transient):
                     break
-                except Refusal as refusal:
-                    if refusal.status not in (404, 409):
-                        raise
+                except (JobNotFound, ControlNotPossible):
+                    continue
             else:
                 if self.promised[number]:
                     return
@@ -145,7 +142,7 @@ class People:
             await self.host.serve(
                 control_job(self._world.context, self._world.orchestrations, job_id, ControlKind.RESUME, origin)
             )
-        except (HostDown, Refusal):
+        except (HostDown, JobNotFound, ControlNotPossible):
             return
 
     async def _redrives(self, job_id: str) -> bool:
@@ -155,9 +152,8 @@ class People:
             await self.host.serve(redrive_job(self._world.context, self._world.orchestrations, job_id, origin))
         except (HostDown, Transient):
             return False
-        except Refusal as refusal:
-            if refusal.status not in (409, 429):
-                raise
+        except (NotRedrivable, LimitReached):
+            return True
         return True
 
     async def _redrives_until_answered(self, number: int) -> None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from shared.core.job import Record
 from shared.core.retry import JITTER
 from shared.core.states import JobStatus
-from shared.operations.sweeper.sweep import GRACE, REPAIR_INTERVAL, WITHDRAW_AFTER, SweepReport, _deadline
+from shared.operations.sweeper.repair import GRACE, REPAIR_INTERVAL, WITHDRAW_AFTER, _deadline
+from shared.operations.sweeper.report import SweepAction, SweepReport
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -60,8 +61,8 @@ class Owners:
             else:
                 self._excused_at = now
             for action in (action for swept in finished for action in swept.actions):
-                if action["action"].startswith("failed"):
-                    self._failed_at[action["jobId"]] = now
+                if action.kind is SweepAction.FAILED:
+                    self._failed_at[action.job_id] = now
 
     def check(self) -> None:
         world, now = self._world, self._world.scheduler.now

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shared.operations.sweeper.sweep import SweepReport
+from shared.operations.sweeper.report import SweepReport
 from tests.simulation.test_crashes import LIVES
 from tests.simulation.test_seeds import HOSTILE, plan_of
 from tests.simulation.world import simulate
@@ -71,7 +71,7 @@ def test_nobody_is_fenced_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sweeper_that_only_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that nobody takes up is found as soon as the sweeper's period is over, not at the end of the world."""
-    monkeypatch.setattr(importlib.import_module("shared.operations.sweeper.sweep"), "_inspect", _nothing)
+    monkeypatch.setattr(importlib.import_module("shared.operations.sweeper.sweep"), "repair", _nothing)
     told = [simulate(seed, HOSTILE) for seed in range(20)]
     assert any("has had no owner since" in violation for one in told for violation in one.violations[:1])
 

@@ -275,4 +275,4 @@ class World:
                 self.report(f"sweep raised {error!r}")
                 return
             done(swept)
-        self.told.repairs.update(action["action"].split(" ")[0] for action in swept.actions)
+        self.told.repairs.update(action.kind.code for action in swept.actions)

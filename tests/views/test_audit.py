@@ -16,12 +16,12 @@ from tests.jobs import DEFAULTS, START, Story, envelope, registry
 
 def history() -> tuple[Story, list[Event]]:
     """A job with its first attempt taken up, and all its events."""
-    wanted = envelope()
-    protocol = registry().find(wanted.request_type)
+    request = envelope()
+    protocol = registry().find(request.request_type)
     assert protocol is not None
-    lane = decide_lane(wanted, default_mode="DEFAULT", lanes=16)
+    lane = decide_lane(request, default_mode="DEFAULT", lanes=16)
     record, created = plan_job(
-        wanted,
+        request,
         protocol,
         lane,
         DEFAULTS,
@@ -37,7 +37,7 @@ def history() -> tuple[Story, list[Event]]:
 
 
 def forged(story: Story, events: list[Event], transitions: list[str]) -> list[str]:
-    """What the audit says of the history whose last event names other rows, with every hash made anew."""
+    """The findings of the audit for a history whose last event names other rows, with every hash computed again."""
     *earlier, last = events
     last = replace(last, data={**last.data, "transitions": transitions})
     last = replace(last, hash=event_hash(vars(last)))

@@ -1,19 +1,19 @@
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed
 from shared.views.explain import explain
-from tests.jobs import Story
+from tests.jobs import Story, body
 
 
 def test_waiting_for_an_ack() -> None:
     """The attempt, its service, the deadline, and what follows."""
     story = Story()
     story.recorded()
-    told = explain(story.record, story.now)
-    assert told["waits_for"] == "the ACK of attempt 1 of 3 of step ocr by service ocr"
-    assert (told["since"], told["until"]) == ("2026-01-27T10:00:00Z", "2026-01-27T10:00:30Z")
-    assert told["then"] == "If no ACK comes by then, attempt 2 follows after about 60 s."
-    assert told["what_if"]["ACK"] == "step PROCESSING, job IN_PROGRESS"
-    assert told["what_if"]["RESULT FAILED_FINAL"] == "step FAILED_FINAL, job FAILED_FINAL"
-    assert told["what_if"]["dispatch"] == "REFUSED: RECORD_IN_INITIATED"
+    explanation = explain(story.record, story.now)
+    assert explanation.waits_for == "the ACK of attempt 1 of 3 of step ocr by service ocr"
+    assert (body(explanation)["since"], body(explanation)["until"]) == ("2026-01-27T10:00:00Z", "2026-01-27T10:00:30Z")
+    assert explanation.then == "If no ACK comes by then, attempt 2 follows after about 60 s."
+    assert explanation.what_if["ACK"] == "step PROCESSING, job IN_PROGRESS"
+    assert explanation.what_if["RESULT FAILED_FINAL"] == "step FAILED_FINAL, job FAILED_FINAL"
+    assert explanation.what_if["dispatch"] == "REFUSED: RECORD_IN_INITIATED"
 
 
 def test_asking_changes_nothing() -> None:
@@ -30,13 +30,11 @@ def test_backoff_pause_and_end() -> None:
     story = Story()
     story.recorded()
     story.after(30).occurs(DeadlinePassed("ocr", 1))
-    assert (
-        explain(story.record, story.now)["waits_for"] == "the backoff after ACK_TIMEOUT in attempt 1 of 3 of step ocr"
-    )
+    assert explain(story.record, story.now).waits_for == "the backoff after ACK_TIMEOUT in attempt 1 of 3 of step ocr"
     story.occurs(Control(ControlKind.PAUSE))
     paused = explain(story.record, story.now)
-    assert (paused["waits_for"], paused["until"]) == ("a resume", None)
+    assert (paused.waits_for, paused.until) == ("a resume", None)
     story.occurs(Control(ControlKind.CANCEL))
     ended = explain(story.record, story.now)
-    assert ended["text"].startswith("Job job_1 CANCELLED at 2026-01-27T10:00:30Z, after 1 attempt.")
-    assert ended["what_if"] == {}
+    assert ended.text.startswith("Job job_1 CANCELLED at 2026-01-27T10:00:30Z, after 1 attempt.")
+    assert ended.what_if == {}

@@ -12,12 +12,12 @@ from shared.core.canonical import canonical_json, digest
 from shared.views.audit import bundle
 from tests.lucius_client.cli.command import run_main
 from tests.operations.conftest import World, world
-from tests.operations.test_history import TALES, TAMPERINGS, Told, _leaves, eventful, history
+from tests.operations.support import TALES, TAMPERINGS, MakeJob, eventful, history, leaves
 
 __all__ = ["world"]  # a fixture of the operations' tests
 
 
-async def written(world: World, tale: Told) -> str:
+async def written(world: World, tale: MakeJob) -> str:
     record, events = await history(world, await tale(world))
     return json.dumps(bundle(record, events, world.clock.now()))
 
@@ -28,7 +28,7 @@ def with_digest(document: dict) -> dict:  # type: ignore[type-arg]
 
 
 @TALES
-async def test_what_the_app_wrote_is_proved(world: World, tale: Told) -> None:
+async def test_what_the_app_wrote_is_proved(world: World, tale: MakeJob) -> None:
     """A bundle of each history is proved; a head that was noted elsewhere is compared."""
     document = json.loads(await written(world, tale))
     assert verify(document) == []
@@ -49,7 +49,7 @@ async def test_every_value_counts(world: World) -> None:
     """Each changed value is found, although the digest is corrected."""
     text = await written(world, eventful)
     free = {"taken_at", "digest", "updated_at", "suppressed"}
-    paths = [path for path in _leaves(json.loads(text)) if not free & set(path)]
+    paths = [path for path in leaves(json.loads(text)) if not free & set(path)]
     assert len(paths) > 100
     for number, path in enumerate(paths):
         document = json.loads(text)

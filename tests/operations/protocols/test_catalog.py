@@ -7,7 +7,7 @@ from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from tests.jobs import ROOT, registry
 from tests.operations.conftest import StillClock
-from tests.operations.protocols.test_overrides import ocr, version_of
+from tests.operations.support import ocr, version_of
 
 EVERY_S = 30
 

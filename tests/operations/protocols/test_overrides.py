@@ -1,34 +1,17 @@
-import json
-from typing import Any
-
 import pytest
 
 from shared.adapters.protocol_files import load_schemas, load_services
 from shared.core.routing import Modes, decide_lane
 from shared.operations.protocols.overrides import CatalogState, apply_overrides
 from tests.jobs import ROOT, envelope, registry
+from tests.operations.support import ocr, version_of
 
 SCHEMAS = load_schemas(ROOT / "protocols")
 SERVICES = load_services(ROOT / "infra" / "bicep" / "topology.json")
 
 
-def ocr(version: int = 2, **changes: Any) -> dict[str, str]:
-    definition = {
-        "protocol_id": "ocr",
-        "version": version,
-        "request_type": "OCR",
-        "steps": [{"step_id": "ocr", "step_type": "OCR", "service": "ocr", "payload_schema": "steps/ocr.schema.json"}],
-    }
-    return {"lucius:protocols:ocr": json.dumps(definition | changes)}
-
-
 def configured(values: dict[str, str], before: CatalogState | None = None) -> CatalogState:
     return apply_overrides(values, before or CatalogState(registry()), SCHEMAS, SERVICES)
-
-
-def version_of(known: CatalogState, request_type: str = "OCR") -> int | None:
-    found = known.registry.find(request_type)
-    return found.definition.version if found is not None else None
 
 
 def test_the_store_is_the_source_of_truth() -> None:
@@ -100,7 +83,7 @@ def test_a_tenant_has_hosts_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "modes", "wanted"),
+    ("mode", "modes", "expected"),
     [
         (None, Modes({"tenant_a": "BURST"}, "DEFAULT"), ("BURST", "TENANT_CONFIG")),
         (None, Modes({"another": "BURST"}, None), ("DEFAULT", "GLOBAL_CONFIG")),
@@ -108,8 +91,8 @@ def test_a_tenant_has_hosts_of_its_own() -> None:
         ("DEFAULT", Modes({"tenant_a": "BURST"}, "BURST"), ("DEFAULT", "REQUEST")),
     ],
 )
-def test_request_before_tenant_before_default(mode: str | None, modes: Modes, wanted: tuple[str, str]) -> None:
-    """Whose word rules, and that it is recorded (FEATURES C3)."""
+def test_request_before_tenant_before_default(mode: str | None, modes: Modes, expected: tuple[str, str]) -> None:
+    """Which source of the mode takes precedence, and that it is recorded."""
     asked = envelope(tenant_id=" Tenant_A", doc_id="doc-1", **({"mode": mode} if mode else {}))
     way = decide_lane(asked, default_mode="DEFAULT", lanes=16, modes=modes)
-    assert (way.resolved_mode, way.decision_source) == wanted
+    assert (way.resolved_mode, way.decision_source) == expected

@@ -8,10 +8,16 @@ import pytest
 from shared.contracts.messages import Callbacks
 from shared.core.directive import encode_directive
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import Refusal
+from shared.errors import (
+    BodyTooLarge,
+    CallbackTokenInvalid,
+    LuciusError,
+    NotYourAttempt,
+    ReplyUnfit,
+)
 from shared.operations.replies.callbacks import MAX_CALLBACK_BYTES, CallbackResult, Kind, receive_callback
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, settle, submitted
+from tests.operations.support import dispatch, settle, submitted
 
 KEYS = (("k1", b"1" * 32),)
 
@@ -35,12 +41,6 @@ async def granted(world: World, **changes: Any) -> tuple[str, Callbacks]:
 async def call(world: World, kind: Kind, token: str | None, body: Any = None, key: str | None = None) -> CallbackResult:
     raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     return await receive_callback(world.context, world.orchestrations, kind, token=token, body=raw, key=key)
-
-
-async def refused(world: World, *args: Any) -> tuple[int, str]:
-    with pytest.raises(Refusal) as refusal:
-        await call(world, *args)
-    return refusal.value.status, refusal.value.code
 
 
 RESULT = {"status": "SUCCEEDED", "result_ref": {"uri": "https://account.blob.core.windows.net/x.json"}}
@@ -78,54 +78,60 @@ async def test_a_token_goes_on_as_long_as_the_attempt(calling: World) -> None:
     for _ in range(10):
         calling.clock.advance(800)
         token = (await call(calling, "HEARTBEAT", token)).token
-    assert await refused(calling, "HEARTBEAT", callbacks.token) == (401, "TOKEN_INVALID")
+    with pytest.raises(CallbackTokenInvalid):
+        await call(calling, "HEARTBEAT", callbacks.token)
     assert (await call(calling, "RESULT", token, RESULT)).result.applied
 
 
 @pytest.mark.parametrize("token", [None, "", "x", "lc1.k1.e30.AAAA"])
 async def test_without_a_good_token_nothing_happens(calling: World, token: str | None) -> None:
-    """401, and the challenge in the header."""
+    """The callback is refused, and its job is not touched."""
     job_id, _ = await granted(calling)
     before = await calling.job(job_id)
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(CallbackTokenInvalid):
         await call(calling, "ACK", token)
-    assert (refusal.value.status, refusal.value.headers) == (401, {"WWW-Authenticate": "Bearer"})
     assert await calling.job(job_id) == before
 
 
 async def test_no_keys_no_callbacks(world: World, calling: World) -> None:
     """A token is worth nothing to an app without keys."""
     _, callbacks = await granted(calling)
-    assert await refused(world, "ACK", callbacks.token) == (401, "TOKEN_INVALID")
+    with pytest.raises(CallbackTokenInvalid):
+        await call(world, "ACK", callbacks.token)
 
 
 @pytest.mark.parametrize(
-    "said", [{"jobId": "job_9"}, {"stepId": "sis"}, {"tenant_id": "b"}, {"attempt_no": 2}, {"attempt_no": True}]
+    "named", [{"jobId": "job_9"}, {"stepId": "sis"}, {"tenant_id": "b"}, {"attempt_no": 2}, {"attempt_no": True}]
 )
-async def test_a_token_speaks_for_its_attempt_only(calling: World, said: dict[str, Any]) -> None:
-    """A body that names another attempt is 403; one that names its own, in the words of the bus, is taken."""
+async def test_a_token_speaks_for_its_attempt_only(calling: World, named: dict[str, Any]) -> None:
+    """A body that names another attempt is refused; one that names its own, in the words of the bus, is taken."""
     job_id, callbacks = await granted(calling)
-    assert await refused(calling, "ACK", callbacks.token, said) == (403, "NOT_YOUR_ATTEMPT")
+    with pytest.raises(NotYourAttempt, match=f"the body's {next(iter(named))} "):
+        await call(calling, "ACK", callbacks.token, named)
     own = {"type": "ACK", "jobId": job_id, "stepId": "ocr", "tenant_id": " TENANT_A", "attempt_no": 1}
     assert (await call(calling, "ACK", callbacks.token, own)).result.applied
 
 
 @pytest.mark.parametrize(
-    ("kind", "body", "answer"),
+    ("kind", "body", "error", "reason"),
     [
-        ("ACK", b"{", (400, "NOT_JSON")),
-        ("ACK", [], (400, "REPLY_INVALID")),
-        ("ACK", {"type": "RESULT"}, (400, "REPLY_INVALID")),
-        ("RESULT", {}, (400, "REPLY_INVALID")),
-        ("RESULT", {"status": "PERFECT"}, (400, "REPLY_INVALID")),
-        ("ACK", b" " * MAX_CALLBACK_BYTES + b"{}", (413, "BODY_TOO_LARGE")),
+        ("ACK", b"{", ReplyUnfit, "NOT_JSON"),
+        ("ACK", [], ReplyUnfit, "REPLY_INVALID"),
+        ("ACK", {"type": "RESULT"}, ReplyUnfit, "REPLY_INVALID"),
+        ("RESULT", {}, ReplyUnfit, "REPLY_INVALID"),
+        ("RESULT", {"status": "PERFECT"}, ReplyUnfit, "REPLY_INVALID"),
+        ("ACK", b" " * MAX_CALLBACK_BYTES + b"{}", BodyTooLarge, None),
     ],
 )
-async def test_bad_bodies_are_said_to_be(calling: World, kind: Kind, body: Any, answer: tuple[int, str]) -> None:
-    """A problem with its reason; nothing is parked and nothing moves."""
+async def test_a_bad_body_is_refused_with_its_reason(
+    calling: World, kind: Kind, body: Any, error: type[LuciusError], reason: str | None
+) -> None:
+    """Each is refused with its reason; nothing is parked and nothing moves."""
     job_id, callbacks = await granted(calling)
     before = await calling.job(job_id)
-    assert await refused(calling, kind, callbacks.token, body) == answer
+    with pytest.raises(error) as refused:
+        await call(calling, kind, callbacks.token, body)
+    assert getattr(refused.value, "reason", None) == reason
     assert (await calling.job(job_id), calling.rejected.quarantined) == (before, {})
 
 
@@ -135,10 +141,10 @@ async def test_the_same_callback_again_changes_nothing(calling: World) -> None:
         job_id, callbacks = await granted(calling, idempotency_key=f"job of {key}")
         await call(calling, "RESULT", callbacks.token, RESULT, key)
         before = await calling.job(job_id)
-        told = len(calling.orchestrations.raised)
+        raised = len(calling.orchestrations.raised)
         again = await call(calling, "RESULT", callbacks.token, RESULT, key)
         assert again.result.outcome == "APPLIED"
-        assert (await calling.job(job_id), len(calling.orchestrations.raised)) == (before, told + 1)
+        assert (await calling.job(job_id), len(calling.orchestrations.raised)) == (before, raised + 1)
 
 
 async def test_another_result_for_the_same_attempt_is_recorded_only(calling: World) -> None:
@@ -175,7 +181,9 @@ async def test_a_late_callback_is_recorded(calling: World) -> None:
 
 
 async def test_a_job_that_is_gone_is_not_found(calling: World) -> None:
-    """404: the token is good, its job was archived."""
+    """The token is good, its job was archived."""
     job_id, callbacks = await granted(calling)
     calling.ledger._jobs.pop(job_id)
-    assert await refused(calling, "ACK", callbacks.token) == (404, "UNKNOWN_JOB")
+    with pytest.raises(ReplyUnfit) as refused:
+        await call(calling, "ACK", callbacks.token)
+    assert refused.value.reason == "UNKNOWN_JOB"

@@ -6,11 +6,12 @@ from typing import Any
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import BusUnavailable, LedgerUnavailable
 from shared.operations.sweeper.dead_replies import drain_replies
+from shared.operations.sweeper.report import Action, SweepAction
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.bus import DeadReply
 from tests.jobs import START, reply
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, submitted
+from tests.operations.support import dispatch, submitted
 
 WHY = "MaxDeliveryCountExceeded: could not be consumed after 10 delivery attempts"
 
@@ -26,8 +27,8 @@ async def result_lies(world: World, **fields: Any) -> str:
     """A job whose one RESULT was dead-lettered."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
-    said = reply(await world.job(job_id), "RESULT", **fields)
-    lies(world, said.model_dump_json(exclude_none=True).encode())
+    body = reply(await world.job(job_id), "RESULT", **fields)
+    lies(world, body.model_dump_json(exclude_none=True).encode())
     return job_id
 
 
@@ -101,7 +102,7 @@ async def test_no_lease_is_touched_on_a_lane_that_could_not_be_drained(world: Wo
     away = replace(world.context, dead_replies=BusAway())  # type: ignore[arg-type]
     swept = await sweep(away, world.orchestrations)
     assert swept.undrained == set(range(16))
-    assert swept.actions[-1] == {"jobId": job_id, "action": "failed, the next sweep tries again"}
+    assert swept.actions[-1] == Action(job_id, SweepAction.FAILED)
     assert (await world.job(job_id)).steps[0].status is StepStatus.INITIATED
     await sweep(world.context, world.orchestrations)
     assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
@@ -124,7 +125,7 @@ async def test_a_dry_run_only_counts(world: World) -> None:
 
 
 async def test_a_stale_dead_reply_is_a_row_of_its_job(world: World) -> None:
-    """What names a job but may not change it is recorded there, as from the lane (CONTRACT "Service Bus")."""
+    """A reply that names a job but may not change it is recorded in that job, as a reply from the lane is."""
     job_id = await result_lies(world)
     [dead] = world.dead_replies.lying[15]
     lies(world, json.dumps(json.loads(dead.body) | {"lease_id": "another"}).encode(), number=2)

@@ -9,6 +9,7 @@ from shared.core.occurrences import OrchestrationEnded
 from shared.core.recovery import instances
 from shared.errors import LedgerUnavailable, ReplyUnfit
 from shared.operations.replies.apply import apply_reply
+from shared.operations.sweeper.report import Action, SweepAction
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from shared.ports.index import FIRST_CLEARING
@@ -16,8 +17,7 @@ from shared.settings import SettingsError, load
 from shared.views.audit import verify
 from tests.jobs import Story, planned, reply
 from tests.operations.conftest import World
-from tests.operations.sweeper.test_sweep import died_after_the_claim
-from tests.operations.test_running import dispatch, service_says, submitted
+from tests.operations.support import died_after_the_claim, dispatch, service_sends, submitted
 
 HOUR, DAY = 3600.0, 86_400.0
 
@@ -26,14 +26,14 @@ async def ended(world: World, **changes: Any) -> str:
     """A job of one step that SUCCEEDED, its orchestration with it."""
     job_id = await submitted(world, request_type="OCR", payload={}, **changes)
     await dispatch(world, job_id)
-    await service_says(world, job_id, "RESULT", 1)
+    await service_sends(world, job_id, "RESULT", 1)
     world.orchestrations.states[job_id] = InstanceState.ENDED
     return job_id
 
 
 async def swept(world: World, seconds: float = 0) -> list[str]:
     world.clock.advance(seconds)
-    return [action["action"] for action in (await sweep(world.context, world.orchestrations)).actions]
+    return [action.label for action in (await sweep(world.context, world.orchestrations)).actions]
 
 
 def keeping(world: World, days: float) -> World:
@@ -183,7 +183,7 @@ async def test_a_reply_that_comes_while_a_job_is_archived_is_in_the_bundle(
 
     async def slow(*args: Any) -> None:
         await put(*args)
-        await service_says(world, job_id, "ACK", 99)
+        await service_sends(world, job_id, "ACK", 99)
 
     with monkeypatch.context() as patched:
         patched.setattr(world.archive, "put", slow)
@@ -210,8 +210,8 @@ async def test_a_dry_run_clears_nothing(world: World) -> None:
     """It names the jobs that it would look at."""
     job_id = await ended(world)
     world.clock.advance(FIRST_CLEARING.total_seconds())
-    told = await sweep(world.context, world.orchestrations, dry_run=True)
-    assert told.actions == [{"jobId": job_id, "action": "clear"}]
+    report = await sweep(world.context, world.orchestrations, dry_run=True)
+    assert report.actions == [Action(job_id, SweepAction.CLEAR)]
     assert world.orchestrations.purged == []
 
 

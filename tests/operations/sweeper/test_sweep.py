@@ -8,34 +8,18 @@ from shared.core.history import Origin
 from shared.core.job import Record
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import InstanceNotFound, LedgerUnavailable
+from shared.errors import CreationWithdrawn, InstanceNotFound, LedgerUnavailable
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from tests.jobs import envelope
 from tests.operations.conftest import World
-from tests.operations.test_running import dispatch, service_says, submitted
+from tests.operations.support import died_after_the_claim, dispatch, service_sends, submitted
 
 
 async def swept(world: World, **options: Any) -> list[str]:
-    return [action["action"] for action in (await sweep(world.context, world.orchestrations, **options)).actions]
-
-
-async def died_after_the_claim(world: World) -> str:
-    """A creation whose process ended between the index transaction and the job's rows."""
-
-    class Dying:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(world.ledger, name)
-
-        async def create(self, *_: Any) -> Any:
-            raise LedgerUnavailable
-
-    with pytest.raises(LedgerUnavailable):
-        await create_job(replace(world.context, ledger=Dying()), world.orchestrations, envelope(), correlation_id=None)
-    [active] = await world.index.due("tenant_a", now=world.clock.now().replace(year=2030), limit=10)
-    return active.job_id
+    return [action.label for action in (await sweep(world.context, world.orchestrations, **options)).actions]
 
 
 async def test_a_job_in_order_is_left_alone(world: World) -> None:
@@ -45,7 +29,7 @@ async def test_a_job_in_order_is_left_alone(world: World) -> None:
     assert await swept(world) == []
     world.clock.advance(61)
     before = await world.job(job_id)
-    await service_says(world, job_id, "ACK", 1)
+    await service_sends(world, job_id, "ACK", 1)
     assert await swept(world) == []
     assert (await world.job(job_id)).job.event_seq == before.job.event_seq + 1
 
@@ -90,7 +74,7 @@ async def test_a_late_creator_meets_the_tombstone(world: World) -> None:
             return None
 
     await sweep(replace(world.context, index=NoWithdraw()), world.orchestrations)
-    with pytest.raises(LedgerUnavailable, match="withdrawn"):
+    with pytest.raises(CreationWithdrawn):
         await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)
 
 
@@ -105,7 +89,7 @@ async def test_an_ended_job_is_closed(world: World) -> None:
 
     world.index.close = dies  # type: ignore[method-assign]
     with pytest.raises(LedgerUnavailable):
-        await service_says(world, job_id, "RESULT", 1)
+        await service_sends(world, job_id, "RESULT", 1)
     world.index.close = close  # type: ignore[method-assign]
     world.clock.advance(61)
     assert await swept(world) == ["close"]
@@ -114,7 +98,7 @@ async def test_an_ended_job_is_closed(world: World) -> None:
     assert listed.status == "SUCCEEDED"
 
 
-async def test_a_failed_orchestration_is_started_anew_five_times(world: World) -> None:
+async def test_a_failed_orchestration_is_restarted_five_times(world: World) -> None:
     """Each restart fences the instance before it; after the fifth the job fails for good."""
     job_id = await submitted(world)
     for number in range(1, 6):
@@ -131,11 +115,11 @@ async def test_a_failed_orchestration_is_started_anew_five_times(world: World) -
     assert (job.status, job.error_code) == (JobStatus.FAILED_FINAL, "ORCHESTRATION_FAILED")
 
 
-async def test_a_result_that_was_not_heard_is_told_again(world: World) -> None:
+async def test_a_result_event_that_was_lost_is_raised_again(world: World) -> None:
     """The ledger stands after step one, the orchestration does not move: the event is raised again."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    await service_says(world, job_id, "RESULT", 1)
+    await service_sends(world, job_id, "RESULT", 1)
     world.orchestrations.raised.clear()
     world.clock.advance(61)
     assert await swept(world) == ["raise result:ocr:1"]
@@ -188,7 +172,7 @@ async def test_a_tombstone_whose_sweep_died_is_withdrawn_by_the_next(world: Worl
     assert not (await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)).replayed
 
 
-async def test_every_parking_is_told_again(world: World) -> None:
+async def test_every_resume_event_is_raised_again(world: World) -> None:
     """An orchestration that still waits at an older parking is woken too."""
     job_id = await submitted(world)
     for number in range(2):
@@ -201,7 +185,7 @@ async def test_every_parking_is_told_again(world: World) -> None:
     assert [name for name, _ in world.orchestrations.raised] == ["resume:1", "resume:2"]
 
 
-async def test_a_start_by_the_sweeper_is_told_in_the_history(world: World) -> None:
+async def test_a_start_by_the_sweeper_is_in_the_history(world: World) -> None:
     """Who started it late, what was there before and what is now; once, however often the start is tried."""
     job_id = await submitted(world)
     for _ in range(2):
@@ -278,7 +262,7 @@ async def reserved(world: World, tenant_id: str, number: int) -> str:
     return created.stored.record.job.job_id
 
 
-async def test_a_job_parked_before_its_group_is_told_again(world: World) -> None:
+async def test_a_job_parked_before_its_group_gets_its_resume_again(world: World) -> None:
     """The steps ahead are a group's, whose orchestrations do not exist yet: the job's own hears of the resume."""
     job_id = await submitted(world)
     stored = await world.ledger.read(job_id)

@@ -1,80 +1,117 @@
 import asyncio
-import json
-from typing import Any
+from datetime import UTC, datetime
 
 import pytest
 
-from shared.errors import LedgerUnavailable, Refusal
-from triggers.http.batch import LINES_AT_ONCE, MAX_LINES, lines_of, outcomes
-from triggers.http.problems import MAX_BODY_BYTES
+from shared.core.states import JobStatus
+from shared.errors import IdempotencyConflict, LedgerUnavailable, RequestInvalid
+from shared.responses.job import Accepted, DryIdempotency, DryQuota, DryRoute, DryRun
+from shared.views.job import job_links
+from tests.jobs import body
+from triggers.http.batch import LINES_AT_ONCE, MAX_LINES, lines_of, submit_lines
+from triggers.http.problems import RequestError
+
+DRY_RUN = DryRun(
+    dryRun=True,
+    tenant="tenant_a",
+    protocol_id="ocr",
+    protocol_version=1,
+    route=DryRoute(
+        lane=1, topic="global-bus-p1", routing_key_used="k", resolved_mode="DEFAULT", decision_source="REQUEST"
+    ),
+    idempotency=DryIdempotency(claim="c", verdict="NEW"),
+    quota=DryQuota(verdict="ADMITTED", limit=None, tenant_limit=None, tenant_active=None),
+    directives=[],
+)
 
 
-async def submit(line: bytes) -> dict[str, Any]:
+def accepted(job_id: str) -> Accepted:
+    return Accepted(
+        jobId=job_id, status=JobStatus.QUEUED, links=job_links(job_id), created_at=datetime(2026, 1, 27, tzinfo=UTC)
+    )
+
+
+async def submit(line: bytes) -> tuple[Accepted, bool] | DryRun:
     word = line.decode()
     if word == "refuse":
-        raise Refusal(409, "IDEMPOTENCY_CONFLICT", "another body", errors=[("a.b", "is wrong")], jobId="job_1")
+        raise IdempotencyConflict("job_1")
+    if word == "invalid":
+        raise RequestInvalid([("a.b", "is wrong")])
     if word == "away":
         raise LedgerUnavailable
     if word == "bug":
         raise ZeroDivisionError
     if word == "dry":
-        return {"status": 200, "dryRun": {}}
-    return {"status": 202, "jobId": f"job_{word}", "replayed": word == "again"}
+        return DRY_RUN
+    return accepted(f"job_{word}"), word == "again"
 
 
 async def test_each_line_has_its_own_outcome() -> None:
     """In the order of the lines, with their numbers, problems whole, and counts that add up."""
-    lines = lines_of(b"a\n\n refuse\r\naway\nagain\nbug\ndry\n")
-    told = await outcomes([(number, line.strip()) for number, line in lines], submit, "corr-1")
-    assert [(result["line"], result["status"]) for result in told["results"]] == [
+    lines = lines_of(b"a\n\n refuse\r\naway\nagain\nbug\ndry\ninvalid\n")
+    outcome = await submit_lines([(number, line.strip()) for number, line in lines], submit, "corr-1")
+    assert [(result.line, result.status) for result in outcome.results] == [
         (1, 202),
         (3, 409),
         (4, 503),
         (5, 202),
         (6, 500),
         (7, 200),
+        (8, 400),
     ]
-    problem = told["results"][1]["problem"]
+    sent = body(outcome)
+    problem = sent["results"][1]["problem"]
     assert (problem["code"], problem["jobId"], problem["correlation_id"]) == (
         "IDEMPOTENCY_CONFLICT",
         "job_1",
         "corr-1",
     )
-    assert "division" not in json.dumps(told)
-    assert told["counts"] == {"lines": 6, "created": 1, "replayed": 1, "checked": 1, "refused": 1, "failed": 2}
+    assert sent["results"][6]["problem"]["errors"] == [{"path": "a.b", "message": "is wrong"}]
+    assert "division" not in str(sent)
+    assert sent["counts"] == {"lines": 7, "created": 1, "replayed": 1, "checked": 1, "refused": 2, "failed": 2}
+
+
+async def test_a_line_has_the_members_of_its_outcome_only() -> None:
+    """A job, a dry run or a problem: no member of another kind of outcome is sent, not even as null."""
+    outcome = await submit_lines(lines_of(b"a\ndry\naway"), submit, "corr-1")
+    created, checked, failed = body(outcome)["results"]
+    assert created.keys() == {"line", "status", "jobId", "links", "replayed"}
+    assert checked.keys() == {"line", "status", "dryRun"}
+    assert checked["dryRun"]["idempotency"] == {"claim": "c", "verdict": "NEW"}
+    assert failed.keys() == {"line", "status", "problem"}
+    assert failed["problem"].keys() == {"type", "title", "status", "code", "detail", "errors", "correlation_id"}
 
 
 async def test_lines_run_side_by_side_but_not_all_at_once() -> None:
     """The bound is reached and never passed."""
     running = most = 0
 
-    async def slow(line: bytes) -> dict[str, Any]:
+    async def slow(line: bytes) -> tuple[Accepted, bool]:
         nonlocal running, most
         running += 1
         most = max(most, running)
         for _ in range(5):
             await asyncio.sleep(0)
         running -= 1
-        return {"status": 202, "replayed": False}
+        return accepted("job_1"), False
 
-    await outcomes([(number, b"x") for number in range(100)], slow, "corr-1")
+    await submit_lines([(number, b"x") for number in range(1, 101)], slow, "corr-1")
     assert most == LINES_AT_ONCE
 
 
 @pytest.mark.parametrize(
-    ("body", "code"),
+    ("content", "status", "code"),
     [
-        (b"", "BATCH_EMPTY"),
-        (b"\n \r\n", "BATCH_EMPTY"),
-        (b"{}\n" * (MAX_LINES + 1), "TOO_MANY_LINES"),
-        (b"x" * (MAX_BODY_BYTES + 1), "BODY_TOO_LARGE"),
+        (b"", 400, "BATCH_EMPTY"),
+        (b"\n \r\n", 400, "BATCH_EMPTY"),
+        (b"{}\n" * (MAX_LINES + 1), 413, "TOO_MANY_LINES"),
     ],
 )
-def test_a_batch_has_bounds(body: bytes, code: str) -> None:
-    """Too many lines, too many bytes, or none are refused as a whole."""
-    with pytest.raises(Refusal) as refused:
-        lines_of(body)
-    assert refused.value.code == code
+def test_a_batch_has_bounds(content: bytes, status: int, code: str) -> None:
+    """Too many lines or none are refused as a whole."""
+    with pytest.raises(RequestError) as refused:
+        lines_of(content)
+    assert (refused.value.problem.status, refused.value.problem.code) == (status, code)
 
 
 def test_the_largest_batch_is_taken() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import azure.functions as func
 import pytest
 
-from shared.errors import Refusal
 from triggers.http import long_poll
 from triggers.http.long_poll import MAX_WAITERS, LongPoll
+from triggers.http.problems import RequestError
 
 
 @pytest.fixture
@@ -68,6 +68,6 @@ async def test_waiters_keep_nobody_out(pauses: list[float]) -> None:
 def test_the_wait_is_bounded(given: str) -> None:
     """A whole number of seconds from 0 to 20, else 400 with its own code."""
     request = func.HttpRequest("GET", "/v1/jobs/job_1", params={"wait": given}, body=b"")
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(RequestError) as refused:
         long_poll.wait_of(request)
-    assert (refused.value.status, refused.value.code) == (400, "WAIT_INVALID")
+    assert (refused.value.problem.status, refused.value.problem.code) == (400, "WAIT_INVALID")

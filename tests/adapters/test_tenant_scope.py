@@ -1,0 +1,159 @@
+"""The stores as one tenant's request sees them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.access.caller import ANYONE, Caller
+from shared.adapters.memory import MemoryIndex, MemoryLedger
+from shared.adapters.tenant_scope import TenantIndex, TenantLedger
+from shared.core.history import Provenance, append
+from shared.core.job import Event, Record
+from shared.ports.index import ActiveRow, Claim, EndedRow, Guard
+from shared.ports.ledger import Stored
+from tests.jobs import START, planned
+
+CALLER = Caller(actor="a", scopes=frozenset(), tenant="tenant_a")
+OWN, OTHER = planned("job_a").job, planned("job_b", tenant_id="Tenant_B").job
+
+
+async def reserved() -> MemoryIndex:
+    """One active job of each of two tenants."""
+    index = MemoryIndex()
+    for job in (OWN, OTHER):
+        await index.reserve(job, replacing=None)
+    return index
+
+
+async def test_an_index_serves_its_own_tenant() -> None:
+    """Every call that names the caller's tenant does what the index behind it does."""
+    index = await reserved()
+    own = TenantIndex(index, CALLER)
+    claim = await own.read_claim("tenant_a", OWN.idempotency_hash)
+    assert claim is not None
+    assert claim.job_id == "job_a"
+    assert [row.job_id for row in await own.list_jobs("tenant_a", after=None, limit=10)] == ["job_a"]
+    assert await own.count_gated("tenant_a") == 0
+    second = replace(OWN, job_id="job_c", idempotency_hash="c")
+    await own.reserve(second, replacing=None)
+    await own.close(replace(second, completed_at=START), claim_expires_at=START)
+    assert [row.job_id for row in await index.due_for_clearing("tenant_a", now=START + timedelta(days=1), limit=9)] == [
+        "job_c"
+    ]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda index: index.read_claim("tenant_b", OTHER.idempotency_hash),
+        lambda index: index.reserve(replace(OTHER, job_id="job_c", idempotency_hash="c"), replacing=None),
+        lambda index: index.close(OTHER, claim_expires_at=START),
+        lambda index: index.count_gated("tenant_b"),
+        lambda index: index.list_jobs("tenant_b", after=None, limit=10),
+    ],
+    ids=["read_claim", "reserve", "close", "count_gated", "list_jobs"],
+)
+async def test_another_tenants_rows_are_out_of_reach(call: Callable[[TenantIndex], Awaitable[object]]) -> None:
+    """Its claims, lists and counts are refused, to read and to write, and nothing is changed."""
+    index = await reserved()
+    before = (dict(index._claims), dict(index._active), {name: dict(rows) for name, rows in index._listed.items()})
+    with pytest.raises(PermissionError):
+        await call(TenantIndex(index, CALLER))
+    assert (index._claims, index._active, index._listed) == before
+
+
+async def test_other_tenants_are_not_named() -> None:
+    """The list of tenants has the caller's alone; an operator's has all."""
+    index = await reserved()
+    assert await TenantIndex(index, CALLER).tenants() == ["tenant_a"]
+    assert sorted(await TenantIndex(index, ANYONE).tenants()) == ["tenant_a", "tenant_b"]
+
+
+async def test_admission_counts_the_jobs_of_all_tenants() -> None:
+    """The limits of the whole app need counts without job or tenant, and the guard that is shared."""
+    index = await reserved()
+    own = TenantIndex(index, CALLER)
+    assert await own.count_active() == await index.count_active()
+    guard = Guard({"DEFAULT": 2}, START)
+    await own.write_guard(guard)
+    assert await own.read_guard() == guard
+
+
+ACTIVE = ActiveRow(job_id="job_a", tenant="tenant_a", claim="c", created_at=START, check_at=START)
+ENDED = EndedRow(job_id="job_a", tenant="tenant_a", clear_at=START)
+CLAIM = Claim(job_id="job_a", body_hash="b", created_at=START, expires_at=START)
+
+#: what the sweeper does, on the caller's own job
+SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
+    "due": lambda index: index.due("tenant_a", now=START, limit=1),
+    "reschedule_check": lambda index: index.reschedule_check(ACTIVE, START),
+    "list_active": lambda index: index.list_active("tenant_a", after=None, limit=1),
+    "refresh_listing": lambda index: index.refresh_listing(ACTIVE, OWN),
+    "read_listing_position": lambda index: index.read_listing_position(),
+    "write_listing_position": lambda index: index.write_listing_position(None),
+    "withdraw": lambda index: index.withdraw(ACTIVE),
+    "due_for_clearing": lambda index: index.due_for_clearing("tenant_a", now=START, limit=1),
+    "reschedule_clearing": lambda index: index.reschedule_clearing(ENDED, START),
+    "finish_clearing": lambda index: index.finish_clearing(ENDED),
+    "delete_claim": lambda index: index.delete_claim("tenant_a", "c", CLAIM),
+    "delete_listing": lambda index: index.delete_listing(OWN),
+}
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+async def test_what_only_a_sweep_does_is_refused(name: str) -> None:
+    """Also on the caller's own rows: a sweep is of every tenant."""
+    with pytest.raises(PermissionError, match="sweep"):
+        await SWEEPS[name](TenantIndex(await reserved(), CALLER))
+
+
+def test_every_method_of_the_index_is_decided_here() -> None:
+    """A method that is added to the port must be scoped to a tenant or refused, and tested."""
+    served = {"read_claim", "reserve", "close", "count_gated", "count_active", "read_guard", "write_guard"}
+    served |= {"list_jobs", "tenants"}
+    methods = {name for name, _ in inspect.getmembers(MemoryIndex, inspect.isfunction) if not name.startswith("_")}
+    assert methods == served | SWEEPS.keys()
+
+
+async def stored_job(ledger: MemoryLedger, record: Record) -> Stored:
+    created, event = first_event(record)
+    return await ledger.create(created, event)
+
+
+def first_event(record: Record) -> tuple[Record, Event]:
+    return append(None, record, "JOB_CREATED", Provenance(cause_id="create", actor="test", source="http", at=START))
+
+
+async def test_another_tenants_job_does_not_exist() -> None:
+    """Neither its rows nor its events are read, and none is written."""
+    ledger = MemoryLedger()
+    other = await stored_job(ledger, planned("job_b", tenant_id="tenant_b"))
+    scoped = TenantLedger(ledger, CALLER)
+    assert await scoped.read("job_b") is None
+    assert await scoped.events("job_b") == []
+    assert await scoped.find_event("job_b", "create") is None
+    for call in (
+        lambda: scoped.create(*first_event(planned("job_c", tenant_id="tenant_b"))),
+        lambda: scoped.commit(other, other.record, []),
+        lambda: scoped.remove(other),
+        lambda: scoped.delete_remainder("job_b"),
+    ):
+        with pytest.raises(PermissionError):
+            await call()
+    assert await ledger.read("job_b") == other
+
+
+async def test_events_come_of_jobs_that_the_request_has_read() -> None:
+    """The tenant of an event stands in its job's row alone, so that row is read first."""
+    ledger = MemoryLedger()
+    await stored_job(ledger, planned("job_a"))
+    scoped = TenantLedger(ledger, CALLER)
+    assert await scoped.events("job_a") == []
+    assert await scoped.read("job_a") is not None
+    assert [event.type for event in await scoped.events("job_a")] == ["JOB_CREATED"]
+    assert await scoped.find_event("job_a", "create") is not None

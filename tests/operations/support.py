@@ -1,0 +1,255 @@
+"""Jobs in the memory world of `tests.operations.conftest`: made, dispatched, replied to, and with whole histories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.core.history import Origin
+from shared.core.job import Event, Record
+from shared.core.occurrences import ControlKind
+from shared.errors import (
+    LedgerUnavailable,
+)
+from shared.operations.admission import Admission
+from shared.operations.control_job import control_job
+from shared.operations.create_job import create_job
+from shared.operations.creation import Created
+from shared.operations.dispatch_step import dispatch_step
+from shared.operations.protocols.overrides import CatalogState
+from shared.operations.read_history import read_history
+from shared.operations.redrive_job import redrive_job
+from shared.operations.replies.receive import ReplyMessage, receive_reply
+from shared.operations.settle_step import settle_step
+from tests.jobs import START, envelope, reply
+from tests.operations.conftest import World
+
+
+async def submitted(world: World, **changes: Any) -> str:
+    created = await create_job(world.context, world.orchestrations, envelope(**changes), correlation_id=None)
+    return created.stored.record.job.job_id
+
+
+async def dispatch(world: World, job_id: str, step_id: str = "ocr", instance_id: str | None = None) -> Any:
+    return await dispatch_step(world.context, job_id=job_id, instance_id=instance_id or job_id, step_id=step_id)
+
+
+async def settle(world: World, job_id: str, attempt_no: int = 1) -> Any:
+    return await settle_step(world.context, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no)
+
+
+async def arrives(world: World, body: bytes, sequence_number: int = 1, *, delivery_count: int = 1) -> None:
+    message = ReplyMessage(
+        body=body,
+        lane=15,
+        message_id=f"m{sequence_number}",
+        sequence_number=sequence_number,
+        delivery_count=delivery_count,
+        enqueued_at=START,
+    )
+    await receive_reply(world.context, world.orchestrations, message)
+
+
+async def service_sends(world: World, job_id: str, type_: str, number: int, **fields: Any) -> None:
+    message = reply(await world.job(job_id), type_, **fields)
+    await arrives(world, message.model_dump_json(exclude_none=True).encode(), number)
+
+
+def limited(world: World, **limits: int) -> World:
+    settings = replace(world.context.settings, **limits)
+    context = replace(world.context, settings=settings, admission=Admission())
+    return replace(world, context=context)
+
+
+async def create_numbered(world: World, number: int, **changes: Any) -> Created:
+    changes = {"doc_id": f"doc-{number}", "request_type": "OCR", "payload": {}} | changes
+    return await create_job(world.context, world.orchestrations, envelope(**changes), correlation_id=None)
+
+
+ERROR = {"code": "PDF_ENCRYPTED", "message": "locked"}
+
+
+def by(reason: str = "fixed") -> Origin:
+    return Origin(cause_id="request:1", actor="caller", source="http", reason=reason)
+
+
+async def redrive(world: World, job_id: str, reason: str = "fixed") -> Created:
+    return await redrive_job(world.context, world.orchestrations, job_id, by(reason))
+
+
+async def failed_at_embedding(world: World) -> str:
+    """OCR SUCCEEDED, EMBEDDING FAILED_FINAL, SIS never began."""
+    job_id = await submitted(world, labels={"team": "red"})
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "RESULT", 1)
+    await dispatch(world, job_id, "embedding")
+    await service_sends(world, job_id, "RESULT", 2, step_id="embedding", status="FAILED_FINAL", error=ERROR)
+    return job_id
+
+
+async def cancelled(world: World, job_id: str) -> None:
+    await control_job(world.context, world.orchestrations, job_id, ControlKind.CANCEL, by("stop"))
+
+
+MakeJob = Callable[[World], Awaitable[str]]
+
+
+async def control(world: World, job_id: str, kind: ControlKind) -> None:
+    await control_job(world.context, world.orchestrations, job_id, kind, by())
+
+
+async def eventful(world: World) -> str:
+    """A time-out, a revival, a retry, a heartbeat, a late reply, a pause in the backoff, and success."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    await dispatch(world, job_id)
+    world.clock.advance(30)
+    await settle(world, job_id)
+    world.clock.advance(5)
+    await service_sends(world, job_id, "ACK", 1, progress={"page": 1})
+    world.clock.advance(300)
+    await service_sends(world, job_id, "HEARTBEAT", 2, progress={"page": 2.0})
+    world.clock.advance(10)
+    await service_sends(world, job_id, "RESULT", 3, status="FAILED_RETRY", error=ERROR, result_ref=None)
+    await service_sends(world, job_id, "RESULT", 4)
+    world.clock.advance(1)
+    await control(world, job_id, ControlKind.PAUSE)
+    world.clock.advance(1000)
+    await control(world, job_id, ControlKind.RESUME)
+    world.clock.advance(10)
+    await dispatch(world, job_id)
+    world.clock.advance(2)
+    await service_sends(world, job_id, "ACK", 5)
+    world.clock.advance(20)
+    await service_sends(world, job_id, "RESULT", 6, metrics={"pages": 3})
+    return job_id
+
+
+async def stopped(world: World) -> str:
+    """A publish fault, then cancelled in flight."""
+    job_id = await submitted(world)
+    world.publisher.failing = True
+    await dispatch(world, job_id)
+    world.publisher.failing = False
+    world.clock.advance(60)
+    await dispatch(world, job_id)
+    world.clock.advance(1)
+    await cancelled(world, job_id)
+    world.clock.advance(29)
+    await settle(world, job_id)
+    return job_id
+
+
+async def redriven(world: World) -> str:
+    """The new job of a redrive, at work."""
+    new_id = (await redrive(world, await failed_at_embedding(world))).stored.record.job.job_id
+    await dispatch(world, new_id, "embedding")
+    await service_sends(world, new_id, "ACK", 7, step_id="embedding")
+    return new_id
+
+
+async def taken_up(world: World) -> str:
+    """The old job of a redrive."""
+    old_id = await failed_at_embedding(world)
+    world.clock.advance(100)
+    await redrive(world, old_id)
+    return old_id
+
+
+TALES = pytest.mark.parametrize("tale", [eventful, stopped, redriven, taken_up, failed_at_embedding])
+
+
+async def history(world: World, job_id: str) -> tuple[Record, list[Event]]:
+    return await read_history(world.context, job_id)
+
+
+def _job(name: str, value: Any) -> Callable[[Any], None]:
+    return lambda given: given["job"].update({name: value})
+
+
+TAMPERINGS: dict[str, Callable[[Any], Any]] = {
+    "a column that never changed": _job("doc_id", "another"),
+    "the reference to the document": _job("input_ref", {"uri": "https://elsewhere/x"}),
+    "a column that events changed": _job("attempts_total", 1),
+    "the end": _job("error_code", "LUCKY"),
+    "a step's result": lambda given: given["steps"][0].update(result_ref={"uri": "https://elsewhere/y"}),
+    "a step's payload": lambda given: given["steps"][0].update(payload={"x": 1}),
+    "an event's reason": lambda given: given["events"][1].update(reason="none"),
+    "an event's actor": lambda given: given["events"][-1].update(actor="nobody"),
+    "an event gone": lambda given: given["events"].pop(1),
+    "the last event gone": lambda given: given["events"].pop(),
+    "the head": _job("event_seq", 3),
+    "no status at all": _job("status", "PERFECT"),
+    "a column more": _job("luck", 7),
+    "not a list": lambda given: given.update(events=None),
+}
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict | list) and value:
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(each, (*path, key))
+    else:
+        yield path
+
+
+async def parked(world: World, body: bytes, number: int = 1, days: int = 0) -> str:
+    """The id of the message after it was delivered and parked."""
+    before = set(world.rejected.quarantined)
+    message = ReplyMessage(
+        body=body,
+        lane=15,
+        message_id=f"m{number}",
+        sequence_number=number,
+        delivery_count=1,
+        enqueued_at=START + timedelta(days=days),
+    )
+    await receive_reply(world.context, world.orchestrations, message)
+    [new] = set(world.rejected.quarantined) - before
+    return new
+
+
+async def early(world: World) -> tuple[str, str]:
+    """A job, and the ACK of its first attempt that came before the ledger knew the job."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    message = reply(await world.job(job_id), "ACK").model_dump_json(exclude_none=True).encode()
+    hidden = world.ledger._jobs.pop(job_id)
+    id_ = await parked(world, message)
+    world.ledger._jobs[job_id] = hidden
+    return job_id, id_
+
+
+async def died_after_the_claim(world: World) -> str:
+    """A creation whose process ended between the index transaction and the job's rows."""
+
+    class Dying:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.ledger, name)
+
+        async def create(self, *_: Any) -> Any:
+            raise LedgerUnavailable
+
+    with pytest.raises(LedgerUnavailable):
+        await create_job(replace(world.context, ledger=Dying()), world.orchestrations, envelope(), correlation_id=None)
+    [active] = await world.index.due("tenant_a", now=world.clock.now().replace(year=2030), limit=10)
+    return active.job_id
+
+
+def ocr(version: int = 2, **changes: Any) -> dict[str, str]:
+    definition = {
+        "protocol_id": "ocr",
+        "version": version,
+        "request_type": "OCR",
+        "steps": [{"step_id": "ocr", "step_type": "OCR", "service": "ocr", "payload_schema": "steps/ocr.schema.json"}],
+    }
+    return {"lucius:protocols:ocr": json.dumps(definition | changes)}
+
+
+def version_of(known: CatalogState, request_type: str = "OCR") -> int | None:
+    found = known.registry.find(request_type)
+    return found.definition.version if found is not None else None

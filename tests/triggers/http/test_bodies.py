@@ -1,0 +1,42 @@
+import azure.functions as func
+import pytest
+
+from shared.apidocs.problem_codes import ProblemCode
+from shared.contracts.requests import ControlRequest
+from shared.errors import BodyTooLarge
+from triggers.http.bodies import MAX_BODY_BYTES, bounded_body, json_body, optional_body
+from triggers.http.problems import RequestError
+
+
+def request(body: bytes, content_type: str = "application/json") -> func.HttpRequest:
+    return func.HttpRequest("POST", "/v1/orchestrate", headers={"Content-Type": content_type}, body=body)
+
+
+def test_a_body_has_a_bound() -> None:
+    """The bound itself is taken, one byte more is not; JSON and NDJSON alike."""
+    assert len(bounded_body(request(b"x" * MAX_BODY_BYTES))) == MAX_BODY_BYTES
+    for read in (bounded_body, json_body):
+        with pytest.raises(BodyTooLarge):
+            read(request(b"x" * (MAX_BODY_BYTES + 1)))
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status", "code"),
+    [
+        (b"{}", "text/plain", 415, "NOT_JSON"),
+        (b"{", "application/json", 400, "NOT_JSON"),
+        (b'{"reason": "a", "reason": "b"}', "application/json", 400, "NOT_JSON"),
+        (b'{"reason": 1}', "application/json; charset=utf-8", 400, "REASON_INVALID"),
+        (b"[]", "application/merge-patch+json", 400, "REASON_INVALID"),
+    ],
+)
+def test_a_body_that_its_route_does_not_take(body: bytes, content_type: str, status: int, code: str) -> None:
+    """Not declared as JSON, not strict JSON, or not what the model declares."""
+    with pytest.raises(RequestError) as refused:
+        optional_body(request(body, content_type), ControlRequest, ProblemCode.REASON_INVALID)
+    assert (refused.value.problem.status, refused.value.problem.code) == (status, code)
+
+
+def test_a_body_that_is_left_out_is_the_models_defaults() -> None:
+    """Without a body no content type is asked for."""
+    assert optional_body(request(b" \n", ""), ControlRequest, ProblemCode.REASON_INVALID) == ControlRequest()

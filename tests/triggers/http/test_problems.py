@@ -1,0 +1,201 @@
+"""What a caller gets for each error: status, code, headers and members."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from shared import errors
+from shared.apidocs.problem_codes import PROBLEM_CODES, ProblemCode
+from shared.contracts.envelope import Envelope
+from shared.operations.admission import limit_reached
+from tests.jobs import ROOT
+from triggers.http.problems import RequestError, problem_body, problem_response
+
+#: of every problem
+MEMBERS = {"type", "title", "status", "code", "detail", "errors", "correlation_id"}
+SOON = {"Retry-After": "5"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """An error, and what a caller gets for it."""
+
+    error: Exception
+    status: int
+    code: str
+    #: beyond the correlation id
+    headers: Mapping[str, str] = field(default_factory=dict)
+    #: beyond those of every problem
+    members: Mapping[str, Any] = field(default_factory=dict)
+    #: paths of `errors`
+    paths: tuple[str, ...] = ()
+    #: text of the error that no caller may read
+    secret: str | None = None
+
+
+def unavailable(error: errors.Transient) -> Row:
+    return Row(error, 503, "DEPENDENCY_UNAVAILABLE", SOON, secret=str(error))
+
+
+def invalid_envelope() -> ValidationError:
+    with pytest.raises(ValidationError) as invalid:
+        Envelope.model_validate({"tenant_id": 5})
+    return invalid.value
+
+
+#: one row a class, and a row a reason where the code is the reason
+ROWS = (
+    Row(errors.TokenMissing(), 401, "TOKEN_MISSING", {"WWW-Authenticate": 'Bearer realm="lucius"'}),
+    Row(
+        errors.TokenInvalid("the token has expired"),
+        401,
+        "TOKEN_INVALID",
+        {"WWW-Authenticate": 'Bearer realm="lucius", error="invalid_token", error_description="the token has expired"'},
+    ),
+    Row(errors.CallbackTokenInvalid(), 401, "TOKEN_INVALID", {"WWW-Authenticate": "Bearer"}),
+    Row(
+        errors.ScopeMissing("orch:read"),
+        403,
+        "SCOPE_MISSING",
+        {"WWW-Authenticate": 'Bearer realm="lucius", error="insufficient_scope", scope="orch:read"'},
+    ),
+    Row(errors.TenantMissing("tenant_id"), 403, "TENANT_MISSING"),
+    Row(errors.TenantForbidden(), 403, "TENANT_FORBIDDEN"),
+    Row(errors.NotYourAttempt("jobId"), 403, "NOT_YOUR_ATTEMPT"),
+    Row(errors.JobNotFound("job_1"), 404, "JOB_NOT_FOUND"),
+    Row(errors.RejectedNotFound("rej_1"), 404, "REJECTED_NOT_FOUND"),
+    Row(errors.ControlNotPossible("job_1", "CANCELLING", "pause"), 409, "CONTROL_NOT_POSSIBLE"),
+    Row(errors.JobTerminal("job_1", "SUCCEEDED", "cancel"), 409, "JOB_TERMINAL"),
+    Row(errors.NotRedrivable("JOB_LIVE", "job job_1 is QUEUED"), 409, "JOB_LIVE"),
+    Row(errors.NotRedrivable("JOB_SUCCEEDED", "job job_1 is SUCCEEDED"), 409, "JOB_SUCCEEDED"),
+    Row(errors.NotRedrivable("WITHDRAWN", "job job_1 never came to be"), 409, "WITHDRAWN"),
+    Row(errors.IdempotencyConflict("job_1"), 409, "IDEMPOTENCY_CONFLICT", members={"jobId": "job_1"}),
+    Row(
+        errors.StillNotApplicable("UNKNOWN_JOB", "no job job_1"),
+        409,
+        "STILL_NOT_APPLICABLE",
+        members={"reason": "UNKNOWN_JOB"},
+    ),
+    Row(
+        errors.ProtocolUnknown("NOTHING", ["OCR", "SIS"]),
+        400,
+        "PROTOCOL_UNKNOWN",
+        members={"known": ["OCR", "SIS"]},
+        paths=("request_type",),
+    ),
+    Row(errors.RequestInvalid([("doc_id", "is missing")]), 400, "REQUEST_INVALID", paths=("doc_id",)),
+    Row(errors.DirectiveTooLarge("ocr", 300_000, 200_000), 413, "DIRECTIVE_TOO_LARGE"),
+    Row(errors.BodyTooLarge("the body has 9 bytes; at most 8 are taken"), 413, "BODY_TOO_LARGE"),
+    Row(
+        errors.LimitReached("LUCIUS_MAX_INFLIGHT", "10 jobs are active", 30),
+        429,
+        "LIMIT_REACHED",
+        {"Retry-After": "30"},
+        {"limit": "LUCIUS_MAX_INFLIGHT"},
+    ),
+    Row(
+        RequestError(
+            ProblemCode.NOT_READY,
+            "the bus is down",
+            status=503,
+            headers=SOON,
+            members={"dependencies": {}},
+        ),
+        503,
+        "NOT_READY",
+        SOON,
+        {"dependencies": {}},
+    ),
+    Row(errors.ReplyUnfit("NOT_JSON", "it ends early"), 400, "NOT_JSON"),
+    Row(errors.ReplyUnfit("REPLY_INVALID", "status: is missing"), 400, "REPLY_INVALID"),
+    Row(errors.ReplyUnfit("LEDGER_REFUSED", "PropertyValueTooLarge"), 400, "LEDGER_REFUSED"),
+    Row(errors.ReplyUnfit("UNKNOWN_JOB", "no job job_1"), 404, "UNKNOWN_JOB"),
+    unavailable(errors.LedgerUnavailable("127.0.0.1:10002 refused")),
+    unavailable(errors.PublishUnavailable("sb://secret")),
+    unavailable(errors.BusUnavailable("sb://secret")),
+    unavailable(errors.ConfigurationUnavailable("https://store.example")),
+    unavailable(errors.OrchestrationUnavailable("127.0.0.1:7071 refused")),
+    unavailable(errors.KeysUnavailable("https://issuer.example")),
+    Row(errors.Contended(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
+    Row(errors.CreationWithdrawn(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
+    Row(invalid_envelope(), 400, "ENVELOPE_INVALID", paths=("tenant_id", "request_type")),
+    Row(errors.LedgerRefused("PropertyValueTooLarge"), 400, "NOT_STORABLE", secret="PropertyValueTooLarge"),
+    Row(errors.Conflict("etag"), 500, "INTERNAL", secret="etag"),
+    Row(ZeroDivisionError("password=hunter2"), 500, "INTERNAL", secret="hunter2"),
+)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{type(row.error).__name__}-{row.code}")
+def test_each_error_has_its_problem(row: Row) -> None:
+    """Status, code, headers and members; the body in a batch is the same one."""
+    response = problem_response(row.error, "corr-1")
+    problem = json.loads(response.get_body())
+    assert (response.status_code, response.mimetype) == (row.status, "application/problem+json")
+    assert dict(response.headers) == {"X-Correlation-Id": "corr-1", **row.headers}
+    assert (problem["status"], problem["code"], problem["correlation_id"]) == (row.status, row.code, "corr-1")
+    assert problem["type"] == f"urn:lucius:problem:{row.code.lower().replace('_', '-')}"
+    assert {name: value for name, value in problem.items() if name not in MEMBERS} == row.members
+    assert set(row.paths) <= {wrong["path"] for wrong in problem["errors"]}
+    assert bool(row.paths) == bool(problem["errors"])
+    assert problem["detail"]
+    if row.secret is None:
+        assert row.code in ("ENVELOPE_INVALID",) or problem["detail"] in str(row.error)
+    else:
+        assert row.secret not in json.dumps(problem)
+    assert problem_body(row.error, "corr-1") == problem
+
+
+def test_every_error_that_a_caller_may_get_has_a_row() -> None:
+    """Every class of `Refused` and `Transient`; only a fault in the code is INTERNAL."""
+    tried = {type(row.error) for row in ROWS}
+    assert {*_subclasses(errors.Refused), *_subclasses(errors.Transient)} - tried == set()
+    for row in ROWS:
+        expected = isinstance(row.error, errors.Refused | errors.Transient)
+        assert not (expected and row.code == "INTERNAL"), row.error
+
+
+def _subclasses(class_: type[Exception]) -> Iterator[type[Exception]]:
+    for subclass in class_.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
+
+
+def test_no_code_is_unused() -> None:
+    """Each is the code of a row above, or an argument of a call in the triggers, as that of `RequestError`."""
+    used = {row.code for row in ROWS}
+    for call in _calls("triggers"):
+        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+            if isinstance(argument, ast.Attribute) and ast.unparse(argument.value) == "ProblemCode":
+                used.add(ProblemCode[argument.attr])
+    assert used == set(ProblemCode)
+    assert PROBLEM_CODES.keys() == set(ProblemCode)
+
+
+def test_the_reason_of_an_unfit_reply_is_a_code() -> None:
+    """Each reason that the app raises `ReplyUnfit` with has a row above."""
+    raised = {
+        call.args[0].value
+        for call in _calls("shared")
+        if ast.unparse(call.func) == "ReplyUnfit" and isinstance(call.args[0], ast.Constant)
+    }
+    assert raised == {row.error.reason for row in ROWS if isinstance(row.error, errors.ReplyUnfit)}
+
+
+def _calls(folder: str) -> Iterator[ast.Call]:
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                yield node
+
+
+def test_a_full_limit_has_a_retry_after() -> None:
+    """In whole seconds, at least one."""
+    response = problem_response(limit_reached("LUCIUS_MAX_INFLIGHT", "10 jobs are active"), "corr-1")
+    assert int(response.headers["Retry-After"]) > 0

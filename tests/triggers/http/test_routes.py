@@ -1,0 +1,96 @@
+"""What a handler gets: a caller that is known and allowed, and the stores of that caller's tenant."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import azure.durable_functions as df
+import azure.functions as func
+import pytest
+
+from shared.access.caller import Caller, Scope
+from shared.apidocs.route import Route
+from shared.operations.context import Context
+from shared.operations.list_jobs import JobFilter, list_jobs
+from shared.wiring import Wiring
+from tests.operations.conftest import World, world
+from tests.operations.support import submitted
+from triggers.http.responses import respond
+from triggers.http.routes import Request, add
+
+__all__ = ["world"]  # the fixture
+
+
+class OneCaller:
+    """A wiring over the memory stores, whose every request comes from one caller."""
+
+    def __init__(self, world: World, caller: Caller) -> None:
+        self._context = world.context
+        self._caller = caller
+
+    def callers(self) -> OneCaller:
+        return self
+
+    async def caller(self, authorization: str | None) -> Caller:
+        return self._caller
+
+    def context(self) -> Context:
+        return self._context
+
+    async def fresh_context(self) -> Context:
+        return self._context
+
+
+def route(**changes: Any) -> Route:
+    return Route(
+        function="test", method="GET", path="v1/test", scope=Scope.READ, tag="test", summary="", responses={}, **changes
+    )
+
+
+async def called(world: World, route: Route, caller: Caller, request_id: str = "r-1") -> func.HttpResponse:
+    """The response of a route whose handler lists every job that it can see, twice."""
+
+    async def handler(request: Request) -> func.HttpResponse:
+        seen = []
+        for context in (request.context(), await request.fresh_context()):
+            jobs, _ = await list_jobs(context, JobFilter(), after=None, limit=10)
+            seen.append([job.jobId for job in jobs if await context.ledger.read(job.jobId) is not None])
+        return respond(request.http, {"seen": seen})
+
+    blueprint, app = df.Blueprint(), df.DFApp()
+    add(blueprint, route, handler, cast(Wiring, OneCaller(world, caller)))
+    app.register_functions(blueprint)
+    [function] = app.get_functions()
+    request = func.HttpRequest("GET", "/v1/test", headers={"X-Correlation-Id": request_id}, body=b"")
+    response = await function.get_user_function()(request)
+    assert isinstance(response, func.HttpResponse)
+    return response
+
+
+@pytest.mark.parametrize(("every_tenant", "tenant"), [(False, "tenant_a"), (False, None), (True, "tenant_a")])
+async def test_a_handler_sees_the_jobs_of_its_callers_tenant(
+    world: World, every_tenant: bool, tenant: str | None
+) -> None:
+    """R24: all jobs are there for a route of every tenant, and for an operator, whose token names no tenant."""
+    own, other = await submitted(world), await submitted(world, tenant_id="tenant_b")
+    caller = Caller(actor="a", scopes=frozenset({Scope.READ}), tenant=tenant)
+    response = await called(world, route(every_tenant=every_tenant), caller)
+    expected = {own} if tenant is not None and not every_tenant else {own, other}
+    seen = json.loads(response.get_body())["seen"]
+    assert [set(ids) for ids in seen] == [expected, expected]
+
+
+async def test_without_its_scope_a_handler_is_not_called(world: World) -> None:
+    """The problem names the scope and carries the correlation id of the request."""
+    response = await called(world, route(), Caller(actor="a", scopes=frozenset(), tenant="tenant_a"), "r-2")
+    assert (response.status_code, json.loads(response.get_body())["code"]) == (403, "SCOPE_MISSING")
+    assert response.headers["X-Correlation-Id"] == "r-2"
+
+
+async def test_an_older_name_names_its_successor(world: World) -> None:
+    """Also where the request is refused: RFC 9745 and RFC 5829."""
+    for scopes in (frozenset({Scope.READ}), frozenset[Scope]()):
+        response = await called(world, route(successor="/v1/new"), Caller(actor="a", scopes=scopes, tenant="a"))
+        assert response.headers["Deprecation"] == "@1767225600"
+        assert response.headers["Link"] == '</v1/new>; rel="successor-version"'
