@@ -153,7 +153,7 @@ def test_a_history_that_grows_while_it_is_read() -> None:
 
 
 async def test_one_look_at_the_store_of_protocols() -> None:
-    """Race catalogue: tens of requests at once are one look, and nobody but the first waits for it."""
+    """Race catalog: tens of requests at once are one look, and nobody but the first waits for it."""
     store, looks = CatalogState(registry()), 0
     release = asyncio.Event()
 
