@@ -86,7 +86,7 @@ class Attempts:
         return len(self._in_flight)
 
     async def take(self, directive: Directive) -> Attempt:
-        """Acknowledges the directive and queues its work. Gives the same attempt for a duplicate of one in flight."""
+        """Acknowledges the directive and queues its work. A duplicate of one in flight gets that attempt."""
         attempt = self._in_flight.get(directive.key)
         if attempt is None:
             span = tracing.start_processing_span(directive, f"{DIRECTIVE_TOPIC_PREFIX}{directive.lane}")

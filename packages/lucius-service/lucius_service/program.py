@@ -38,7 +38,7 @@ def run(name: str, build: Callable[[Mapping[str, str]], Step]) -> int:
 def main(argv: list[str] | None = None) -> int:
     """`lucius-service MODULE:CLASS`: serves the step of this class, which is created without arguments.
 
-    The module may stand in the current folder. Returns what `run` returns, and 2, with one line on stderr, where the
+    The module may be in the current folder. Returns what `run` returns, and 2, with one line on stderr, where the
     class cannot be imported or created.
     """
     parser = argparse.ArgumentParser(prog="lucius-service", description="Serve one kind of step over Service Bus.")

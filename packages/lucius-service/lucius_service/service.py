@@ -160,10 +160,10 @@ async def _respond(method: str, path: str, checks: Checks) -> tuple[str, dict[st
     if path == "/health/live":
         return "200 OK", {"status": "live"}
     if path == "/health/ready":
-        found = await checks()
-        fine = all(found.values())
-        return ("200 OK" if fine else "503 Service Unavailable"), {
-            "status": "ready" if fine else "not ready",
-            "checks": {name: "ok" if ok else "failing" for name, ok in found.items()},
+        results = await checks()
+        ready = all(results.values())
+        return ("200 OK" if ready else "503 Service Unavailable"), {
+            "status": "ready" if ready else "not ready",
+            "checks": {name: "ok" if ok else "failing" for name, ok in results.items()},
         }
     return "404 Not Found", {"status": "not found"}
