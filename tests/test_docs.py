@@ -2,14 +2,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
+from shared.core.states import JobStatus
+from shared.core.transitions import JOB_CREATION, JOB_TABLE
 from shared.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_generated_parts_of_the_docs_are_up_to_date() -> None:
-    """Diagrams, rules and settings in the docs are what the code says."""
+    """Every generated file is what the code gives."""
     check = subprocess.run(
         [sys.executable, "-m", "scripts.generate", "--check"],
         cwd=ROOT,
@@ -25,3 +28,18 @@ def test_every_setting_that_is_read_is_in_the_table() -> None:
 
     read = set(re.findall(r'"(LUCIUS_[A-Z_]+)"', (ROOT / "shared" / "settings.py").read_text()))
     assert read - {setting.name for setting in SETTINGS} == set()
+
+
+def test_the_picture_of_a_job_has_every_state_and_every_transition() -> None:
+    """Also in words, for who cannot see it; a trigger that keeps the state has no arrow."""
+    picture = ElementTree.parse(ROOT / "docs" / "images" / "job-life.svg").getroot()
+    texts = [element.text or "" for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    description = picture.findtext("{http://www.w3.org/2000/svg}desc") or ""
+    assert set(JobStatus) <= set(texts)
+    expected = {
+        (state, trigger) for state, rows in JOB_TABLE.items() for trigger, row in rows.items() if row.to != state
+    }
+    drawn = [trigger for text in texts for trigger in text.split(", ")]
+    for state, trigger in expected:
+        assert re.search(rf"\b{state} to \w+: [^.]*\b{trigger}\b", description), (state, trigger)
+    assert len(drawn) == len(JobStatus) + len(JOB_CREATION) + len(expected)
