@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.core.reasons import REASONS, Reason
+from shared.core.reasons import Reason
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
@@ -18,13 +18,13 @@ def settings() -> str:
 def reasons() -> str:
     """Every `error_code` that LUCIUS itself gives."""
     lines = ["| `error_code` | cause | what to do |", "|---|---|---|"]
-    lines += [f"| `{reason}` | {text.cause} | {text.what_to_do} |" for reason, text in REASONS.items()]
+    lines += [f"| `{reason}` | {reason.cause} | {reason.what_to_do} |" for reason in Reason]
     return "\n".join(lines)
 
 
 def failure_reasons() -> str:
     """The values of `reason` of `job_failures_total`; a withdrawn job is CANCELLED and does not count there."""
-    names = ", ".join(f"`{reason}`" for reason in REASONS if reason is not Reason.WITHDRAWN)
+    names = ", ".join(f"`{reason}`" for reason in Reason if reason is not Reason.WITHDRAWN)
     return f"`reason` of `job_failures_total` is {names}, or the code that a service gave."
 
 

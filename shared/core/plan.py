@@ -16,7 +16,7 @@ from shared.core.as_of import creation_data
 from shared.core.canonical import canonical_json, digest
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Job, Record, Step, Timings
-from shared.core.reasons import REASONS, Reason
+from shared.core.reasons import Reason
 from shared.core.registry import Protocol
 from shared.core.routing import LaneDecision, normalise
 from shared.core.states import JobStatus, StepStatus
@@ -189,7 +189,7 @@ def tombstone(job_id: str, *, tenant: str, claim: str, created_at: datetime, now
         requested_at=created_at,
         current_step_id="",
         error_code=Reason.WITHDRAWN,
-        error_message=REASONS[Reason.WITHDRAWN].cause,
+        error_message=Reason.WITHDRAWN.cause,
         suppressed={},
         created_at=created_at,
         updated_at=now,

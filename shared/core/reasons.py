@@ -1,67 +1,64 @@
 """Why a job failed, why a reply or a request changed nothing: every code that LUCIUS itself gives (R23).
 
-`JOB.error_code` holds a `Reason` or the code that a service gave. The table of `REASONS` feeds docs/operations.md, the
-OpenAPI document and the metric `job_failures_total`.
+`JOB.error_code` holds a `Reason` or the code that a service gave. A member of `Reason` is one row, from which
+docs/operations.md and the OpenAPI document are generated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Self
 
 
 class Reason(StrEnum):
-    """Why a job ended without success, as LUCIUS decided it."""
+    """Why a job ended without success, as LUCIUS decided it: the code, its cause, and what an operator can do."""
 
-    ATTEMPTS_EXHAUSTED = "ATTEMPTS_EXHAUSTED"
-    DISPATCH_FAILED = "DISPATCH_FAILED"
-    TIME_EXCEEDED = "TIME_EXCEEDED"
-    ORCHESTRATION_FAILED = "ORCHESTRATION_FAILED"
-    FAILED_FINAL = "FAILED_FINAL"
-    WITHDRAWN = "WITHDRAWN"
-
-
-class ReasonText(NamedTuple):
-    """What a person reads about a reason."""
-
-    #: what happened
     cause: str
-    #: what an operator can do
     what_to_do: str
 
+    def __new__(cls, code: str, cause: str, what_to_do: str) -> Self:
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.cause = cause
+        member.what_to_do = what_to_do
+        return member
 
-REASONS: Mapping[Reason, ReasonText] = {
-    Reason.ATTEMPTS_EXHAUSTED: ReasonText(
+    ATTEMPTS_EXHAUSTED = (
+        "ATTEMPTS_EXHAUSTED",
         "every attempt failed or timed out",
-        "read `last_error_code` of the step: `ACK_TIMEOUT` means that no service took the directive (is it running?), "
-        "`LEASE_EXPIRED` that one took it and stopped answering, anything else is the service's own",
-    ),
-    Reason.DISPATCH_FAILED: ReasonText(
+        "read `last_error_code` of the step: `ACK_TIMEOUT` means that no service took the directive (is it "
+        "running?), `LEASE_EXPIRED` that one took it and went silent, anything else is the service's "
+        "own",
+    )
+    DISPATCH_FAILED = (
+        "DISPATCH_FAILED",
         "the bus refused the directive at every try",
         "look at the bus: its quota, its firewall, the identity's role",
-    ),
-    Reason.TIME_EXCEEDED: ReasonText(
+    )
+    TIME_EXCEEDED = (
+        "TIME_EXCEEDED",
         "a total time of the protocol ran out",
         "`lucius job explain` names the step that it waited in",
-    ),
-    Reason.ORCHESTRATION_FAILED: ReasonText(
+    )
+    ORCHESTRATION_FAILED = (
+        "ORCHESTRATION_FAILED",
         "its orchestration ended six times before the job did",
         "look for exceptions of `job` in the host's logs",
-    ),
-    Reason.FAILED_FINAL: ReasonText(
+    )
+    FAILED_FINAL = (
+        "FAILED_FINAL",
         "a service gave up and named no code",
         "read `error_message`; the service's log has the attempt",
-    ),
-    Reason.WITHDRAWN: ReasonText(
+    )
+    WITHDRAWN = (
+        "WITHDRAWN",
         "its creation was begun and never finished",
         "submit the request again",
-    ),
-}
+    )
 
 
 class StepError(StrEnum):
-    """`last_error_code` of a step whose attempt ended without a RESULT; services' own codes stand beside these."""
+    """`last_error_code` of a step whose attempt ended without a RESULT; services give codes of their own."""
 
     PUBLISH_FAILED = "PUBLISH_FAILED"
     ACK_TIMEOUT = "ACK_TIMEOUT"

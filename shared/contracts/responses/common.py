@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from shared.core.reasons import REASONS
+from shared.core.reasons import Reason
 from shared.core.states import FailureCause, JobStatus, StepStatus
 
 
@@ -35,7 +35,7 @@ def _one_of(enum: type[StrEnum]) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "enum": [each.value for each in enum]})
 
 
-_CAUSES = "; ".join(f"`{reason}`: {text.cause}" for reason, text in REASONS.items())
+_CAUSES = "; ".join(f"`{reason}`: {reason.cause}" for reason in Reason)
 
 #: `JOB.error_code`
 ErrorCode = Annotated[
