@@ -43,3 +43,11 @@ def test_the_picture_of_a_job_has_every_state_and_every_transition() -> None:
     for state, trigger in expected:
         assert re.search(rf"\b{state} to \w+: [^.]*\b{trigger}\b", description), (state, trigger)
     assert len(drawn) == len(JobStatus) + len(JOB_CREATION) + len(expected)
+
+
+def test_every_path_that_leads_developers_exists() -> None:
+    """Files and folders that these documents name."""
+    for name in ("CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/rollout.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        paths = re.findall(r"`((?:[a-z_.-]+/)+[\w.-]*|\w+\.(?:py|toml|json))`", text)
+        assert [path for path in paths if "NAME" not in path and not (ROOT / path).exists()] == [], name
