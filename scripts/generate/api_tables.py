@@ -12,7 +12,7 @@ from triggers.registered import ROUTES
 
 
 def begin() -> str:
-    """The first steps of the docs page."""
+    """The first steps, as the page tells them."""
     lines: list[str] = []
     for number, (words, command) in enumerate(commands("http://127.0.0.1:7071"), start=1):
         lines += [f"{number}. {words}", "", *(f"       {line}" for line in command.split("\n")), ""]
@@ -23,8 +23,8 @@ def routes() -> str:
     lines = ["| method | path | scope | |", "|---|---|---|---|"]
     for route in ROUTES:
         scope = f"`{route.scope}`" if route.scope else ("token of the directive" if route.callback else "")
-        meaning = f"Older name of `{route.successor}`" if route.deprecated else route.summary
-        lines.append(f"| {route.method} | `/{route.path}` | {scope} | {meaning} |")
+        told = f"Older name of `{route.successor}`" if route.deprecated else route.summary
+        lines.append(f"| {route.method} | `/{route.path}` | {scope} | {told} |")
     return "\n".join(lines)
 
 
@@ -33,8 +33,8 @@ def problems() -> str:
     statuses: dict[str, set[str]] = defaultdict(set)
     for item in openapi()["paths"].values():
         for operation in item.values():
-            for status, response in operation["responses"].items():
-                for code in problem_codes(response):
+            for status, answer in operation["responses"].items():
+                for code in problem_codes(answer):
                     statuses[code].add(status)
     lines = ["| code | status | meaning |", "|---|---|---|"]
     lines += [
@@ -44,9 +44,9 @@ def problems() -> str:
     return "\n".join(lines)
 
 
-def problem_codes(response: dict[str, Any]) -> list[str]:
+def problem_codes(answer: dict[str, Any]) -> list[str]:
     """The codes that a response of the document names."""
-    problem = response.get("content", {}).get("application/problem+json")
+    problem = answer.get("content", {}).get("application/problem+json")
     found: list[str] = problem["schema"]["allOf"][1]["properties"]["code"]["enum"] if problem else []
     return found
 
