@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_generated_parts_of_the_docs_are_up_to_date() -> None:
-    """Every generated file is what the code gives."""
+    """Diagrams, rules and settings in the docs match the code."""
     check = subprocess.run(
         [sys.executable, "-m", "scripts.generate", "--check"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Writes every generated file: parts and pictures of the docs, API documents, client, Bicep parts, Config.json.
+"""Writes every generated file: parts and pictures of the docs, API documents, client models, Bicep parts, Config.json.
 
 `python -m scripts.generate` rewrites the files, `--check` exits 1 where one is out of date.
 """
@@ -16,7 +16,6 @@ from scripts.generate import (
     api_tables,
     bicep,
     client_models,
-    client_shell,
     job_life,
     operator_tables,
     protocol_schema,
@@ -45,7 +44,7 @@ def generated() -> dict[Path, str]:
     texts |= {protocol_schema.FILE: protocol_schema.text(), topology.CONFIG: topology.render()}
     texts |= bicep.files()
     texts |= {job_life.FILE: job_life.text()}
-    texts |= {client_models.FILE: client_models.text(api["openapi.json"]), client_shell.FILE: client_shell.text()}
+    texts |= {client_models.FILE: client_models.text(api["openapi.json"])}
     return texts
 
 
