@@ -2,7 +2,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
+from shared.core.states import JobStatus
+from shared.core.transitions import JOB_CREATION, JOB_TABLE
 from shared.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,3 +28,26 @@ def test_every_setting_that_is_read_is_in_the_table() -> None:
 
     read = set(re.findall(r'"(LUCIUS_[A-Z_]+)"', (ROOT / "shared" / "settings.py").read_text()))
     assert read - {setting.name for setting in SETTINGS} == set()
+
+
+def test_the_picture_of_a_job_has_every_state_and_every_transition() -> None:
+    """Also in words, for who cannot see it; a trigger that keeps the state has no arrow."""
+    picture = ElementTree.parse(ROOT / "docs" / "images" / "job-life.svg").getroot()
+    texts = [element.text or "" for element in picture.iter("{http://www.w3.org/2000/svg}text")]
+    description = picture.findtext("{http://www.w3.org/2000/svg}desc") or ""
+    assert set(JobStatus) <= set(texts)
+    expected = {
+        (state, trigger) for state, rows in JOB_TABLE.items() for trigger, row in rows.items() if row.to != state
+    }
+    drawn = [trigger for text in texts for trigger in text.split(", ")]
+    for state, trigger in expected:
+        assert re.search(rf"\b{state} to \w+: [^.]*\b{trigger}\b", description), (state, trigger)
+    assert len(drawn) == len(JobStatus) + len(JOB_CREATION) + len(expected)
+
+
+def test_every_path_that_leads_developers_exists() -> None:
+    """Files and folders that these documents name."""
+    for name in ("CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", "docs/rollout.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        paths = re.findall(r"`((?:[a-z_.-]+/)+[\w.-]*|\w+\.(?:py|toml|json))`", text)
+        assert [path for path in paths if "NAME" not in path and not (ROOT / path).exists()] == [], name

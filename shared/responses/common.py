@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
+from shared.core.reasons import Reason
 from shared.core.states import FailureCause, JobStatus, StepStatus
 
 
@@ -33,6 +34,17 @@ def _one_of(enum: type[StrEnum]) -> WithJsonSchema:
     """The names of an enum, written out where they are used."""
     return WithJsonSchema({"type": "string", "enum": [each.value for each in enum]})
 
+
+_CAUSES = "; ".join(f"`{reason}`: {reason.cause}" for reason in Reason)
+
+#: `JOB.error_code`
+ErrorCode = Annotated[
+    str | None,
+    Field(
+        description=f"Why it ended without success: a code of a service, or one of LUCIUS ({_CAUSES}).",
+        examples=["ATTEMPTS_EXHAUSTED"],
+    ),
+]
 
 JobStatusName = Annotated[JobStatus, _one_of(JobStatus)]
 StepStatusName = Annotated[StepStatus, _one_of(StepStatus)]

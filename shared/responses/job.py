@@ -9,6 +9,7 @@ from pydantic import Field
 from shared.contracts.reference import Reference
 from shared.responses.common import (
     Cursor,
+    ErrorCode,
     FailureCauseName,
     Instant,
     JobId,
@@ -140,7 +141,7 @@ class Job(Response):
     current_step_index: int
     attempts_total: int
     """Attempts of all steps together."""
-    error_code: Annotated[str | None, Field(examples=["ATTEMPTS_EXHAUSTED"])]
+    error_code: ErrorCode
     error_message: str | None
     final_output: Reference | None
     """Where the result is, once it SUCCEEDED."""
@@ -202,7 +203,7 @@ class DeadLetter(Response):
     tenant_id: str
     request_type: str
     status: JobStatusName
-    error_code: str | None
+    error_code: ErrorCode
     error_message: str | None
     failed_step_id: str
     last_error_code: str | None

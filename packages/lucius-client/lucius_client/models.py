@@ -568,7 +568,12 @@ class DeadLetter(Message):
     status: Literal[
         "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
     ]
-    error_code: str | None
+    error_code: Annotated[
+        str | None,
+        Field(
+            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: a total time of the protocol ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `WITHDRAWN`: its creation was begun and never finished)."
+        ),
+    ]
     error_message: str | None
     failed_step_id: str
     last_error_code: Annotated[str | None, Field(description="The code that the service gave last.")]
@@ -624,7 +629,12 @@ class Job(Message):
     current_step_id: str
     current_step_index: int
     attempts_total: Annotated[int, Field(description="Attempts of all steps together.")]
-    error_code: str | None
+    error_code: Annotated[
+        str | None,
+        Field(
+            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: a total time of the protocol ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `WITHDRAWN`: its creation was begun and never finished)."
+        ),
+    ]
     error_message: str | None
     final_output: Annotated[Reference | None, Field(description="Where the result is, once it SUCCEEDED.")]
     deadline_at: Annotated[AwareDatetime | None, Field(description="The job's total time limit; null: it has none.")]
