@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import httpx
 
 ROOT = Path(__file__).parents[3]
-APPS = ROOT / "tests" / "apps"
+APPS = Path(__file__).parents[1] / "apps"
 START_TIMEOUT_S = 60.0
 #: For things that happen at once on an idle machine.
 SOON_S = 30.0
@@ -122,7 +122,7 @@ def start_host(
     environment: dict[str, str] | None = None,
     port: int = 0,
 ) -> Host:
-    """Starts a host for an app of `tests/apps` (or a path) and waits until it serves; logs go to `folder`."""
+    """Starts a host for an app of `tests/functions_emulator/apps` (or a path) and waits until it serves; logs go to `folder`."""
     log_path = folder / "host.log"
     process = launch(APPS / app, log_path, *arguments, environment=environment, port=port)
     assert process.stdout is not None
