@@ -14,7 +14,7 @@ from typing import Any
 from functions_emulator.durable.client import Client
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.runner import Runner
-from functions_emulator.host import app_side
+from functions_emulator.host import worker
 from functions_emulator.host.server import Server
 
 #: OrchestratorStarted, TaskCompleted or EventRaised, OrchestratorCompleted twice, and one TaskScheduled.
@@ -39,7 +39,7 @@ class Measured:
 
 def _time_calls(measured: Measured) -> None:
     """Adds up the CPU time of the app's sync functions, which is the SDK's and the app's own."""
-    original = app_side._call_sync
+    original = worker._call_sync
 
     def call_sync(*arguments: Any) -> Any:
         began = time.thread_time()
@@ -48,7 +48,7 @@ def _time_calls(measured: Measured) -> None:
         finally:
             measured.seconds += time.thread_time() - began
 
-    app_side._call_sync = call_sync
+    worker._call_sync = call_sync
 
 
 async def _start(app: Path, data: Path) -> tuple[Server, Engine, Measured]:

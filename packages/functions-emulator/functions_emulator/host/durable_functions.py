@@ -13,11 +13,11 @@ from azure.functions.meta import Datum
 from functions_emulator.durable.catalog import Catalog
 from functions_emulator.durable.runner import ActivityFailedError, OrchestratorCall, OrchestratorRaisedError
 from functions_emulator.durable.web import Links
-from functions_emulator.host.app_side import AppSide
 from functions_emulator.host.errors import FunctionFailedError
 from functions_emulator.host.functions import Binding, Function
 from functions_emulator.host.invocation import Invocation
 from functions_emulator.host.invoker import Invoker
+from functions_emulator.host.worker import AppSide
 
 _FIELD = {"orchestrationTrigger": "orchestration", "activityTrigger": "activity", "entityTrigger": "entityName"}
 

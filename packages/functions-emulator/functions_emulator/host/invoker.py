@@ -6,11 +6,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from functions_emulator.host.app_side import AppSide
 from functions_emulator.host.errors import FunctionFailedError
 from functions_emulator.host.functions import Binding, Function
 from functions_emulator.host.invocation import Invocation, OutValue, RetryState, TraceState
 from functions_emulator.host.plain import as_plain
+from functions_emulator.host.worker import AppSide
 
 _LOG = logging.getLogger("functions_emulator.host")
 

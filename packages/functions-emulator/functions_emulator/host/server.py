@@ -20,7 +20,6 @@ from functions_emulator.durable.versions import STRATEGIES, Versions
 from functions_emulator.durable.web import Links, WebApi
 from functions_emulator.host import fast_timestamps
 from functions_emulator.host.admin import Admin
-from functions_emulator.host.app_side import DEFAULT_TIMEOUT_S, AppSide
 from functions_emulator.host.bindings import make_bindings, poison_blobs, queue_options
 from functions_emulator.host.cors import load_cors
 from functions_emulator.host.data_lock import hold_data_dir
@@ -44,6 +43,7 @@ from functions_emulator.host.settings import Settings, load_settings
 from functions_emulator.host.site import Site
 from functions_emulator.host.timer_trigger import TimerTrigger
 from functions_emulator.host.virtual_time import ShiftedClock, VirtualTime
+from functions_emulator.host.worker import DEFAULT_TIMEOUT_S, AppSide
 
 _LOG = logging.getLogger("functions_emulator.host")
 
