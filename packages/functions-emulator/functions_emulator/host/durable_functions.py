@@ -17,13 +17,13 @@ from functions_emulator.host.errors import FunctionFailedError
 from functions_emulator.host.functions import Binding, Function
 from functions_emulator.host.invocation import Invocation
 from functions_emulator.host.invoker import Invoker
-from functions_emulator.host.worker import AppSide
+from functions_emulator.host.worker import Worker
 
 _FIELD = {"orchestrationTrigger": "orchestration", "activityTrigger": "activity", "entityTrigger": "entityName"}
 
 
 class DurableFunctions:
-    def __init__(self, functions: tuple[Function, ...], app: AppSide, directory: str) -> None:
+    def __init__(self, functions: tuple[Function, ...], app: Worker, directory: str) -> None:
         self._app = app
         self._directory = directory
         self._functions: dict[str, dict[str, Function]] = {kind: {} for kind in _FIELD}

@@ -10,7 +10,7 @@ from functions_emulator.host.errors import FunctionFailedError
 from functions_emulator.host.functions import Binding, Function
 from functions_emulator.host.invocation import Invocation, OutValue, RetryState, TraceState
 from functions_emulator.host.plain import as_plain
-from functions_emulator.host.worker import AppSide
+from functions_emulator.host.worker import Worker
 
 _LOG = logging.getLogger("functions_emulator.host")
 
@@ -32,7 +32,7 @@ class Invoker:
 
     def __init__(
         self,
-        app: AppSide,
+        app: Worker,
         directory: str,
         readers: Mapping[str, InputReader],
         writers: Mapping[str, OutputWriter],

@@ -43,7 +43,7 @@ from functions_emulator.host.settings import Settings, load_settings
 from functions_emulator.host.site import Site
 from functions_emulator.host.timer_trigger import TimerTrigger
 from functions_emulator.host.virtual_time import ShiftedClock, VirtualTime
-from functions_emulator.host.worker import DEFAULT_TIMEOUT_S, AppSide
+from functions_emulator.host.worker import DEFAULT_TIMEOUT_S, Worker
 
 _LOG = logging.getLogger("functions_emulator.host")
 
@@ -101,8 +101,8 @@ class Server:
         self._faults.watch(self._store)
         if self._virtual_clock:
             self._clock = ShiftedClock(self._store)
-        self._app_side = AppSide(host_json.seconds("functionTimeout", DEFAULT_TIMEOUT_S))
-        self._app_side.start()
+        self._worker = Worker(host_json.seconds("functionTimeout", DEFAULT_TIMEOUT_S))
+        self._worker.start()
         try:
             self.url = await self._assemble(app, settings, host_json)
         except BaseException:
@@ -126,7 +126,7 @@ class Server:
 
     async def _assemble(self, app: App, settings: Settings, host_json: HostJson) -> str:
         directory = str(self._app_dir)
-        durable = DurableFunctions(app.functions, self._app_side, directory)
+        durable = DurableFunctions(app.functions, self._worker, directory)
         engine = Engine(
             self._store,
             self._clock,
@@ -165,7 +165,7 @@ class Server:
         readers, writers = make_bindings(app, settings, host_json)
         readers["durableClient"] = DurableClientReader(links, hub, site.rpc_url(url))
         self._writers = writers
-        self._invoker = Invoker(self._app_side, directory, readers, writers)
+        self._invoker = Invoker(self._worker, directory, readers, writers)
         durable.connect(self._invoker)
         cores = os.cpu_count() or 1
         self._runner = Runner(
@@ -177,14 +177,14 @@ class Server:
             max_activities=host_json.number("extensions.durableTask.maxConcurrentActivityFunctions", 10 * cores),
             token_of=lambda resource: settings.get("EMULATOR_IDENTITY_TOKEN"),
         )
-        self._start(self._app_side.watch())
+        self._start(self._worker.watch())
         self._start(self._runner.run())
         self._start_timers(app)
         self._start_service_bus(app, settings, host_json)
         self._start_storage(app, settings, host_json)
         admin = Admin(app, engine, client, self._invoker, MANUAL_TRIGGERS, self._virtual_time(engine))
         base = extension()
-        streams = None if base is None else Streams(base, self._app_side.loop)
+        streams = None if base is None else Streams(base, self._worker.loop)
         site.open(self._invoker, links, admin, Page(app, engine, client), streams)
         return url
 
@@ -196,7 +196,7 @@ class Server:
             return [at for at in (engine.next_wake(), *(timer.due for timer in self._timers)) if at is not None]
 
         def at_rest() -> bool:
-            return engine.idle and not self._app_side.running
+            return engine.idle and not self._worker.running
 
         return VirtualTime(self._clock, wakes, at_rest)
 
@@ -285,20 +285,20 @@ class Server:
         waits: list[Awaitable[Any]] = [
             self._site.drain(DRAIN_S),
             self._runner.drain(DRAIN_S),
-            self._app_side.settle(DRAIN_S),
+            self._worker.settle(DRAIN_S),
         ]
         if self._receivers:
             waits.append(asyncio.wait([task for _, task in self._receivers], timeout=DRAIN_S))
         await asyncio.gather(*waits)
         await self._site.stop()
-        hanging = self._app_side.running
+        hanging = self._worker.running
         self.still_running = bool(hanging)
         if hanging:
             _LOG.warning("stopped while running: %s", ", ".join(sorted(set(hanging.values()))))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._app_side.stop()
+        await self._worker.stop()
         for writer in self._writers.values():
             await writer.close()
         self._store.close()

@@ -33,7 +33,7 @@ _WATCH_INTERVAL_S = 0.5
 DEFAULT_TIMEOUT_S = 1800.0
 
 
-class AppSide:
+class Worker:
     def __init__(self, function_timeout_s: float) -> None:
         self._timeout = None if function_timeout_s == float("inf") else function_timeout_s
         self._loop = asyncio.new_event_loop()
