@@ -29,6 +29,7 @@ from functions_emulator.host.faults import Faults
 from functions_emulator.host.functions import Function
 from functions_emulator.host.gate import UNLIMITED, Gate
 from functions_emulator.host.host_json import HostJson, load_host_json
+from functions_emulator.host.http_server import Site
 from functions_emulator.host.http_streams import Streams, extension
 from functions_emulator.host.indexing import App, index_app
 from functions_emulator.host.invocation import RetryState
@@ -40,7 +41,6 @@ from functions_emulator.host.retry_policy import delays
 from functions_emulator.host.routes import RouteTable
 from functions_emulator.host.schedule import parse_schedule
 from functions_emulator.host.settings import Settings, load_settings
-from functions_emulator.host.site import Site
 from functions_emulator.host.timer_trigger import TimerTrigger
 from functions_emulator.host.virtual_time import ShiftedClock, VirtualTime
 from functions_emulator.host.worker import DEFAULT_TIMEOUT_S, Worker
