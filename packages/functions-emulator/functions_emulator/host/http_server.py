@@ -36,7 +36,7 @@ _DURABLE = "runtime/webhooks/durabletask/"
 _MAX_BODY = 100 * 1024 * 1024
 
 
-class Site:
+class HttpServer:
     def __init__(
         self,
         routes: RouteTable,

@@ -29,7 +29,7 @@ from functions_emulator.host.faults import Faults
 from functions_emulator.host.functions import Function
 from functions_emulator.host.gate import UNLIMITED, Gate
 from functions_emulator.host.host_json import HostJson, load_host_json
-from functions_emulator.host.http_server import Site
+from functions_emulator.host.http_server import HttpServer
 from functions_emulator.host.http_streams import Streams, extension
 from functions_emulator.host.indexing import App, index_app
 from functions_emulator.host.invocation import RetryState
@@ -149,7 +149,7 @@ class Server:
             host_json.number("extensions.http.maxConcurrentRequests", UNLIMITED),
             host_json.number("extensions.http.maxOutstandingRequests", UNLIMITED),
         )
-        site = Site(
+        site = HttpServer(
             routes,
             api,
             keys=self._keys,
@@ -159,7 +159,7 @@ class Server:
         )
         url = await site.listen(self._host, self._port)
         _tell_functions(app, routes, url)
-        self._site = site
+        self._http_server = site
         hub = host_json.text("extensions.durableTask.hubName", "TestHubName")
         links = Links(f"{url}/runtime/webhooks/durabletask/", _required_query(hub, self._keys))
         readers, writers = make_bindings(app, settings, host_json)
@@ -283,14 +283,14 @@ class Server:
         for trigger, _ in self._receivers:
             trigger.stop()
         waits: list[Awaitable[Any]] = [
-            self._site.drain(DRAIN_S),
+            self._http_server.drain(DRAIN_S),
             self._runner.drain(DRAIN_S),
             self._worker.settle(DRAIN_S),
         ]
         if self._receivers:
             waits.append(asyncio.wait([task for _, task in self._receivers], timeout=DRAIN_S))
         await asyncio.gather(*waits)
-        await self._site.stop()
+        await self._http_server.stop()
         hanging = self._worker.running
         self.still_running = bool(hanging)
         if hanging:
