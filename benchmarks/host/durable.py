@@ -15,7 +15,7 @@ from functions_emulator.durable.client import Client
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.runner import Runner
 from functions_emulator.host import worker
-from functions_emulator.host.server import Server
+from functions_emulator.host.functions_host import Server
 
 #: OrchestratorStarted, TaskCompleted or EventRaised, OrchestratorCompleted twice, and one TaskScheduled.
 _EVENTS_A_STEP = 7

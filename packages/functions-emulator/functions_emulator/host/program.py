@@ -91,8 +91,8 @@ def _remove(scratch: Path | None) -> None:
 
 async def _start(args: argparse.Namespace) -> tuple[Any, str]:
     from functions_emulator.host.faults import parse_faults
+    from functions_emulator.host.functions_host import Server
     from functions_emulator.host.keys import load_keys
-    from functions_emulator.host.server import Server
 
     server = Server(
         args.app,
