@@ -15,7 +15,7 @@ from functions_emulator.durable.client import Client
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.runner import Runner
 from functions_emulator.host import worker
-from functions_emulator.host.functions_host import Server
+from functions_emulator.host.functions_host import FunctionsHost
 
 #: OrchestratorStarted, TaskCompleted or EventRaised, OrchestratorCompleted twice, and one TaskScheduled.
 _EVENTS_A_STEP = 7
@@ -51,8 +51,8 @@ def _time_calls(measured: Measured) -> None:
     worker._call_sync = call_sync
 
 
-async def _start(app: Path, data: Path) -> tuple[Server, Engine, Measured]:
-    server = Server(app, data_dir=data, host="127.0.0.1", port=0)
+async def _start(app: Path, data: Path) -> tuple[FunctionsHost, Engine, Measured]:
+    server = FunctionsHost(app, data_dir=data, host="127.0.0.1", port=0)
     await server.start()
     runner: Runner = server._runner
     measured = Measured(runner._functions)
@@ -107,7 +107,9 @@ async def _come_to_rest(engine: Engine) -> None:
         await asyncio.sleep(0.001)
 
 
-async def _measure(server: Server, engine: Engine, measured: Measured, instances: int, steps: int) -> dict[str, Any]:
+async def _measure(
+    server: FunctionsHost, engine: Engine, measured: Measured, instances: int, steps: int
+) -> dict[str, Any]:
     """Until all have ended. Each one's next event comes when it waits for it, as a service's reply would."""
     client = Client(engine)
     began, cpu = time.perf_counter(), time.process_time()

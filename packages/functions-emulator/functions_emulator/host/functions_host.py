@@ -55,7 +55,7 @@ _OVERRIDABLE = "extensions.durableTask.overridableExistingInstanceStates"
 DRAIN_S = 10.0
 
 
-class Server:
+class FunctionsHost:
     def __init__(
         self,
         app_dir: Path,

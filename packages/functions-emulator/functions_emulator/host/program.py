@@ -91,10 +91,10 @@ def _remove(scratch: Path | None) -> None:
 
 async def _start(args: argparse.Namespace) -> tuple[Any, str]:
     from functions_emulator.host.faults import parse_faults
-    from functions_emulator.host.functions_host import Server
+    from functions_emulator.host.functions_host import FunctionsHost
     from functions_emulator.host.keys import load_keys
 
-    server = Server(
+    server = FunctionsHost(
         args.app,
         data_dir=args.data,
         host=args.host,
