@@ -27,7 +27,6 @@ from functions_emulator.host.durable_functions import DurableClientReader, Durab
 from functions_emulator.host.errors import FunctionFailedError, HostError
 from functions_emulator.host.faults import Faults
 from functions_emulator.host.functions import Function
-from functions_emulator.host.gate import UNLIMITED, Gate
 from functions_emulator.host.host_json import HostJson, load_host_json
 from functions_emulator.host.http_server import HttpServer
 from functions_emulator.host.http_streams import Streams, extension
@@ -41,6 +40,7 @@ from functions_emulator.host.retry_policy import delays
 from functions_emulator.host.routes import RouteTable
 from functions_emulator.host.schedule import parse_schedule
 from functions_emulator.host.settings import Settings, load_settings
+from functions_emulator.host.throttle import UNLIMITED, Gate
 from functions_emulator.host.timer_trigger import TimerTrigger
 from functions_emulator.host.virtual_time import ShiftedClock, VirtualTime
 from functions_emulator.host.worker import DEFAULT_TIMEOUT_S, Worker

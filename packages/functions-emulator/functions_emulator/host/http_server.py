@@ -19,7 +19,6 @@ from functions_emulator.host.admin import Admin
 from functions_emulator.host.cors import Cors
 from functions_emulator.host.errors import FunctionFailedError, HostError
 from functions_emulator.host.expressions import data_of_body
-from functions_emulator.host.gate import Gate, TooManyRequestsError
 from functions_emulator.host.host_json import HTTP_LIMIT_S
 from functions_emulator.host.http_streams import Streams
 from functions_emulator.host.http_trigger import make_request, make_response
@@ -28,6 +27,7 @@ from functions_emulator.host.invoker import Invoker
 from functions_emulator.host.keys import Keys
 from functions_emulator.host.page import Page
 from functions_emulator.host.routes import Route, RouteTable
+from functions_emulator.host.throttle import Gate, TooManyRequestsError
 
 _LOG = logging.getLogger("functions_emulator.host")
 _DURABLE = "runtime/webhooks/durabletask/"
