@@ -40,7 +40,7 @@ from functions_emulator.host.retry_policy import delays
 from functions_emulator.host.routes import RouteTable
 from functions_emulator.host.schedule import parse_schedule
 from functions_emulator.host.settings import Settings, load_settings
-from functions_emulator.host.throttle import UNLIMITED, Gate
+from functions_emulator.host.throttle import UNLIMITED, RequestThrottle
 from functions_emulator.host.timer_trigger import TimerTrigger
 from functions_emulator.host.virtual_time import ShiftedClock, VirtualTime
 from functions_emulator.host.worker import DEFAULT_TIMEOUT_S, Worker
@@ -145,7 +145,7 @@ class FunctionsHost:
             [one for one in app.functions if one.trigger.type == "httpTrigger"],
             host_json.text("extensions.http.routePrefix", "api"),
         )
-        gate = Gate(
+        throttle = RequestThrottle(
             host_json.number("extensions.http.maxConcurrentRequests", UNLIMITED),
             host_json.number("extensions.http.maxOutstandingRequests", UNLIMITED),
         )
@@ -154,7 +154,7 @@ class FunctionsHost:
             api,
             keys=self._keys,
             cors=load_cors(self._app_dir),
-            gate=gate,
+            throttle=throttle,
             custom_headers=host_json.below("extensions.http.customHeaders"),
         )
         url = await site.listen(self._host, self._port)

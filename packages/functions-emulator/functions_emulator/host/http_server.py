@@ -27,7 +27,7 @@ from functions_emulator.host.invoker import Invoker
 from functions_emulator.host.keys import Keys
 from functions_emulator.host.page import Page
 from functions_emulator.host.routes import Route, RouteTable
-from functions_emulator.host.throttle import Gate, TooManyRequestsError
+from functions_emulator.host.throttle import RequestThrottle, TooManyRequestsError
 
 _LOG = logging.getLogger("functions_emulator.host")
 _DURABLE = "runtime/webhooks/durabletask/"
@@ -44,7 +44,7 @@ class HttpServer:
         *,
         keys: Keys | None,
         cors: Cors,
-        gate: Gate,
+        throttle: RequestThrottle,
         custom_headers: Mapping[str, str] | None = None,
     ) -> None:
         """`custom_headers` go with every answer of a function."""
@@ -53,7 +53,7 @@ class HttpServer:
         self._api = api
         self._keys = keys
         self._cors = cors
-        self._gate = gate
+        self._throttle = throttle
         self._invoker: Invoker | None = None
         self._admin: Admin | None = None
         self._page: Page | None = None
@@ -170,7 +170,7 @@ class HttpServer:
         ):
             return web.Response(status=401)
         try:
-            async with self._gate:
+            async with self._throttle:
                 extra = {**self._custom_headers, **self._cors.headers(request.headers.get("Origin"))}
                 if self._streams is not None:
                     return await self._stream(self._streams, request, route, values, extra)

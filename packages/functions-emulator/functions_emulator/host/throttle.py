@@ -13,7 +13,7 @@ class TooManyRequestsError(Exception):
     """as many requests as allowed are outstanding: 429"""
 
 
-class Gate:
+class RequestThrottle:
     """An async context manager around a request; `TooManyRequestsError` if it would be one too many."""
 
     def __init__(self, max_concurrent: int, max_outstanding: int) -> None:
