@@ -52,22 +52,22 @@ def _time_calls(measured: Measured) -> None:
 
 
 async def _start(app: Path, data: Path) -> tuple[FunctionsHost, Engine, Measured]:
-    server = FunctionsHost(app, data_dir=data, host="127.0.0.1", port=0)
-    await server.start()
-    runner: Runner = server._runner
+    host = FunctionsHost(app, data_dir=data, host="127.0.0.1", port=0)
+    await host.start()
+    runner: Runner = host._runner
     measured = Measured(runner._functions)
     runner._functions = measured
     _time_calls(measured)
-    return server, runner._engine, measured
+    return host, runner._engine, measured
 
 
 async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, Any]:
     """Instances that all begin at once and take so many steps."""
-    server, engine, measured = await _start(app, data)
+    host, engine, measured = await _start(app, data)
     client = Client(engine)
     for number in range(instances):
         client.start("job", str(number), json.dumps(json.dumps(steps)))
-    return await _measure(server, engine, measured, instances, instances * steps)
+    return await _measure(host, engine, measured, instances, instances * steps)
 
 
 async def grown(app: Path, data: Path, instances: int, events: int) -> dict[str, Any]:
@@ -76,14 +76,14 @@ async def grown(app: Path, data: Path, instances: int, events: int) -> dict[str,
     One is grown by its code; the others are copies of its rows under other ids.
     """
     before, rest = (events - 4) // _EVENTS_A_STEP, 4
-    server, engine, _ = await _start(app, data)
+    host, engine, _ = await _start(app, data)
     client = Client(engine)
     client.start("job", "0", json.dumps(json.dumps(before + rest)))
     for step in range(before):
         await _come_to_rest(engine)
         client.raise_event("0", f"done:{step}", "null")
     await _come_to_rest(engine)
-    await server.stop()
+    await host.stop()
     db = sqlite3.connect(data / "host.sqlite3")
     for number in range(1, instances):
         for table in ("instances", "history"):
@@ -95,11 +95,11 @@ async def grown(app: Path, data: Path, instances: int, events: int) -> dict[str,
             )
     db.commit()
     db.close()
-    server, engine, measured = await _start(app, data)
+    host, engine, measured = await _start(app, data)
     client = Client(engine)
     for number in range(instances):
         client.raise_event(str(number), f"done:{before}", "null")
-    return await _measure(server, engine, measured, instances, instances * rest)
+    return await _measure(host, engine, measured, instances, instances * rest)
 
 
 async def _come_to_rest(engine: Engine) -> None:
@@ -108,7 +108,7 @@ async def _come_to_rest(engine: Engine) -> None:
 
 
 async def _measure(
-    server: FunctionsHost, engine: Engine, measured: Measured, instances: int, steps: int
+    host: FunctionsHost, engine: Engine, measured: Measured, instances: int, steps: int
 ) -> dict[str, Any]:
     """Until all have ended. Each one's next event comes when it waits for it, as a service's reply would."""
     client = Client(engine)
@@ -133,7 +133,7 @@ async def _measure(
     seconds = time.perf_counter() - began
     history = len(client.history(client.status("0")))
     busy = time.process_time() - cpu
-    await server.stop()
+    await host.stop()
     return {
         "episodes_s": measured.episodes / seconds,
         "steps_s": steps / seconds,
@@ -146,14 +146,14 @@ async def _measure(
 
 async def wait(app: Path, data: Path, instances: int) -> dict[str, Any]:
     """Leaves instances that wait, each for an event and a timer; what one costs in memory."""
-    server, engine, _ = await _start(app, data)
+    host, engine, _ = await _start(app, data)
     client = Client(engine)
     before = _resident()
     for number in range(instances):
         client.start("patient", str(number), None)
     await _come_to_rest(engine)
     each = (_resident() - before) / instances
-    await server.stop()
+    await host.stop()
     return {"instances": instances, "bytes_each": each}
 
 

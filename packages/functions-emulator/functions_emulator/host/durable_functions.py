@@ -23,8 +23,8 @@ _FIELD = {"orchestrationTrigger": "orchestration", "activityTrigger": "activity"
 
 
 class DurableFunctions:
-    def __init__(self, functions: tuple[Function, ...], app: Worker, directory: str) -> None:
-        self._app = app
+    def __init__(self, functions: tuple[Function, ...], worker: Worker, directory: str) -> None:
+        self._worker = worker
         self._directory = directory
         self._functions: dict[str, dict[str, Function]] = {kind: {} for kind in _FIELD}
         for one in functions:
@@ -60,7 +60,7 @@ class DurableFunctions:
                 arguments = {function.trigger.name: _durable_functions.OrchestrationContext(call.context)}
                 runs.append((function, arguments, Invocation(function.name, self._directory)))
                 places.append(place)
-        for place, result in zip(places, await self._app.call_in_a_row(runs), strict=True):
+        for place, result in zip(places, await self._worker.call_in_a_row(runs), strict=True):
             failed = isinstance(result, FunctionFailedError)
             answers[place] = OrchestratorRaisedError(str(result.cause)) if failed else str(result)
         return answers
@@ -86,7 +86,7 @@ class DurableFunctions:
             raise ActivityFailedError(f"Entity function '{name}' doesn't exist any more.")
         arguments = {function.trigger.name: _durable_functions.EntityContext(batch)}
         try:
-            result = await self._app.call(function, arguments, Invocation(function.name, self._directory))
+            result = await self._worker.call(function, arguments, Invocation(function.name, self._directory))
         except FunctionFailedError as error:
             raise ActivityFailedError(str(error.cause)) from None
         return str(result)

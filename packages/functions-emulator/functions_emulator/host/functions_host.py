@@ -149,7 +149,7 @@ class FunctionsHost:
             host_json.number("extensions.http.maxConcurrentRequests", UNLIMITED),
             host_json.number("extensions.http.maxOutstandingRequests", UNLIMITED),
         )
-        site = HttpServer(
+        http_server = HttpServer(
             routes,
             api,
             keys=self._keys,
@@ -157,13 +157,13 @@ class FunctionsHost:
             throttle=throttle,
             custom_headers=host_json.below("extensions.http.customHeaders"),
         )
-        url = await site.listen(self._host, self._port)
+        url = await http_server.listen(self._host, self._port)
         _tell_functions(app, routes, url)
-        self._http_server = site
+        self._http_server = http_server
         hub = host_json.text("extensions.durableTask.hubName", "TestHubName")
         links = Links(f"{url}/runtime/webhooks/durabletask/", _required_query(hub, self._keys))
         readers, writers = make_bindings(app, settings, host_json)
-        readers["durableClient"] = DurableClientReader(links, hub, site.rpc_url(url))
+        readers["durableClient"] = DurableClientReader(links, hub, http_server.rpc_url(url))
         self._writers = writers
         self._invoker = Invoker(self._worker, directory, readers, writers)
         durable.connect(self._invoker)
@@ -185,7 +185,7 @@ class FunctionsHost:
         admin = Admin(app, engine, client, self._invoker, MANUAL_TRIGGERS, self._virtual_time(engine))
         base = extension()
         streams = None if base is None else Streams(base, self._worker.loop)
-        site.open(self._invoker, links, admin, Page(app, engine, client), streams)
+        http_server.open(self._invoker, links, admin, Page(app, engine, client), streams)
         return url
 
     def _virtual_time(self, engine: Engine) -> VirtualTime | None:

@@ -32,12 +32,12 @@ class Invoker:
 
     def __init__(
         self,
-        app: Worker,
+        worker: Worker,
         directory: str,
         readers: Mapping[str, InputReader],
         writers: Mapping[str, OutputWriter],
     ) -> None:
-        self._app = app
+        self._worker = worker
         self._directory = directory
         self._readers = readers
         self._writers = writers
@@ -45,7 +45,7 @@ class Invoker:
     @property
     def running(self) -> list[str]:
         """Names of the functions under way."""
-        return sorted(self._app.running.values())
+        return sorted(self._worker.running.values())
 
     async def invoke(
         self,
@@ -68,7 +68,7 @@ class Invoker:
                 values[name] = as_plain(values[name], wanted)
             outs = {binding.name: OutValue() for binding in function.outputs if binding.name != "$return"}
             values.update(outs)
-            result = await self._app.call(function, values, invocation)
+            result = await self._worker.call(function, values, invocation)
             if result is not None and not function.may_return:
                 raise TypeError("it has no $return binding and returned a value")
             answer = result

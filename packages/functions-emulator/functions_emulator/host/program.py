@@ -57,18 +57,18 @@ async def _serve(args: argparse.Namespace) -> int:
         scratch = Path(tempfile.mkdtemp(prefix="functions-host-")) if args.reloaded is None else args.reloaded
         args.data = scratch
     try:
-        server, problem = await _start(args)
-        if server is None and args.reloaded is None:
+        host, problem = await _start(args)
+        if host is None and args.reloaded is None:
             raise HostError(problem)
-        if server is None:
+        if host is None:
             _LOG.error("the changed app cannot be served, waiting for the next change: %s", problem)
         elif args.reloaded is None:
-            print(f"ready {server.url}", file=args.stdout, flush=True)
+            print(f"ready {host.url}", file=args.stdout, flush=True)
         path = await _first(stopped.wait(), *([_change(args.app)] if args.watch else []))
-        if server is not None:
-            await server.stop()
-            args.port = server.port
-        if stopped.is_set() and server is not None and server.still_running:
+        if host is not None:
+            await host.stop()
+            args.port = host.port
+        if stopped.is_set() and host is not None and host.still_running:
             _remove(scratch)
             os._exit(0)  # a function that hangs in a thread would keep the interpreter from ending
         if stopped.is_set():
@@ -94,7 +94,7 @@ async def _start(args: argparse.Namespace) -> tuple[Any, str]:
     from functions_emulator.host.functions_host import FunctionsHost
     from functions_emulator.host.keys import load_keys
 
-    server = FunctionsHost(
+    host = FunctionsHost(
         args.app,
         data_dir=args.data,
         host=args.host,
@@ -104,10 +104,10 @@ async def _start(args: argparse.Namespace) -> tuple[Any, str]:
         faults=parse_faults(args.fault),
     )
     try:
-        await server.start()
+        await host.start()
     except HostError as error:
         return None, str(error)
-    return server, ""
+    return host, ""
 
 
 async def _change(app_dir: Path) -> Path:
