@@ -11,8 +11,8 @@ from azure.functions.durable_functions import ActivityTriggerConverter
 from azure.functions.meta import Datum
 
 from functions_emulator.durable.catalog import Catalog
+from functions_emulator.durable.http_api import Links
 from functions_emulator.durable.runner import ActivityFailedError, OrchestratorCall, OrchestratorRaisedError
-from functions_emulator.durable.web import Links
 from functions_emulator.host.errors import FunctionFailedError
 from functions_emulator.host.functions import Binding, Function
 from functions_emulator.host.invocation import Invocation

@@ -19,9 +19,9 @@ from datetime import timedelta
 from functions_emulator.durable.client import Client
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.events import Kind
+from functions_emulator.durable.http_api import Answer, Links, Request, WebApi
 from functions_emulator.durable.runner import Functions, OrchestratorCall, OrchestratorRaisedError
 from functions_emulator.durable.store import Store
-from functions_emulator.durable.web import Answer, Links, Request, WebApi
 from functions_emulator.host.errors import HostError
 from functions_emulator.host.virtual_time import parse_duration
 

@@ -14,10 +14,10 @@ from urllib.parse import quote
 from functions_emulator.durable.clock import Clock, SystemClock
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.entities import Entities
+from functions_emulator.durable.http_api import Links, WebApi
 from functions_emulator.durable.runner import Runner
 from functions_emulator.durable.store import Store
 from functions_emulator.durable.versions import STRATEGIES, Versions
-from functions_emulator.durable.web import Links, WebApi
 from functions_emulator.host import fast_timestamps
 from functions_emulator.host.admin import Admin
 from functions_emulator.host.bindings import make_bindings, poison_blobs, queue_options

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from aiohttp import web
 
 from functions_emulator.durable.errors import DurableError, InstanceNotFoundError
-from functions_emulator.durable.web import Answer, Links, Request, WebApi
+from functions_emulator.durable.http_api import Answer, Links, Request, WebApi
 from functions_emulator.host.admin import Admin
 from functions_emulator.host.cors import Cors
 from functions_emulator.host.errors import FunctionFailedError, HostError
