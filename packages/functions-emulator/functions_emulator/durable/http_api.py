@@ -1,4 +1,4 @@
-"""The extension's HTTP API without HTTP: a request's parts in, an `Answer` out.
+"""The extension's HTTP API without HTTP: a request's parts in, an `ApiResponse` out.
 
 Paths are those below `/runtime/webhooks/durabletask/`. The SDK's client and the management URLs use the same.
 Source: HttpApiHandler of the Durable extension.
@@ -38,7 +38,7 @@ _EMPTY_KEY = "$"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     """`body` is to be sent as JSON; `None` is an empty body.
 
     `wait_s`: the end of the instance that the body tells of is to be waited for first, so long and looking so often.
@@ -51,7 +51,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """`parts` are those of the path below the API's; header names in lower case."""
 
     method: str
@@ -109,38 +109,38 @@ class Links:
         }
 
 
-class WebApi:
+class HttpApi:
     def __init__(self, client: Client, entities: Entities) -> None:
         self._client = client
         self._entities = entities
 
-    def handle(self, request: Request, links: Links) -> Answer | None:
+    def handle(self, request: ApiRequest, links: Links) -> ApiResponse | None:
         """`None`: the caller is to get no answer at all."""
         try:
             return self._route(request, links)
         except InstanceNotFoundError:
-            return Answer(404)
+            return ApiResponse(404)
         except InstanceGoneError as error:
-            return Answer(410, {"Message": str(error)})
+            return ApiResponse(410, {"Message": str(error)})
         except (BadRequestError, InvalidInstanceIdError, ValueError) as error:
-            return Answer(400, _exception(str(error)))
+            return ApiResponse(400, _error_body(str(error)))
         except FunctionNotFoundError as error:
-            return Answer(400, _exception(str(error)))
+            return ApiResponse(400, _error_body(str(error)))
         except InstanceExistsError as error:
-            return Answer(409, {"Message": str(error)})
+            return ApiResponse(409, {"Message": str(error)})
         except WrongStatusError as error:
-            return Answer(412, str(error))
+            return ApiResponse(412, str(error))
 
-    def outcome(self, instance_id: str, links: Links) -> Answer | None:
+    def outcome(self, instance_id: str, links: Links) -> ApiResponse | None:
         """What a caller that waited for the end gets: the output alone, or the status; `None` while it is running."""
         instance = self._client.status(instance_id)
         if not instance.status.is_terminal:
             return None
         if instance.status is Status.COMPLETED:
-            return Answer(200, None if instance.output is None else json.loads(instance.output))
+            return ApiResponse(200, None if instance.output is None else json.loads(instance.output))
         return self._status(instance_id, {}, links)
 
-    def _route(self, request: Request, links: Links) -> Answer:
+    def _route(self, request: ApiRequest, links: Links) -> ApiResponse:
         query = request.query
         match request.method, *request.parts:
             case "POST", "orchestrators", name:
@@ -155,39 +155,39 @@ class WebApi:
                 return self._status(instance_id, query, links)
             case "DELETE", "instances", instance_id:
                 self._client.purge(instance_id)
-                return Answer(200, {"instancesDeleted": 1})
+                return ApiResponse(200, {"instancesDeleted": 1})
             case "POST", "instances", instance_id, "raiseEvent", name:
                 self._client.check_live(instance_id)
                 if not request.is_json:
                     raise BadRequestError("Only application/json request content is supported")
                 self._client.raise_event(instance_id, name, _json_text(request.body))
-                return Answer(202)
+                return ApiResponse(202)
             case "POST", "instances", instance_id, operation:
                 return self._control(instance_id, operation, request, links)
             case "GET", "entities", *name if len(name) < 2:
                 return self._list_entities(name[0] if name else None, request)
             case "GET", "entities", name, key:
                 state = self._entities.state(name, "" if key == _EMPTY_KEY else key)
-                return Answer(404) if state is None else Answer(200, json.loads(state))
+                return ApiResponse(404) if state is None else ApiResponse(200, json.loads(state))
             case "POST" | "DELETE", "entities", name, key:
                 text = _json_text(request.body) if request.is_json else _as_json(request.body)
                 operation = "delete" if request.method == "DELETE" else query.get("op", "")
                 self._entities.signal(name, key, operation, text)
-                return Answer(202)
+                return ApiResponse(202)
             case _:
-                return Answer(404)
+                return ApiResponse(404)
 
-    def _start(self, name: str, instance_id: str | None, request: Request, links: Links) -> Answer:
+    def _start(self, name: str, instance_id: str | None, request: ApiRequest, links: Links) -> ApiResponse:
         wait_s = request.wait_s
         started = self._client.start(name, instance_id, _json_text(request.body), request.query.get("version"))
         return self._started(started, wait_s, links)
 
-    def _started(self, instance_id: str, wait_s: tuple[float, float] | None, links: Links) -> Answer:
+    def _started(self, instance_id: str, wait_s: tuple[float, float] | None, links: Links) -> ApiResponse:
         urls = links.of(instance_id)
         headers = {"Location": urls["statusQueryGetUri"], "Retry-After": str(_RETRY_AFTER_START_S)}
-        return Answer(202, urls, headers, wait_s)
+        return ApiResponse(202, urls, headers, wait_s)
 
-    def _control(self, instance_id: str, operation: str, request: Request, links: Links) -> Answer:
+    def _control(self, instance_id: str, operation: str, request: ApiRequest, links: Links) -> ApiResponse:
         reason = request.query.get("reason", "")
         match operation:
             case "terminate":
@@ -198,7 +198,7 @@ class WebApi:
                 self._client.resume(instance_id, reason)
             case "rewind":
                 if self._client.status(instance_id).status in (Status.COMPLETED, Status.TERMINATED):
-                    return Answer(410)
+                    return ApiResponse(410)
                 self._client.rewind(instance_id, reason)
             case "restart":
                 wait_s = request.wait_s
@@ -209,23 +209,23 @@ class WebApi:
                     raise BadRequestError("InstanceId does not match a valid orchestration instance.") from None
                 return self._started(restarted, wait_s, links)
             case _:
-                return Answer(404)
-        return Answer(202)
+                return ApiResponse(404)
+        return ApiResponse(202)
 
-    def _status(self, instance_id: str, query: Mapping[str, str], links: Links) -> Answer:
+    def _status(self, instance_id: str, query: Mapping[str, str], links: Links) -> ApiResponse:
         instance = self._client.status(instance_id)
-        shown = _show(instance, with_input=_flag(query, "showInput", default=True))
+        shown = _status_body(instance, with_input=_flag(query, "showInput", default=True))
         if _flag(query, "showHistory"):
             events = self._client.history(instance)
             shown["historyEvents"] = show_history(events, with_output=_flag(query, "showHistoryOutput"))
         if not instance.status.is_terminal:
             location = links.of(instance_id)["statusQueryGetUri"]
-            return Answer(202, shown, {"Location": location, "Retry-After": str(_RETRY_AFTER_STATUS_S)})
+            return ApiResponse(202, shown, {"Location": location, "Retry-After": str(_RETRY_AFTER_STATUS_S)})
         failed = instance.status is Status.FAILED
         error = failed and _flag(query, "returnInternalServerErrorOnFailure")
-        return Answer(500 if error else 200, shown)
+        return ApiResponse(500 if error else 200, shown)
 
-    def _list(self, request: Request) -> Answer:
+    def _list(self, request: ApiRequest) -> ApiResponse:
         query = request.query
         top = int(query.get("top", "0")) or -1
         found = self._client.find(
@@ -238,9 +238,9 @@ class WebApi:
         )
         with_input = _flag(query, "showInput")
         headers = _next_page(found[-1].instance_id if found and len(found) == top else None)
-        return Answer(200, [_show(one, with_input=with_input) for one in found], headers)
+        return ApiResponse(200, [_status_body(one, with_input=with_input) for one in found], headers)
 
-    def _list_entities(self, name: str | None, request: Request) -> Answer:
+    def _list_entities(self, name: str | None, request: ApiRequest) -> ApiResponse:
         query = request.query
         top = int(query.get("top", "0")) or -1
         found = self._entities.find(
@@ -258,17 +258,17 @@ class WebApi:
             }
             for one in found
         ]
-        return Answer(200, shown, _next_page(found[-1].id if found and len(found) == top else None))
+        return ApiResponse(200, shown, _next_page(found[-1].id if found and len(found) == top else None))
 
-    def _purge_by(self, query: Mapping[str, str]) -> Answer:
+    def _purge_by(self, query: Mapping[str, str]) -> ApiResponse:
         created_from = _time(query, "createdTimeFrom")
         if created_from is None:
             raise BadRequestError("createdTimeFrom is required")
         deleted = self._client.purge_by(created_from, _time(query, "createdTimeTo"), _statuses(query))
-        return Answer(200 if deleted else 404, {"instancesDeleted": deleted})
+        return ApiResponse(200 if deleted else 404, {"instancesDeleted": deleted})
 
 
-def _show(instance: Instance, *, with_input: bool) -> dict[str, Any]:
+def _status_body(instance: Instance, *, with_input: bool) -> dict[str, Any]:
     return {
         "name": instance.name,
         "instanceId": instance.instance_id,
@@ -296,7 +296,7 @@ def _as_json(body: bytes) -> str | None:
     return json.dumps(body.decode()) if body else None
 
 
-def _page_before(request: Request) -> str:
+def _page_before(request: ApiRequest) -> str:
     token = request.headers.get(_CONTINUATION, "")
     return base64.urlsafe_b64decode(token).decode() if token else ""
 
@@ -325,5 +325,5 @@ def _statuses(query: Mapping[str, str]) -> list[Status]:
     return wanted
 
 
-def _exception(message: str) -> dict[str, str]:
+def _error_body(message: str) -> dict[str, str]:
     return {"Message": "The request could not be processed.", "ExceptionMessage": message}

@@ -19,7 +19,7 @@ from datetime import timedelta
 from functions_emulator.durable.client import Client
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.events import Kind
-from functions_emulator.durable.http_api import Answer, Links, Request, WebApi
+from functions_emulator.durable.http_api import ApiRequest, ApiResponse, HttpApi, Links
 from functions_emulator.durable.runner import Functions, OrchestratorCall, OrchestratorRaisedError
 from functions_emulator.durable.store import Store
 from functions_emulator.host.errors import HostError
@@ -63,7 +63,7 @@ class Faults:
     def functions(self, functions: Functions) -> Functions:
         return functions if self.run_twice is None else _Twice(functions, self.run_twice)
 
-    def api(self, api: WebApi) -> WebApi:
+    def api(self, api: HttpApi) -> HttpApi:
         return api if self.drop_answer is None else _Forgetful(api, self.drop_answer)
 
 
@@ -117,13 +117,13 @@ class _Twice:
         return await self._functions.run_activity(name, instance_id, text)
 
 
-class _Forgetful(WebApi):
-    def __init__(self, api: WebApi, number: int) -> None:
+class _Forgetful(HttpApi):
+    def __init__(self, api: HttpApi, number: int) -> None:
         self._api = api
         self._number = number
         self._calls = 0
 
-    def handle(self, request: Request, links: Links) -> Answer | None:
+    def handle(self, request: ApiRequest, links: Links) -> ApiResponse | None:
         answer = self._api.handle(request, links)
         self._calls += 1
         return None if self._calls == self._number else answer

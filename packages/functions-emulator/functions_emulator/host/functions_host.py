@@ -14,7 +14,7 @@ from urllib.parse import quote
 from functions_emulator.durable.clock import Clock, SystemClock
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.entities import Entities
-from functions_emulator.durable.http_api import Links, WebApi
+from functions_emulator.durable.http_api import HttpApi, Links
 from functions_emulator.durable.runner import Runner
 from functions_emulator.durable.store import Store
 from functions_emulator.durable.versions import STRATEGIES, Versions
@@ -140,7 +140,7 @@ class FunctionsHost:
             host_json.values.get(_DEFAULT_VERSION),
             replace_running=host_json.text(_OVERRIDABLE, "NonRunningStates") == "AnyState",
         )
-        api = self._faults.api(WebApi(client, entities))
+        api = self._faults.api(HttpApi(client, entities))
         routes = RouteTable(
             [one for one in app.functions if one.trigger.type == "httpTrigger"],
             host_json.text("extensions.http.routePrefix", "api"),

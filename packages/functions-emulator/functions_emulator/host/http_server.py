@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from aiohttp import web
 
 from functions_emulator.durable.errors import DurableError, InstanceNotFoundError
-from functions_emulator.durable.http_api import Answer, Links, Request, WebApi
+from functions_emulator.durable.http_api import ApiRequest, ApiResponse, HttpApi, Links
 from functions_emulator.host.admin import Admin
 from functions_emulator.host.cors import Cors
 from functions_emulator.host.errors import FunctionFailedError, HostError
@@ -40,7 +40,7 @@ class HttpServer:
     def __init__(
         self,
         routes: RouteTable,
-        api: WebApi,
+        api: HttpApi,
         *,
         keys: Keys | None,
         cors: Cors,
@@ -222,7 +222,7 @@ class HttpServer:
         assert self._links is not None
         parts = [unquote(part) for part in path.strip("/").split("/")]
         headers = {name.lower(): value for name, value in request.headers.items()}
-        asked = Request(request.method, parts, dict(request.query), headers, await request.read())
+        asked = ApiRequest(request.method, parts, dict(request.query), headers, await request.read())
         answer = self._api.handle(asked, self._links)
         if answer is None:
             if request.transport is not None:
@@ -232,7 +232,7 @@ class HttpServer:
             answer = await self._outcome(answer, *answer.wait_s)
         return _answer(answer)
 
-    async def _outcome(self, started: Answer, timeout_s: float, interval_s: float) -> Answer:
+    async def _outcome(self, started: ApiResponse, timeout_s: float, interval_s: float) -> ApiResponse:
         """What the instance came to, or that it was started."""
         assert self._links is not None
         deadline = monotonic() + timeout_s
@@ -267,7 +267,7 @@ def _key(request: web.BaseRequest) -> str | None:
     return request.headers.get("x-functions-key") or request.query.get("code")
 
 
-def _answer(answer: Answer) -> web.Response:
+def _answer(answer: ApiResponse) -> web.Response:
     if answer.body is None:
         return web.Response(status=answer.status, headers=dict(answer.headers))
     text = json.dumps(answer.body)
