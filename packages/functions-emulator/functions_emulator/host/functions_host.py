@@ -34,7 +34,7 @@ from functions_emulator.host.indexing import App, index_app
 from functions_emulator.host.invocation import RetryState
 from functions_emulator.host.invoker import Invoker
 from functions_emulator.host.keys import Keys
-from functions_emulator.host.manual import MANUAL_TRIGGERS
+from functions_emulator.host.manual_trigger import MANUAL_TRIGGERS
 from functions_emulator.host.page import Page
 from functions_emulator.host.retry_policy import delays
 from functions_emulator.host.routes import RouteTable
