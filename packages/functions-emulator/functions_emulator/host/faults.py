@@ -39,7 +39,7 @@ class Faults:
     shuffle_events: timedelta | None = None
     drop_answer: int | None = None
 
-    def watch(self, store: Store) -> None:
+    def kill_at_commit(self, store: Store) -> None:
         """Dies around the commit that was asked for."""
         if self.kill_before_commit is None and self.kill_after_commit is None:
             return
@@ -54,17 +54,17 @@ class Faults:
         store.committing = committing
 
     def client(self, engine: Engine, default_version: str | None, *, replace_running: bool) -> Client:
-        most = self.delay_events or self.shuffle_events
-        if most is None:
+        max_delay = self.delay_events or self.shuffle_events
+        if max_delay is None:
             return Client(engine, default_version, replace_running=replace_running)
         shuffle = self.delay_events is None
-        return _LateClient(engine, default_version, most, shuffle=shuffle, replace_running=replace_running)
+        return _DelayingClient(engine, default_version, max_delay, shuffle=shuffle, replace_running=replace_running)
 
     def functions(self, functions: Functions) -> Functions:
-        return functions if self.run_twice is None else _Twice(functions, self.run_twice)
+        return functions if self.run_twice is None else _RepeatingFunctions(functions, self.run_twice)
 
     def api(self, api: HttpApi) -> HttpApi:
-        return api if self.drop_answer is None else _Forgetful(api, self.drop_answer)
+        return api if self.drop_answer is None else _LosingApi(api, self.drop_answer)
 
 
 def parse_faults(given: Sequence[str]) -> Faults:
@@ -83,24 +83,24 @@ def parse_faults(given: Sequence[str]) -> Faults:
     return Faults(**values)  # type: ignore[arg-type]  # each value was made for its name above
 
 
-class _LateClient(Client):
+class _DelayingClient(Client):
     def __init__(
-        self, engine: Engine, default_version: str | None, most: timedelta, *, shuffle: bool, replace_running: bool
+        self, engine: Engine, default_version: str | None, max_delay: timedelta, *, shuffle: bool, replace_running: bool
     ) -> None:
         super().__init__(engine, default_version, replace_running=replace_running)
-        self._most = most
+        self._max_delay = max_delay
         # Always the same order for the same calls: a failing test must fail again.
         self._random = random.Random(0) if shuffle else None
 
     def raise_event(self, instance_id: str, name: str, data_text: str | None) -> None:
         self.check_live(instance_id)
         share = 1.0 if self._random is None else self._random.random()
-        at = self._engine.clock.now() + self._most * share
+        at = self._engine.clock.now() + self._max_delay * share
         with self._store.transaction():
             self._engine.post(instance_id, None, Kind.EVENT_RAISED, {"Name": name, "Input": data_text}, at)
 
 
-class _Twice:
+class _RepeatingFunctions:
     def __init__(self, functions: Functions, activity: str) -> None:
         self._functions = functions
         self._activity = activity.lower()
@@ -117,7 +117,7 @@ class _Twice:
         return await self._functions.run_activity(name, instance_id, text)
 
 
-class _Forgetful(HttpApi):
+class _LosingApi(HttpApi):
     def __init__(self, api: HttpApi, number: int) -> None:
         self._api = api
         self._number = number

@@ -98,7 +98,7 @@ class FunctionsHost:
         if app.refusals:
             _LOG.error("Azure's Python worker would serve none of this app's functions: %s", ", ".join(app.refusals))
         self._store = Store(self._database())
-        self._faults.watch(self._store)
+        self._faults.kill_at_commit(self._store)
         if self._virtual_clock:
             self._clock = ShiftedClock(self._store)
         self._worker = Worker(host_json.seconds("functionTimeout", DEFAULT_TIMEOUT_S))
