@@ -80,9 +80,9 @@ async def grown(app: Path, data: Path, instances: int, events: int) -> dict[str,
     client = Client(engine)
     client.start("job", "0", json.dumps(json.dumps(before + rest)))
     for step in range(before):
-        await _come_to_rest(engine)
+        await _wait_until_idle(engine)
         client.raise_event("0", f"done:{step}", "null")
-    await _come_to_rest(engine)
+    await _wait_until_idle(engine)
     await host.stop()
     db = sqlite3.connect(data / "host.sqlite3")
     for number in range(1, instances):
@@ -102,7 +102,7 @@ async def grown(app: Path, data: Path, instances: int, events: int) -> dict[str,
     return await _measure(host, engine, measured, instances, instances * rest)
 
 
-async def _come_to_rest(engine: Engine) -> None:
+async def _wait_until_idle(engine: Engine) -> None:
     while not engine.idle:  # noqa: ASYNC110  # nothing tells when an engine comes to rest
         await asyncio.sleep(0.001)
 
@@ -151,7 +151,7 @@ async def wait(app: Path, data: Path, instances: int) -> dict[str, Any]:
     before = _resident()
     for number in range(instances):
         client.start("patient", str(number), None)
-    await _come_to_rest(engine)
+    await _wait_until_idle(engine)
     each = (_resident() - before) / instances
     await host.stop()
     return {"instances": instances, "bytes_each": each}

@@ -192,13 +192,13 @@ class FunctionsHost:
         if not isinstance(self._clock, ShiftedClock):
             return None
 
-        def wakes() -> list[datetime]:
+        def wake_times() -> list[datetime]:
             return [at for at in (engine.next_wake(), *(timer.due for timer in self._timers)) if at is not None]
 
-        def at_rest() -> bool:
+        def is_idle() -> bool:
             return engine.idle and not self._worker.running
 
-        return VirtualTime(self._clock, wakes, at_rest)
+        return VirtualTime(self._clock, wake_times, is_idle)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

@@ -19,10 +19,10 @@ from functions_emulator.durable.store import Store
 from functions_emulator.host.errors import HostError
 
 #: The longest that one step waits for what it woke to come to rest.
-_REST_TIMEOUT_S = 10.0
-_REST_POLL_S = 0.01
+_IDLE_TIMEOUT_S = 10.0
+_IDLE_POLL_S = 0.01
 #: A step is at rest when nothing was to be done that many looks in a row.
-_RESTFUL_LOOKS = 3
+_IDLE_POLLS = 3
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -79,11 +79,11 @@ class VirtualTime:
     """`wakes` are the instants something waits for; `at_rest` tells whether nothing is under way."""
 
     def __init__(
-        self, clock: ShiftedClock, wakes: Callable[[], Iterable[datetime]], at_rest: Callable[[], bool]
+        self, clock: ShiftedClock, wake_times: Callable[[], Iterable[datetime]], is_idle: Callable[[], bool]
     ) -> None:
         self._clock = clock
-        self._wakes = wakes
-        self._at_rest = at_rest
+        self._wake_times = wake_times
+        self._is_idle = is_idle
         self._one_at_a_time = asyncio.Lock()
 
     def now(self) -> datetime:
@@ -94,21 +94,21 @@ class VirtualTime:
         message looks older here than there."""
         async with self._one_at_a_time:
             target = self._clock.now() + by
-            await self._rest()
+            await self._wait_until_idle()
             while (now := self._clock.now()) < target:
-                due = [at for at in self._wakes() if now < at <= target]
+                due = [at for at in self._wake_times() if now < at <= target]
                 step = min(due, default=target) - now
                 if bus_admin is not None:
                     await _advance_bus(bus_admin, step)
                 self._clock.shift(step)
-                await self._rest()
+                await self._wait_until_idle()
 
-    async def _rest(self) -> None:
-        deadline = time.monotonic() + _REST_TIMEOUT_S
-        looks = 0
-        while looks < _RESTFUL_LOOKS and time.monotonic() < deadline:
-            await asyncio.sleep(_REST_POLL_S)
-            looks = looks + 1 if self._at_rest() else 0
+    async def _wait_until_idle(self) -> None:
+        deadline = time.monotonic() + _IDLE_TIMEOUT_S
+        idle_polls = 0
+        while idle_polls < _IDLE_POLLS and time.monotonic() < deadline:
+            await asyncio.sleep(_IDLE_POLL_S)
+            idle_polls = idle_polls + 1 if self._is_idle() else 0
 
 
 async def _advance_bus(url: str, by: timedelta) -> None:
