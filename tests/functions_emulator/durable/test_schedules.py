@@ -74,7 +74,7 @@ def _hub(path: Path) -> Hub:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(schedule=st.lists(operations, max_size=16))
-def test_any_schedule_ends_as_the_model_says(tmp_path: Path, schedule: list[tuple[str, ...]]) -> None:
+def test_any_schedule_ends_as_the_model_expects(tmp_path: Path, schedule: list[tuple[str, ...]]) -> None:
     """Whatever comes when, crashes included: the code sees each event by the rules, and nothing stalls."""
     path = tmp_path / f"{next(_numbers)}.sqlite3"
     hub = _hub(path)

@@ -201,13 +201,13 @@ def test_another_process_knows_who_waits_and_who_hangs(tmp_path: Path, caplog: p
     waits, hangs = one.start("patient"), one.start("hanging")
     one.raise_event(hangs, "answer", "only")
     one.run()
-    told = one.stalls
-    assert len(told) == 1
+    stalls_before = one.stalls
+    assert len(stalls_before) == 1
     one.store.close()
     caplog.clear()
 
     other = Hub(code, {"echo": str}, path=path, clock=one.clock)
-    assert other.stalls == told
+    assert other.stalls == stalls_before
     assert f"STALL: orchestration {hangs} (hanging)" in caplog.text
     assert other.engine.reports.waiting_for(waits) == ("event go",)
     other.raise_event(waits, "go")

@@ -74,9 +74,9 @@ class Host:
         return dict(answer.json())
 
     def wait_for(self, instance_id: str, *statuses: str, within: float = SOON_S) -> dict[str, Any]:
-        wanted = statuses or ("Completed", "Failed", "Terminated")
+        expected = statuses or ("Completed", "Failed", "Terminated")
         return eventually(
-            lambda: found if (found := self.status(instance_id))["runtimeStatus"] in wanted else None,
+            lambda: found if (found := self.status(instance_id))["runtimeStatus"] in expected else None,
             lambda: f"{self.status(instance_id)}\n{self.log[-3000:]}",
             within,
         )

@@ -55,7 +55,7 @@ def test_a_storage_service_on_this_machine_is_azurite(properties: dict[str, str]
 
 
 @pytest.mark.parametrize(
-    ("values", "service", "says"),
+    ("values", "service", "message"),
     [
         ({}, "serviceBus", "'CONN' is missing"),
         ({"CONN__fullyQualifiedNamespace": "real.servicebus.windows.net"}, "serviceBus", "needs Azure: set CONN"),
@@ -65,9 +65,9 @@ def test_a_storage_service_on_this_machine_is_azurite(properties: dict[str, str]
         ({"CONN__credential": "managedidentity"}, "serviceBus", "set CONN__fullyQualifiedNamespace"),
     ],
 )
-def test_what_is_missing_is_named(values: dict[str, str], service: str, says: str) -> None:
+def test_what_is_missing_is_named(values: dict[str, str], service: str, message: str) -> None:
     """One line with what to set."""
-    with pytest.raises(BindingError, match=says):
+    with pytest.raises(BindingError, match=message):
         Settings(values).connection("CONN", service)
 
 

@@ -124,11 +124,11 @@ def test_a_raise_abandons_at_once_until_the_message_is_dead(host: Host, bus: Bus
 def test_many_messages_are_each_handled_once(host: Host, bus: Bus, seen: Seen) -> None:
     """Two hundred messages, two at a time, none lost and none twice."""
     send(bus, "work", *(ServiceBusMessage(f"n-{number}") for number in range(200)))
-    wanted = {f"n-{number}" for number in range(200)}
+    expected = {f"n-{number}" for number in range(200)}
     bodies = eventually(
-        lambda: found if wanted <= set(found := [line["body"] for line in seen.lines]) else None, lambda: host.log
+        lambda: found if expected <= set(found := [line["body"] for line in seen.lines]) else None, lambda: host.log
     )
-    assert sorted(body for body in bodies if body.startswith("n-")) == sorted(wanted)
+    assert sorted(body for body in bodies if body.startswith("n-")) == sorted(expected)
 
 
 def test_outputs_are_sent(host: Host, bus: Bus, seen: Seen) -> None:
@@ -144,12 +144,12 @@ def test_outputs_are_sent(host: Host, bus: Bus, seen: Seen) -> None:
 def test_cardinality_many_gives_lists(host: Host, bus: Bus, seen: Seen) -> None:
     """Messages that lie there together come in one list, each once."""
     send(bus, "batch", *(ServiceBusMessage(f"b-{number}") for number in range(20)))
-    wanted = sorted(f"b-{number}" for number in range(20))
+    expected = sorted(f"b-{number}" for number in range(20))
     lines = eventually(
         lambda: found if len(found := [one for one in seen.lines if "in_batches" in one["function"]]) >= 20 else None,
         lambda: host.log,
     )
-    assert sorted(line["body"] for line in lines) == wanted
+    assert sorted(line["body"] for line in lines) == expected
     assert any(line["function"] != "in_batches/1" for line in lines)
 
 

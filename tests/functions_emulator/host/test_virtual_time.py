@@ -70,7 +70,7 @@ def test_timer_triggers_run_once_an_occurrence(tmp_path: Path) -> None:
         assert host.stop() == 0
 
 
-def test_without_the_option_time_cannot_be_moved(tmp_path: Path) -> None:
+def test_without_the_option_time_cannot_be_advanced(tmp_path: Path) -> None:
     """409 says how to start the host."""
     host = start_host("tour", tmp_path)
     try:

@@ -103,10 +103,10 @@ class Client:
         self._engine.reports.forget(instance_id, self._engine.clock.now())
 
     def purge_by(self, created_from: datetime, created_to: datetime | None, statuses: Sequence[Status]) -> int:
-        wanted = [one for one in statuses or tuple(Status) if one.is_terminal]
-        if not wanted:
+        terminal = [one for one in statuses or tuple(Status) if one.is_terminal]
+        if not terminal:
             return 0
-        found = self._store.instances(created_from=created_from, created_to=created_to, statuses=wanted)
+        found = self._store.instances(created_from=created_from, created_to=created_to, statuses=terminal)
         for instance in found:
             self.purge(instance.instance_id)
         return len(found)

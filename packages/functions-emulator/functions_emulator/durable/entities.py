@@ -88,13 +88,13 @@ class Entities:
     def next_batch(self) -> Batch | None:
         """An entity with waiting operations; call `finish` or `drop` with it."""
         while True:
-            wanted = self._engine.entity_wakeups.take(self._engine.clock.now())
-            if wanted is None:
+            target = self._engine.entity_wakeups.take(self._engine.clock.now())
+            if target is None:
                 return None
-            messages = self._store.due_messages(wanted, self._engine.clock.now())[: self._max_batch]
+            messages = self._store.due_messages(target, self._engine.clock.now())[: self._max_batch]
             if messages:
-                return Batch(wanted, self._store.entity(wanted), tuple(messages))
-            self._engine.entity_wakeups.release(wanted)
+                return Batch(target, self._store.entity(target), tuple(messages))
+            self._engine.entity_wakeups.release(target)
 
     def finish(self, batch: Batch, *, exists: bool, state: str | None, results: Sequence[Mapping[str, Any]]) -> None:
         """`results` are `{"isError", "result"}`, one an operation, `result` JSON text."""

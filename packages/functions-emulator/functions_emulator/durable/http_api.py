@@ -318,11 +318,11 @@ def _time(query: Mapping[str, str], name: str) -> datetime | None:
 def _statuses(query: Mapping[str, str]) -> list[Status]:
     known = {status.value.lower(): status for status in Status}
     names = [name.strip().lower() for name in query.get("runtimeStatus", "").split(",") if name.strip()]
-    wanted = [known[name] for name in names if name in known]
+    statuses = [known[name] for name in names if name in known]
     # Canceled and ContinuedAsNew exist on Azure and never here: asked for alone they match nothing.
-    if names and not wanted:
+    if names and not statuses:
         raise BadRequestError(f"unknown runtimeStatus; known: {', '.join(status.value for status in Status)}")
-    return wanted
+    return statuses
 
 
 def _error_body(message: str) -> dict[str, str]:

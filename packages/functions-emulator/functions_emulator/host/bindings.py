@@ -20,22 +20,22 @@ _POISON_BLOBS = "webjobs-blobtrigger-poison"
 def make_bindings(
     app: App, settings: Settings, host_json: HostJson
 ) -> tuple[dict[str, InputReader], dict[str, OutputWriter]]:
-    wanted = {binding.type for one in app.functions for binding in (*one.inputs, *one.outputs)}
+    binding_types = {binding.type for one in app.functions for binding in (*one.inputs, *one.outputs)}
     readers: dict[str, InputReader] = {}
     writers: dict[str, OutputWriter] = {}
-    if "serviceBus" in wanted:
+    if "serviceBus" in binding_types:
         from functions_emulator.host.service_bus_output import ServiceBusWriter
 
         writers["serviceBus"] = ServiceBusWriter(settings)
-    if "queue" in wanted:
+    if "queue" in binding_types:
         from functions_emulator.host.storage_queue import QueueWriter
 
         writers["queue"] = QueueWriter(settings, encode=queue_options(host_json).base64)
-    if "blob" in wanted:
+    if "blob" in binding_types:
         from functions_emulator.host.storage_blob import BlobStorage
 
         readers["blob"] = writers["blob"] = BlobStorage(settings)
-    if "table" in wanted:
+    if "table" in binding_types:
         from functions_emulator.host.storage_table import TableStorage
 
         readers["table"] = writers["table"] = TableStorage(settings)

@@ -33,8 +33,8 @@ class Cors:
         allowed = self.headers(request_headers.get("Origin"))
         if not method or not allowed:
             return None
-        wanted = request_headers.get("Access-Control-Request-Headers")
-        extra = {"Access-Control-Allow-Headers": wanted} if wanted else {}
+        request_header_names = request_headers.get("Access-Control-Request-Headers")
+        extra = {"Access-Control-Allow-Headers": request_header_names} if request_header_names else {}
         return {**allowed, **extra, "Access-Control-Allow-Methods": method}
 
 

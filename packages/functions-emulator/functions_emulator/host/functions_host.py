@@ -158,7 +158,7 @@ class FunctionsHost:
             custom_headers=host_json.below("extensions.http.customHeaders"),
         )
         url = await http_server.listen(self._host, self._port)
-        _tell_functions(app, routes, url)
+        _log_functions(app, routes, url)
         self._http_server = http_server
         hub = host_json.text("extensions.durableTask.hubName", "TestHubName")
         links = Links(f"{url}/runtime/webhooks/durabletask/", _required_query(hub, self._keys))
@@ -322,7 +322,7 @@ def _required_query(hub: str, keys: Keys | None) -> str:
     return query if keys is None else f"{query}&code={quote(keys.durable, safe='')}"
 
 
-def _tell_functions(app: App, routes: RouteTable, url: str) -> None:
+def _log_functions(app: App, routes: RouteTable, url: str) -> None:
     """What `func start` shows: each function, and where its requests go."""
     for route in routes.routes:
         methods = ",".join(sorted(route.methods)) or "any method"

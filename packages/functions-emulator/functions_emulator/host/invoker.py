@@ -64,8 +64,8 @@ class Invoker:
             values: dict[str, Any] = {function.trigger.name: trigger_value}
             for binding in function.inputs:
                 values[binding.name] = await self._readers[binding.type].read(binding, data)
-            for name, wanted in function.plain.items():
-                values[name] = as_plain(values[name], wanted)
+            for name, expected in function.plain.items():
+                values[name] = as_plain(values[name], expected)
             outs = {binding.name: OutValue() for binding in function.outputs if binding.name != "$return"}
             values.update(outs)
             result = await self._worker.call(function, values, invocation)

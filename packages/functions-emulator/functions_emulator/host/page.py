@@ -41,8 +41,8 @@ class Page:
         self._client = client
 
     def overview(self, status: str, prefix: str, after: str) -> str:
-        wanted = [one for one in Status if one.value == status]
-        found = self._client.find(statuses=wanted, prefix=prefix, after=after, limit=_PAGE_SIZE)
+        statuses = [one for one in Status if one.value == status]
+        found = self._client.find(statuses=statuses, prefix=prefix, after=after, limit=_PAGE_SIZE)
         counts = self._engine.store.count_by_status()
         links = [_filter_link("", prefix, f"all ({sum(counts.values())})")]
         links += [_filter_link(one.value, prefix, f"{one.value} ({counts[one]})") for one in Status if one in counts]

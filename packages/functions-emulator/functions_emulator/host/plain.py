@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 
-def as_plain(value: Any, wanted: type) -> Any:
+def as_plain(value: Any, expected: type) -> Any:
     """The body of a message, the content of a blob, a timer's JSON; what is bare already stays."""
     if value is None or isinstance(value, str | bytes):
         content = value
@@ -19,6 +19,6 @@ def as_plain(value: Any, wanted: type) -> Any:
         content = json.dumps(timer)
     else:
         content = json.dumps(value)
-    if isinstance(content, bytes) and wanted is str:
+    if isinstance(content, bytes) and expected is str:
         return content.decode()
-    return content.encode() if isinstance(content, str) and wanted is bytes else content
+    return content.encode() if isinstance(content, str) and expected is bytes else content

@@ -69,16 +69,16 @@ def _check_parameter(binding: Binding, hint: Any, http: AnnotationRules | None) 
     name, is_out = binding.name, binding.direction == "OUT"
     origin = typing.get_origin(hint) or hint
     declared_out = isinstance(origin, type) and origin.__name__ == "Out"
-    wanted = (typing.get_args(hint) or (hint,))[0] if declared_out else hint
-    if not isinstance(wanted, type) and not _is_generic(wanted):
+    parameter_type = (typing.get_args(hint) or (hint,))[0] if declared_out else hint
+    if not isinstance(parameter_type, type) and not _is_generic(parameter_type):
         raise WorkerRefusesError(f"the parameter {name!r} must have a plain type, not {_shown(hint)}")
     if is_out and not declared_out:
         raise WorkerRefusesError(f"the output parameter {name!r} must be annotated func.Out[...]")
     if declared_out and not is_out:
         raise WorkerRefusesError(f"the parameter {name!r} is annotated func.Out but has no output binding")
-    bare = wanted in (str, bytes) and not _returns_by_itself(binding)
-    if not bare and not _fits(binding, wanted, is_out=is_out, http=http):
-        raise WorkerRefusesError(f"the parameter {name!r} of a {binding.type} cannot be a {_shown(wanted)}")
+    bare = parameter_type in (str, bytes) and not _returns_by_itself(binding)
+    if not bare and not _fits(binding, parameter_type, is_out=is_out, http=http):
+        raise WorkerRefusesError(f"the parameter {name!r} of a {binding.type} cannot be a {_shown(parameter_type)}")
     return bare and not is_out
 
 
@@ -89,17 +89,17 @@ def _check_return(binding: Binding, hint: Any, http: AnnotationRules | None) -> 
         raise WorkerRefusesError(f"the return annotation {_shown(hint)} does not fit the {binding.type} output")
 
 
-def _fits(binding: Binding, wanted: Any, *, is_out: bool, http: AnnotationRules | None) -> bool:
+def _fits(binding: Binding, annotated: Any, *, is_out: bool, http: AnnotationRules | None) -> bool:
     if http is not None and binding.type == "httpTrigger":
-        return http.takes_request(wanted)
+        return http.takes_request(annotated)
     if http is not None and binding.type == "http":
-        return http.takes_response(wanted)
+        return http.takes_response(annotated)
     converter = _converter(binding)
     try:
         if converter is None:
-            return issubclass(wanted, (str, bytes, bytearray) if is_out else (str, bytes))
+            return issubclass(annotated, (str, bytes, bytearray) if is_out else (str, bytes))
         check = converter.check_output_type_annotation if is_out else converter.check_input_type_annotation
-        return bool(check(wanted))
+        return bool(check(annotated))
     except TypeError:  # issubclass() of something like List[str]
         return False
 

@@ -44,12 +44,12 @@ class TimerTrigger:
         self._clock = clock
         self._invoke = invoke
         self._key = f"timer:{function.name}"
-        self._moved = asyncio.Event()
+        self._clock_changed = asyncio.Event()
         asked = function.trigger.fields.get("useMonitor")
         self._monitored = asked if isinstance(asked, bool) else self._interval() >= _MONITORED_FROM
         #: When it fires next; `None` before `run`.
         self.due: datetime | None = None
-        clock.subscribe(self._moved.set)
+        clock.subscribe(self._clock_changed.set)
 
     def _interval(self) -> timedelta:
         first = self._schedule.next_after(self._clock.now())
@@ -78,11 +78,11 @@ class TimerTrigger:
         if due <= self._clock.now():
             return True
         while self._clock.now() < due:
-            self._moved.clear()
+            self._clock_changed.clear()
             seconds = self._clock.seconds_until(due)
             timeout = None if seconds is None else min(seconds, _MAX_SLEEP_S)
             try:
-                await asyncio.wait_for(self._moved.wait(), timeout)
+                await asyncio.wait_for(self._clock_changed.wait(), timeout)
             except TimeoutError:
                 continue
         return False
