@@ -77,14 +77,14 @@ async def _ask(session: aiohttp.ClientSession, url: str, requests: int) -> tuple
 
     async def ask() -> float:
         began = time.perf_counter()
-        async with session.get(url) as answer:
-            await answer.read()
+        async with session.get(url) as response:
+            await response.read()
         return (time.perf_counter() - began) * 1000
 
-    gate = asyncio.Semaphore(32)
+    semaphore = asyncio.Semaphore(32)
 
     async def many() -> None:
-        async with gate:
+        async with semaphore:
             await ask()
 
     await asyncio.gather(*(ask() for _ in range(50)))
@@ -127,16 +127,16 @@ async def service_bus(folder: Path, messages: int) -> list[str]:
 
 
 async def _taken(session: aiohttp.ClientSession, url: str) -> int:
-    async with session.get(f"{url}/taken") as answer:
-        return int(await answer.text())
+    async with session.get(f"{url}/taken") as response:
+        return int(await response.text())
 
 
 def durable(app: Path, data: Path, *arguments: str | int) -> dict[str, Any]:
     """Runs `benchmarks.host.durable` in a process of its own."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.host.durable", str(app), str(data)]
     done = subprocess.run([*command, *map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    numbers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return numbers
 
 
 def main() -> None:
@@ -158,17 +158,17 @@ def main() -> None:
             ("run", 5000 // scale, 3),
             ("grown", 100 // scale, 1000),
         ):
-            found = durable(app, folder / f"data-{mode}-{instances}-{size}", mode, instances, size)
-            sdk = f"{found['sdk_ms']:.2f} ms ({found['sdk_share']:.0%}) of it in the SDK and the app's code"
+            numbers = durable(app, folder / f"data-{mode}-{instances}-{size}", mode, instances, size)
+            sdk = f"{numbers['sdk_ms']:.2f} ms ({numbers['sdk_share']:.0%}) of it in the SDK and the app's code"
             print(
-                f"{instances} instances at once, histories of {found['history']} events in the end: "
-                f"{found['episodes_s']:.0f} episodes/s, {found['steps_s']:.0f} steps/s; "
-                f"{found['cpu_ms']:.2f} ms of CPU an episode, {sdk}",
+                f"{instances} instances at once, histories of {numbers['history']} events in the end: "
+                f"{numbers['episodes_s']:.0f} episodes/s, {numbers['steps_s']:.0f} steps/s; "
+                f"{numbers['cpu_ms']:.2f} ms of CPU an episode, {sdk}",
                 flush=True,
             )
-        found = durable(app, folder / "waiting", "wait", 10_000 // scale)
-        print(f"{found['instances']} waiting instances: {found['bytes_each']:.0f} bytes of memory each")
-        for line in asyncio.run(recovery(app, folder / "waiting", found["instances"] - 1)):
+        numbers = durable(app, folder / "waiting", "wait", 10_000 // scale)
+        print(f"{numbers['instances']} waiting instances: {numbers['bytes_each']:.0f} bytes of memory each")
+        for line in asyncio.run(recovery(app, folder / "waiting", numbers["instances"] - 1)):
             print(line)
 
 
@@ -179,8 +179,8 @@ async def recovery(app: Path, data: Path, waiting: int) -> list[str]:
         began = time.perf_counter()
         one = f"{url}/runtime/webhooks/durabletask/instances/{waiting}"
         async with aiohttp.ClientSession() as session:
-            async with session.post(f"{one}/raiseEvent/go", json={}) as answer:
-                assert answer.status == 202, answer.status
+            async with session.post(f"{one}/raiseEvent/go", json={}) as response:
+                assert response.status == 202, response.status
             while await _status(session, one) != "Completed":  # noqa: ASYNC110  # as a client has to
                 await asyncio.sleep(0.005)
         answered = time.perf_counter() - began
@@ -190,8 +190,8 @@ async def recovery(app: Path, data: Path, waiting: int) -> list[str]:
 
 
 async def _status(session: aiohttp.ClientSession, url: str) -> str:
-    async with session.get(url) as answer:
-        return str((await answer.json())["runtimeStatus"])
+    async with session.get(url) as response:
+        return str((await response.json())["runtimeStatus"])
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ class Catalog:
 
     def resolve(self, kind: str, name: str) -> str:
         """The registered spelling; `FunctionNotFoundError` if there is none."""
-        known = self._names[kind]
-        found = known.get(name.lower())
-        if found is None:
-            raise FunctionNotFoundError(kind, name, sorted(known.values()))
-        return found
+        names = self._names[kind]
+        registered = names.get(name.lower())
+        if registered is None:
+            raise FunctionNotFoundError(kind, name, sorted(names.values()))
+        return registered
 
     def problem(self, action: Action) -> str | None:
         """Why the extension would refuse to schedule this action."""

@@ -106,10 +106,10 @@ class Client:
         terminal = [one for one in statuses or tuple(Status) if one.is_terminal]
         if not terminal:
             return 0
-        found = self._store.instances(created_from=created_from, created_to=created_to, statuses=terminal)
-        for instance in found:
+        instances = self._store.instances(created_from=created_from, created_to=created_to, statuses=terminal)
+        for instance in instances:
             self.purge(instance.instance_id)
-        return len(found)
+        return len(instances)
 
     def status(self, instance_id: str) -> Instance:
         return self._existing(instance_id)

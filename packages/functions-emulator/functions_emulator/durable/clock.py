@@ -85,9 +85,9 @@ _TIME_SPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,7}
 
 def parse_time_span(text: str) -> timedelta:
     """A .NET TimeSpan, `[d.]hh:mm:ss[.fffffff]`, not negative; `ValueError` if it is none."""
-    found = _TIME_SPAN.fullmatch(text)
-    if found is None:
+    match = _TIME_SPAN.fullmatch(text)
+    if match is None:
         raise ValueError(f"not a time span like 00:05:00: {text!r}")
-    days, hours, minutes, seconds, fraction = found.groups()
+    days, hours, minutes, seconds, fraction = match.groups()
     whole = timedelta(days=int(days or 0), hours=int(hours), minutes=int(minutes), seconds=int(seconds))
     return whole + timedelta(seconds=float(f"0.{fraction or 0}"))

@@ -107,10 +107,10 @@ class Entities:
                     parent = message.data["parent"]
                     if parent is None:
                         continue
-                    answer: dict[str, Any] = {"result": result["result"]}
+                    event_input: dict[str, Any] = {"result": result["result"]}
                     if result["isError"]:
-                        answer["exceptionType"] = "Error"
-                    data: dict[str, object] = {"Name": message.data["id"], "Input": json.dumps(answer)}
+                        event_input["exceptionType"] = "Error"
+                    data: dict[str, object] = {"Name": message.data["id"], "Input": json.dumps(event_input)}
                     self._engine.post(parent, message.data["parent_execution"], Kind.EVENT_RAISED, data, now)
         finally:
             self.drop(batch)

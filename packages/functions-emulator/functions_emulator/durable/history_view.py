@@ -42,7 +42,7 @@ _ENDS = frozenset(
 def show_history(history: Sequence[Event], *, with_output: bool) -> list[dict[str, Any]]:
     begun = {one.event_id: one for one in history if one.kind in _BEGINNINGS}
     ended = {_task_id(one) for one in history if one.kind in _ENDS}
-    shown = []
+    lines = []
     for event in history:
         if event.kind not in _NAMES or (event.kind in _BEGINNINGS and event.event_id in ended):
             continue
@@ -68,8 +68,8 @@ def show_history(history: Sequence[Event], *, with_output: bool) -> list[dict[st
             for field in ("Result", "Input"):
                 if event.data.get(field) is not None:
                     line[field] = _parsed(event.data[field])
-        shown.append({key: value for key, value in line.items() if value is not None})
-    return shown
+        lines.append({key: value for key, value in line.items() if value is not None})
+    return lines
 
 
 def _task_id(event: Event) -> Any:

@@ -214,21 +214,21 @@ class HttpApi:
 
     def _status(self, instance_id: str, query: Mapping[str, str], links: Links) -> ApiResponse:
         instance = self._client.status(instance_id)
-        shown = _status_body(instance, with_input=_flag(query, "showInput", default=True))
+        body = _status_body(instance, with_input=_flag(query, "showInput", default=True))
         if _flag(query, "showHistory"):
             events = self._client.history(instance)
-            shown["historyEvents"] = show_history(events, with_output=_flag(query, "showHistoryOutput"))
+            body["historyEvents"] = show_history(events, with_output=_flag(query, "showHistoryOutput"))
         if not instance.status.is_terminal:
             location = links.of(instance_id)["statusQueryGetUri"]
-            return ApiResponse(202, shown, {"Location": location, "Retry-After": str(_RETRY_AFTER_STATUS_S)})
+            return ApiResponse(202, body, {"Location": location, "Retry-After": str(_RETRY_AFTER_STATUS_S)})
         failed = instance.status is Status.FAILED
         error = failed and _flag(query, "returnInternalServerErrorOnFailure")
-        return ApiResponse(500 if error else 200, shown)
+        return ApiResponse(500 if error else 200, body)
 
     def _list(self, request: ApiRequest) -> ApiResponse:
         query = request.query
         top = int(query.get("top", "0")) or -1
-        found = self._client.find(
+        instances = self._client.find(
             created_from=_time(query, "createdTimeFrom"),
             created_to=_time(query, "createdTimeTo"),
             statuses=_statuses(query),
@@ -237,28 +237,28 @@ class HttpApi:
             limit=top,
         )
         with_input = _flag(query, "showInput")
-        headers = _next_page(found[-1].instance_id if found and len(found) == top else None)
-        return ApiResponse(200, [_status_body(one, with_input=with_input) for one in found], headers)
+        headers = _next_page(instances[-1].instance_id if instances and len(instances) == top else None)
+        return ApiResponse(200, [_status_body(one, with_input=with_input) for one in instances], headers)
 
     def _list_entities(self, name: str | None, request: ApiRequest) -> ApiResponse:
         query = request.query
         top = int(query.get("top", "0")) or -1
-        found = self._entities.find(
+        entities = self._entities.find(
             name,
             used_from=_time(query, "lastOperationTimeFrom"),
             used_to=_time(query, "lastOperationTimeTo"),
             after=_page_before(request),
             limit=top,
         )
-        shown = [
+        items = [
             {
                 "entityId": {"name": one.name, "key": one.key},
                 "lastOperationTime": f"{one.updated_at:%Y-%m-%dT%H:%M:%SZ}",
                 **({"state": json.loads(one.state)} if _flag(query, "fetchState") else {}),
             }
-            for one in found
+            for one in entities
         ]
-        return ApiResponse(200, shown, _next_page(found[-1].id if found and len(found) == top else None))
+        return ApiResponse(200, items, _next_page(entities[-1].id if entities and len(entities) == top else None))
 
     def _purge_by(self, query: Mapping[str, str]) -> ApiResponse:
         created_from = _time(query, "createdTimeFrom")
@@ -316,9 +316,9 @@ def _time(query: Mapping[str, str], name: str) -> datetime | None:
 
 
 def _statuses(query: Mapping[str, str]) -> list[Status]:
-    known = {status.value.lower(): status for status in Status}
+    by_name = {status.value.lower(): status for status in Status}
     names = [name.strip().lower() for name in query.get("runtimeStatus", "").split(",") if name.strip()]
-    statuses = [known[name] for name in names if name in known]
+    statuses = [by_name[name] for name in names if name in by_name]
     # Canceled and ContinuedAsNew exist on Azure and never here: asked for alone they match nothing.
     if names and not statuses:
         raise BadRequestError(f"unknown runtimeStatus; known: {', '.join(status.value for status in Status)}")

@@ -43,12 +43,12 @@ async def call_http(request_text: str, token_of: Callable[[str], str | None]) ->
     except (aiohttp.ClientError, ValueError) as error:
         raise HttpCallError(f"{request.get('method')} {request.get('uri')}: {error!r}") from None
     _check_status(request, response.status)
-    shown: dict[str, str | list[str]] = {}
+    headers_out: dict[str, str | list[str]] = {}
     for name in response.headers:
         if name.lower() not in _CONTENT_HEADERS and not name.lower().startswith("content-"):
             values = response.headers.getall(name)
-            shown[name] = values[0] if len(values) == 1 else list(values)
-    return json.dumps({"statusCode": response.status, "headers": shown, "content": content})
+            headers_out[name] = values[0] if len(values) == 1 else list(values)
+    return json.dumps({"statusCode": response.status, "headers": headers_out, "content": content})
 
 
 def _headers(request: Mapping[str, Any], token_of: Callable[[str], str | None]) -> dict[str, str]:

@@ -269,11 +269,11 @@ class Replay:
             # After the last attempt too: a timer that fires at once, there since a bug of old.
             self._back_off(node, retry.delay(node.attempts))
         elif isinstance(action, CallHttp) and action.polls and event.kind is Kind.TASK_COMPLETED:
-            found = next_poll(action.request, event.data["Result"], self._poll_interval)
-            if found is None:
+            poll = next_poll(action.request, event.data["Result"], self._poll_interval)
+            if poll is None:
                 self._complete(node)
             else:
-                node.poll, wait = found
+                node.poll, wait = poll
                 self._back_off(node, wait)
         else:
             self._complete(node)

@@ -32,17 +32,17 @@ class Reports:
 
     def note(self, instance_id: str) -> str:
         """JSON text of what is known of an instance, for `restore`."""
-        known: dict[str, object] = {"waits": self.waiting_for(instance_id)}
+        note: dict[str, object] = {"waits": self.waiting_for(instance_id)}
         stall = self._open.get(instance_id)
         if stall is not None:
-            known["stall"] = {"for_ever": stall.for_ever, "reason": stall.reason, "seen_at": stamp(stall.seen_at)}
-        return json.dumps(known)
+            note["stall"] = {"for_ever": stall.for_ever, "reason": stall.reason, "seen_at": stamp(stall.seen_at)}
+        return json.dumps(note)
 
     def restore(self, instance_id: str, name: str, note: str) -> None:
         """Takes up what another process knew."""
-        known = json.loads(note)
-        self._waiting[instance_id] = tuple(known["waits"])
-        if stall := known.get("stall"):
+        fields = json.loads(note)
+        self._waiting[instance_id] = tuple(fields["waits"])
+        if stall := fields.get("stall"):
             seen_at = parse_stamp(stall["seen_at"])
             self._open[instance_id] = StallReport(instance_id, name, stall["for_ever"], stall["reason"], seen_at)
 

@@ -169,18 +169,18 @@ class Runner:
             )
             for one in batch
         ]
-        answers: Sequence[str | OrchestratorRaisedError] = ()
+        results: Sequence[str | OrchestratorRaisedError] = ()
         try:
-            answers = await self._functions.run_orchestrators(calls)
+            results = await self._functions.run_orchestrators(calls)
         finally:
             self._episodes += len(batch)
             if slow.when() > asyncio.get_running_loop().time():
                 slow.cancel()
                 self._let_others_begin()
-            for one in batch[len(answers) :]:
+            for one in batch[len(results) :]:
                 self._engine.drop_episode(one)
-        for one, answer in zip(batch, answers, strict=True):
-            self._engine.finish_episode(one, _reply(answer))
+        for one, result in zip(batch, results, strict=True):
+            self._engine.finish_episode(one, _reply(result))
 
     def _let_others_begin(self) -> None:
         self._batches -= 1
@@ -191,20 +191,18 @@ class Runner:
         try:
             name = entity_name(batch.entity_id)
             text = await self._functions.run_entity(name, batch.entity_id, encode_batch(batch))
-            answer = json.loads(text)
+            reply = json.loads(text)
             done = True
         except ActivityFailedError as error:
             failure = {"isError": True, "result": json.dumps(error.reason)}
-            answer = {"entityExists": batch.state is not None, "entityState": batch.state}
-            answer["results"] = [failure] * len(batch.messages)
+            reply = {"entityExists": batch.state is not None, "entityState": batch.state}
+            reply["results"] = [failure] * len(batch.messages)
             done = True
         finally:
             self._entity_batches += 1
             if not done:
                 self._entities.drop(batch)
-        self._entities.finish(
-            batch, exists=answer["entityExists"], state=answer["entityState"], results=answer["results"]
-        )
+        self._entities.finish(batch, exists=reply["entityExists"], state=reply["entityState"], results=reply["results"])
 
     async def _run_activity(self, task: ActivityTask) -> None:
         try:
@@ -223,10 +221,10 @@ class Runner:
             self._wake.set()
 
 
-def _reply(answer: str | OrchestratorRaisedError) -> Reply:
-    if isinstance(answer, OrchestratorRaisedError):
-        return wire.decode_error(str(answer))
+def _reply(result: str | OrchestratorRaisedError) -> Reply:
+    if isinstance(result, OrchestratorRaisedError):
+        return wire.decode_error(str(result))
     try:
-        return wire.decode_reply(answer)
+        return wire.decode_reply(result)
     except wire.WireError as error:
         return Reply(done=False, actions=(), error=str(error))

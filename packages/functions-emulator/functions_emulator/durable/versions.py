@@ -23,9 +23,9 @@ class Versions:
         return _parts(version) <= _parts(self.current)
 
     def refusal(self, version: str | None) -> str:
-        theirs, ours = version or "none", self.current or "none"
+        requested, current = version or "none", self.current or "none"
         return (
-            f"The version {theirs!r} of the orchestration does not match the worker's {ours!r} "
+            f"The version {requested!r} of the orchestration does not match the worker's {current!r} "
             f"(versionMatchStrategy {self.strategy})."
         )
 

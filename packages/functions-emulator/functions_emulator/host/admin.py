@@ -79,8 +79,8 @@ class Admin:
         if function is None:
             return web.Response(status=404)
         try:
-            given = json.loads(body).get("input", "") if body.strip() else ""
-            text = given if isinstance(given, str) else json.dumps(given)
+            value_in = json.loads(body).get("input", "") if body.strip() else ""
+            text = value_in if isinstance(value_in, str) else json.dumps(value_in)
             if function.trigger.type == "orchestrationTrigger":
                 name = function.trigger.text("orchestration") or function.name
                 return web.json_response({"id": self._client.start(name, None, json.dumps(_json_of(text)))}, status=202)
@@ -101,8 +101,8 @@ class Admin:
         if self._virtual_time is None:
             return web.json_response({"error": "start the host with --virtual-clock"}, status=409)
         try:
-            asked = json.loads(body)
-            await self._virtual_time.advance(parse_duration(str(asked["by"])), asked.get("bus"))
+            document = json.loads(body)
+            await self._virtual_time.advance(parse_duration(str(document["by"])), document.get("bus"))
         except (ValueError, KeyError, TypeError, aiohttp.ClientError) as error:
             return web.json_response({"error": f'the body must be {{"by": "15m"}}: {error}'}, status=400)
         return web.json_response({"now": stamp(self._virtual_time.now())})

@@ -50,20 +50,20 @@ class DurableFunctions:
         return any(self._functions.values())
 
     async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
-        known = self._functions["orchestrationTrigger"]
+        orchestrators = self._functions["orchestrationTrigger"]
         runs, places = [], []
-        answers: list[str | OrchestratorRaisedError] = []
+        results: list[str | OrchestratorRaisedError] = []
         for place, call in enumerate(calls):
-            answers.append(OrchestratorRaisedError(f"The function {call.name!r} doesn't exist any more."))
-            function = known.get(call.name.lower())
+            results.append(OrchestratorRaisedError(f"The function {call.name!r} doesn't exist any more."))
+            function = orchestrators.get(call.name.lower())
             if function is not None:
                 arguments = {function.trigger.name: _durable_functions.OrchestrationContext(call.context)}
                 runs.append((function, arguments, Invocation(function.name, self._directory)))
                 places.append(place)
         for place, result in zip(places, await self._worker.call_in_a_row(runs), strict=True):
             failed = isinstance(result, FunctionFailedError)
-            answers[place] = OrchestratorRaisedError(str(result.cause)) if failed else str(result)
-        return answers
+            results[place] = OrchestratorRaisedError(str(result.cause)) if failed else str(result)
+        return results
 
     async def run_activity(self, name: str, instance_id: str, text: str | None) -> str:
         function = self._functions["activityTrigger"].get(name.lower())

@@ -17,8 +17,8 @@ _NAME = re.compile(r"\{([^{}:]+)(?::([^{}]*))?\}")
 def fill(text: str, data: Mapping[str, Any]) -> str:
     """`text` with every `{name}` replaced; `{a.b}` goes into objects; `BindingError` if there is no such value."""
 
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
+    def value(placeholder: re.Match[str]) -> str:
+        name = placeholder[1]
         if name == "rand-guid":
             return str(uuid.uuid4())
         if name == "DateTime":
@@ -36,9 +36,9 @@ def fill(text: str, data: Mapping[str, Any]) -> str:
 def match_path(pattern: str, path: str) -> dict[str, str] | None:
     """The values of `{name}` in a pattern like `container/{name}.txt`, or `None` if the path is another."""
     expression, position = "", 0
-    for found in _NAME.finditer(pattern):
-        expression += re.escape(pattern[position : found.start()]) + f"(?P<{found[1]}>.+)"
-        position = found.end()
+    for placeholder in _NAME.finditer(pattern):
+        expression += re.escape(pattern[position : placeholder.start()]) + f"(?P<{placeholder[1]}>.+)"
+        position = placeholder.end()
     match = re.fullmatch(expression + re.escape(pattern[position:]), path)
     return None if match is None else match.groupdict()
 

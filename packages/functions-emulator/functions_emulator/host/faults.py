@@ -67,9 +67,9 @@ class Faults:
         return api if self.drop_answer is None else _LosingApi(api, self.drop_answer)
 
 
-def parse_faults(given: Sequence[str]) -> Faults:
+def parse_faults(options: Sequence[str]) -> Faults:
     values: dict[str, object] = {}
-    for one in given:
+    for one in options:
         name, equals, value = one.partition("=")
         if name not in _NAMES or not equals:
             raise HostError(f"--fault {one}: must be NAME=VALUE with one of {', '.join(_NAMES)}")
@@ -124,6 +124,6 @@ class _LosingApi(HttpApi):
         self._calls = 0
 
     def handle(self, request: ApiRequest, links: Links) -> ApiResponse | None:
-        answer = self._api.handle(request, links)
+        response = self._api.handle(request, links)
         self._calls += 1
-        return None if self._calls == self._number else answer
+        return None if self._calls == self._number else response

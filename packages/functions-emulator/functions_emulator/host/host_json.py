@@ -99,8 +99,8 @@ class HostJson:
     @property
     def unknown_keys(self) -> list[str]:
         """Keys that have no effect here."""
-        known = _HONOURED | _SILENT
-        return sorted(key for key in self.values if not any(key == one or key.startswith(one + ".") for one in known))
+        keys = _HONOURED | _SILENT
+        return sorted(key for key in self.values if not any(key == one or key.startswith(one + ".") for one in keys))
 
 
 def load_host_json(app_dir: Path) -> HostJson:

@@ -104,31 +104,31 @@ class HttpServer:
         try:
             path = request.rel_url.raw_path.lstrip("/")
             if path.startswith(self._rpc_path):
-                return await self._durable(request, path.removeprefix(self._rpc_path))
+                return await self._serve_durable(request, path.removeprefix(self._rpc_path))
             if path.startswith(_DURABLE):
                 if self._keys is not None and not self._keys.opens_durable(_key(request)):
                     return web.Response(status=401)
-                return await self._durable(request, path.removeprefix(_DURABLE))
+                return await self._serve_durable(request, path.removeprefix(_DURABLE))
             if path.startswith(("admin/", "runtime/")):
-                return await self._administer(request, path)
+                return await self._serve_admin(request, path)
             if path == "emulator" or path.startswith("emulator/"):
-                return await self._show(request, path)
+                return await self._serve_page(request, path)
             if not path and request.method == "GET" and self._routes.find("GET", path) is None and self._keys is None:
                 return web.Response(status=302, headers={"Location": "/emulator"})
-            return await self._function(request, path)
+            return await self._serve_function(request, path)
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=413)
         finally:
             self._running.discard(task)
 
-    async def _administer(self, request: web.BaseRequest, path: str) -> web.Response:
+    async def _serve_admin(self, request: web.BaseRequest, path: str) -> web.Response:
         assert self._admin is not None
-        free = path in ("admin/host/status", "admin/host/ping")
-        if self._keys is not None and not free and not self._keys.opens_admin(_key(request)):
+        is_public = path in ("admin/host/status", "admin/host/ping")
+        if self._keys is not None and not is_public and not self._keys.opens_admin(_key(request)):
             return web.Response(status=401)
         return await self._admin.handle(request, path)
 
-    async def _show(self, request: web.BaseRequest, path: str) -> web.Response:
+    async def _serve_page(self, request: web.BaseRequest, path: str) -> web.Response:
         """The page; not served where keys are asked for, since a browser has none."""
         if self._keys is not None or self._page is None:
             return web.Response(status=404)
@@ -154,17 +154,17 @@ class HttpServer:
         except (DurableError, ValueError) as error:
             return web.Response(status=400, text=str(error))
 
-    async def _function(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+    async def _serve_function(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if request.method == "OPTIONS":
             allowed = self._cors.preflight(request.headers)
             if allowed is not None:
                 return web.Response(status=204, headers=allowed)
-        found = self._routes.find(request.method, path)
-        if found is None:
+        route_match = self._routes.find(request.method, path)
+        if route_match is None:
             return web.Response(status=404)
         if self._draining:
             return web.Response(status=503, headers={"Connection": "close"})
-        route, values = found
+        route, values = route_match
         if self._keys is not None and not self._keys.opens_function(
             _key(request), route.function.name, route.auth_level
         ):
@@ -174,11 +174,11 @@ class HttpServer:
                 extra = {**self._custom_headers, **self._cors.headers(request.headers.get("Origin"))}
                 if self._streams is not None:
                     return await self._stream(self._streams, request, route, values, extra)
-                answer = await self._invoke(request, route, values)
+                response = await self._invoke(request, route, values)
         except TooManyRequestsError:
             return web.Response(status=429)
-        answer.headers.update(extra)
-        return answer
+        response.headers.update(extra)
+        return response
 
     async def _stream(
         self,
@@ -197,7 +197,7 @@ class HttpServer:
         try:
             return await streams.respond(request, values, call, headers, HTTP_LIMIT_S)
         except TimeoutError:
-            return _too_late(route.function.name)
+            return _bad_gateway(route.function.name)
 
     async def _invoke(self, request: web.BaseRequest, route: Route, values: Mapping[str, str]) -> web.Response:
         assert self._invoker is not None
@@ -211,28 +211,28 @@ class HttpServer:
         except FunctionFailedError:
             return web.Response(status=500)
         except TimeoutError:
-            return _too_late(route.function.name)
+            return _bad_gateway(route.function.name)
         try:
             return make_response(route.function.name, result)
         except FunctionFailedError as error:
             _LOG.error("%s failed: %s", route.function.name, error)
             return web.Response(status=500)
 
-    async def _durable(self, request: web.BaseRequest, path: str) -> web.Response:
+    async def _serve_durable(self, request: web.BaseRequest, path: str) -> web.Response:
         assert self._links is not None
         parts = [unquote(part) for part in path.strip("/").split("/")]
         headers = {name.lower(): value for name, value in request.headers.items()}
-        asked = ApiRequest(request.method, parts, dict(request.query), headers, await request.read())
-        answer = self._api.handle(asked, self._links)
-        if answer is None:
+        api_request = ApiRequest(request.method, parts, dict(request.query), headers, await request.read())
+        api_response = self._api.handle(api_request, self._links)
+        if api_response is None:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response(status=503)
-        if answer.wait_s is not None:
-            answer = await self._outcome(answer, *answer.wait_s)
-        return _answer(answer)
+        if api_response.wait_s is not None:
+            api_response = await self._wait_for_end(api_response, *api_response.wait_s)
+        return _web_response(api_response)
 
-    async def _outcome(self, started: ApiResponse, timeout_s: float, interval_s: float) -> ApiResponse:
+    async def _wait_for_end(self, started: ApiResponse, timeout_s: float, interval_s: float) -> ApiResponse:
         """What the instance came to, or that it was started."""
         assert self._links is not None
         deadline = monotonic() + timeout_s
@@ -248,7 +248,7 @@ def _trace(request: web.BaseRequest) -> TraceState:
     return TraceState(request.headers.get("traceparent", ""), request.headers.get("tracestate", ""))
 
 
-def _too_late(name: str) -> web.Response:
+def _bad_gateway(name: str) -> web.Response:
     _LOG.error("%s did not answer within %g s: on Azure the caller gets 502", name, HTTP_LIMIT_S)
     return web.Response(status=502)
 
@@ -267,11 +267,13 @@ def _key(request: web.BaseRequest) -> str | None:
     return request.headers.get("x-functions-key") or request.query.get("code")
 
 
-def _answer(answer: ApiResponse) -> web.Response:
-    if answer.body is None:
-        return web.Response(status=answer.status, headers=dict(answer.headers))
-    text = json.dumps(answer.body)
-    return web.Response(status=answer.status, text=text, content_type="application/json", headers=dict(answer.headers))
+def _web_response(api_response: ApiResponse) -> web.Response:
+    if api_response.body is None:
+        return web.Response(status=api_response.status, headers=dict(api_response.headers))
+    text = json.dumps(api_response.body)
+    return web.Response(
+        status=api_response.status, text=text, content_type="application/json", headers=dict(api_response.headers)
+    )
 
 
 def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:

@@ -126,8 +126,8 @@ def _functions_of(module: ModuleType, script: Path) -> Iterator[tuple[str, Any]]
 
     apps = {id(value): value for value in vars(module).values() if isinstance(value, FunctionRegister)}
     if len(apps) != 1:
-        found = "no" if not apps else "more than one"
-        raise HostError(f"{script}: {found} FunctionApp object at the top level of the module")
+        count = "no" if not apps else "more than one"
+        raise HostError(f"{script}: {count} FunctionApp object at the top level of the module")
     (app,) = apps.values()
     return _build_all(app)
 
@@ -190,8 +190,8 @@ def _claim_route(function: Function, taken: list[Function]) -> None:
     for other in taken:
         other_route, other_methods = _route_and_methods(other)
         if route == other_route and (not methods or not other_methods or methods & other_methods):
-            shown = ", ".join(sorted(methods & other_methods or methods or other_methods)) or "any method"
-            raise BindingError(f"the route {route!r} ({shown}) is the one of {other.name} already")
+            conflict = ", ".join(sorted(methods & other_methods or methods or other_methods)) or "any method"
+            raise BindingError(f"the route {route!r} ({conflict}) is the one of {other.name} already")
     taken.append(function)
 
 
@@ -210,11 +210,11 @@ def _binding(raw: Mapping[str, Any], settings: Settings) -> Binding:
 
 
 def _check_types(trigger: Binding, inputs: Sequence[Binding], outputs: Sequence[Binding]) -> None:
-    for known, bindings, word in (
+    for served, bindings, word in (
         (TRIGGERS, [trigger], "trigger"),
         (INPUTS, inputs, "input binding"),
         (OUTPUTS, outputs, "output binding"),
     ):
         for one in bindings:
-            if one.type not in known:
-                raise BindingError(f"the {word} type {one.type!r} is not served here ({', '.join(sorted(known))} are)")
+            if one.type not in served:
+                raise BindingError(f"the {word} type {one.type!r} is not served here ({', '.join(sorted(served))} are)")

@@ -71,14 +71,14 @@ class Invoker:
             result = await self._worker.call(function, values, invocation)
             if result is not None and not function.may_return:
                 raise TypeError("it has no $return binding and returned a value")
-            answer = result
+            returned = result
             for binding in function.outputs:
                 value = result if binding.name == "$return" else outs[binding.name].get()
                 if binding.type == "http":
-                    answer = value
+                    returned = value
                 elif value is not None:
                     await self._writers[binding.type].write(binding, value, data)
-            return answer
+            return returned
         except FunctionFailedError as error:
             _LOG.error("%s failed, invocation %s: %s\n%s", function.name, invocation.id, error, error.stack.rstrip())
             raise

@@ -48,10 +48,10 @@ class Template:
 
     def match(self, path: str) -> dict[str, str] | None:
         """Parameters of a still percent-encoded path without a leading slash, or `None`."""
-        found = self.pattern.fullmatch(path)
-        if found is None:
+        match = self.pattern.fullmatch(path)
+        if match is None:
             return None
-        values = {name: unquote(value) for name, value in found.groupdict().items() if value}
+        values = {name: unquote(value) for name, value in match.groupdict().items() if value}
         if not all(_in_bounds(values.get(name), check, argument) for name, check, argument in self.bounds):
             return None
         return {**self.defaults, **values}
@@ -64,14 +64,14 @@ def parse_template(text: str) -> Template:
     bare = text.strip("/").replace("{{", _OPEN).replace("}}", _CLOSE)
     for index, segment in enumerate(bare.split("/") if bare else []):
         piece, omissible, position = "", False, 0
-        for found in _PART.finditer(segment):
-            piece += re.escape(segment[position : found.start()])
-            position = found.end()
-            alone = found.group() == segment
-            piece += f"(?P<{found['name']}>{_value(found, bounds, text)})"
-            if found["default"]:
-                defaults[found["name"]] = found["default"][1:]
-            omissible = alone and bool(found["default"] or found["optional"] or found["catch"])
+        for parameter in _PART.finditer(segment):
+            piece += re.escape(segment[position : parameter.start()])
+            position = parameter.end()
+            alone = parameter.group() == segment
+            piece += f"(?P<{parameter['name']}>{_value(parameter, bounds, text)})"
+            if parameter["default"]:
+                defaults[parameter["name"]] = parameter["default"][1:]
+            omissible = alone and bool(parameter["default"] or parameter["optional"] or parameter["catch"])
         literal = segment[position:]
         if "{" in literal or "}" in literal:
             raise BindingError(f"the route {text!r} is not valid at {literal!r}")
@@ -84,16 +84,16 @@ def parse_template(text: str) -> Template:
         raise BindingError(f"the route {text!r} is not valid: {error}") from None
 
 
-def _value(found: re.Match[str], bounds: list[tuple[str, str, str]], text: str) -> str:
-    value = ".*" if found["catch"] else "[^/]+?"
-    for check in _CHECKS.finditer(found["rest"]):
+def _value(parameter: re.Match[str], bounds: list[tuple[str, str, str]], text: str) -> str:
+    value = ".*" if parameter["catch"] else "[^/]+?"
+    for check in _CHECKS.finditer(parameter["rest"]):
         name, argument = check["name"], check["argument"] or ""
         if name in _CONSTRAINTS:
             value = _CONSTRAINTS[name]
         elif name == "regex":
             value = argument.replace(_OPEN, "{").replace(_CLOSE, "}").removeprefix("^").removesuffix("$")
         elif name in ("min", "max", "range", "length", "minlength", "maxlength"):
-            bounds.append((found["name"], name, argument))
+            bounds.append((parameter["name"], name, argument))
         else:
             raise BindingError(f"the route {text!r} has an unknown constraint {name!r}")
     return value

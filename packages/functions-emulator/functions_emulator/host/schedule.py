@@ -33,15 +33,15 @@ class _Cron:
         self._with_seconds = with_seconds
 
     def next_after(self, instant: datetime) -> datetime:
-        found = croniter(
+        occurrence = croniter(
             self._expression,
             instant.astimezone(UTC),
             second_at_beginning=self._with_seconds,
             # NCRONTAB asks for the day of the month *and* the weekday, cron for either.
             day_or=False,
         ).get_next(datetime)
-        assert isinstance(found, datetime)
-        return found
+        assert isinstance(occurrence, datetime)
+        return occurrence
 
 
 def parse_schedule(text: str) -> Schedule:

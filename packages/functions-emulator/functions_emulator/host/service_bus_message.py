@@ -72,9 +72,9 @@ def _text(value: Any) -> Any:
 
 def _metadata(fields: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Datum]:
     """The raw trigger metadata behind `ServiceBusMessage.metadata`, in .NET's names."""
-    shown = {_pascal(name): _datum(value) for name, value in fields.items() if value is not None}
-    shown["ApplicationProperties"] = shown["UserProperties"] = Datum(dict(properties), "dict")
-    return shown
+    metadata = {_pascal(name): _datum(value) for name, value in fields.items() if value is not None}
+    metadata["ApplicationProperties"] = metadata["UserProperties"] = Datum(dict(properties), "dict")
+    return metadata
 
 
 def _pascal(name: str) -> str:

@@ -128,8 +128,8 @@ class ServiceBusTrigger:
         # One at a time, if not a batch: asked for more, the SDK holds the first back for 0.2 s to see whether
         # others come.
         count = self._limits.max_batch if self._many else 1
-        asked = receiver.receive_messages(max_message_count=count, max_wait_time=_RECEIVE_WAIT_S)
-        receiving = asyncio.ensure_future(asked)
+        receive = receiver.receive_messages(max_message_count=count, max_wait_time=_RECEIVE_WAIT_S)
+        receiving = asyncio.ensure_future(receive)
         try:
             await self._wait(receiving)
         finally:

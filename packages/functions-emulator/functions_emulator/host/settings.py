@@ -32,10 +32,10 @@ class Settings:
     def resolve(self, text: str) -> str:
         """`text` with every `%NAME%` replaced; `BindingError` names a setting that is missing."""
 
-        def value(found: re.Match[str]) -> str:
-            setting = self.get(found[1])
+        def value(placeholder: re.Match[str]) -> str:
+            setting = self.get(placeholder[1])
             if setting is None:
-                raise BindingError(f"the setting {found[1]!r} of {text!r} is missing")
+                raise BindingError(f"the setting {placeholder[1]!r} of {text!r} is missing")
             return setting
 
         return _NAME.sub(value, text)

@@ -71,22 +71,22 @@ def _check_parameter(binding: Binding, hint: Any, http: AnnotationRules | None) 
     declared_out = isinstance(origin, type) and origin.__name__ == "Out"
     parameter_type = (typing.get_args(hint) or (hint,))[0] if declared_out else hint
     if not isinstance(parameter_type, type) and not _is_generic(parameter_type):
-        raise WorkerRefusesError(f"the parameter {name!r} must have a plain type, not {_shown(hint)}")
+        raise WorkerRefusesError(f"the parameter {name!r} must have a plain type, not {_type_name(hint)}")
     if is_out and not declared_out:
         raise WorkerRefusesError(f"the output parameter {name!r} must be annotated func.Out[...]")
     if declared_out and not is_out:
         raise WorkerRefusesError(f"the parameter {name!r} is annotated func.Out but has no output binding")
     bare = parameter_type in (str, bytes) and not _returns_by_itself(binding)
     if not bare and not _fits(binding, parameter_type, is_out=is_out, http=http):
-        raise WorkerRefusesError(f"the parameter {name!r} of a {binding.type} cannot be a {_shown(parameter_type)}")
+        raise WorkerRefusesError(f"the parameter {name!r} of a {binding.type} cannot be a {_type_name(parameter_type)}")
     return bare and not is_out
 
 
 def _check_return(binding: Binding, hint: Any, http: AnnotationRules | None) -> None:
     if not isinstance(hint, type):
-        raise WorkerRefusesError(f"the return annotation must be a plain type, not {_shown(hint)}")
+        raise WorkerRefusesError(f"the return annotation must be a plain type, not {_type_name(hint)}")
     if not _fits(binding, hint, is_out=True, http=http):
-        raise WorkerRefusesError(f"the return annotation {_shown(hint)} does not fit the {binding.type} output")
+        raise WorkerRefusesError(f"the return annotation {_type_name(hint)} does not fit the {binding.type} output")
 
 
 def _fits(binding: Binding, annotated: Any, *, is_out: bool, http: AnnotationRules | None) -> bool:
@@ -127,5 +127,5 @@ def _is_generic(hint: Any) -> bool:
     return typing.get_origin(hint) not in (None, typing.Union, types.UnionType, tuple)
 
 
-def _shown(hint: Any) -> str:
+def _type_name(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint)

@@ -51,8 +51,8 @@ class BlobTrigger:
         self._path = str(function.trigger.fields["path"])
         self._container = self._path.split("/", 1)[0]
         self._key = f"blobs:{function.name}"
-        known = store.state(self._key)
-        self._handled: dict[str, str] = dict(known) if known else {}
+        state = store.state(self._key)
+        self._handled: dict[str, str] = dict(state) if state else {}
         self._failures: dict[tuple[str, str], int] = {}
 
     async def run(self) -> None:

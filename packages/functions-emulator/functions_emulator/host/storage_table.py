@@ -32,13 +32,13 @@ class TableStorage:
             try:
                 if row:
                     return json.dumps(dict(await table.get_entity(partition, row)), default=_plain)
-                found = []
+                entities = []
                 limit = int(binding.fields.get("take") or 0)
                 async for entity in table.query_entities(self._filter(binding, partition, trigger_data)):
-                    found.append(dict(entity))
-                    if limit and len(found) >= limit:
+                    entities.append(dict(entity))
+                    if limit and len(entities) >= limit:
                         break
-                return json.dumps(found, default=_plain)
+                return json.dumps(entities, default=_plain)
             except ResourceNotFoundError:
                 return None if row else "[]"
 
@@ -59,14 +59,14 @@ class TableStorage:
                 "PartitionKey": fill(binding.text("partitionKey") or "", trigger_data),
                 "RowKey": fill(binding.text("rowKey") or "", trigger_data),
             }
-            known = {key: text for key, text in keys.items() if text}
+            key_fields = {key: text for key, text in keys.items() if text}
             for entity in parsed if isinstance(parsed, list) else [parsed]:
                 try:
-                    await table.create_entity({**known, **entity})
+                    await table.create_entity({**key_fields, **entity})
                 except ResourceNotFoundError:
                     with contextlib.suppress(ResourceExistsError):  # somebody may be quicker
                         await table.create_table()
-                    await table.create_entity({**known, **entity})
+                    await table.create_entity({**key_fields, **entity})
 
     async def close(self) -> None:
         """Nothing is kept open."""

@@ -45,8 +45,8 @@ class TimerTrigger:
         self._invoke = invoke
         self._key = f"timer:{function.name}"
         self._clock_changed = asyncio.Event()
-        asked = function.trigger.fields.get("useMonitor")
-        self._monitored = asked if isinstance(asked, bool) else self._interval() >= _MONITORED_FROM
+        use_monitor = function.trigger.fields.get("useMonitor")
+        self._monitored = use_monitor if isinstance(use_monitor, bool) else self._interval() >= _MONITORED_FROM
         #: When it fires next; `None` before `run`.
         self.due: datetime | None = None
         clock.subscribe(self._clock_changed.set)
@@ -57,15 +57,15 @@ class TimerTrigger:
 
     async def run(self) -> None:
         """Until cancelled."""
-        known = self._store.state(self._key) if self._monitored else None
+        state = self._store.state(self._key) if self._monitored else None
         now = self._clock.now()
-        due = parse_stamp(known["Next"]) if known else self._schedule.next_after(now)
+        due = parse_stamp(state["Next"]) if state else self._schedule.next_after(now)
         if due > now and self._schedule.next_after(now) < due:
             due = self._schedule.next_after(now)  # the schedule was changed while the host was down
         if self._function.trigger.fields.get("runOnStartup") is True:
             await self._fire(due, past_due=False)
             due = self._schedule.next_after(self._clock.now())
-        self._remember(None if known is None else known["Last"], due)
+        self._remember(None if state is None else state["Last"], due)
         while True:
             late = await self._sleep_until(due)
             await self._fire(due, past_due=late)
@@ -90,7 +90,7 @@ class TimerTrigger:
     async def _fire(self, due: datetime, *, past_due: bool) -> None:
         if past_due:
             _LOG.info("timer %s is past due (%s)", self._function.name, stamp(due))
-        status = _shown(self._store.state(self._key) or {}) if self._monitored else None
+        status = _schedule_status(self._store.state(self._key) or {}) if self._monitored else None
         request = TimerRequest(past_due=past_due, schedule_status=status, schedule={"AdjustForDST": True})
         await self._invoke(self._function, request)
 
@@ -101,7 +101,7 @@ class TimerTrigger:
         self._store.put_state(self._key, {"Last": last, "Next": stamp(due), "LastUpdated": now})
 
 
-def _shown(status: Mapping[str, Any]) -> dict[str, str]:
+def _schedule_status(status: Mapping[str, Any]) -> dict[str, str]:
     """.NET's zero time stands for never."""
     never = "0001-01-01T00:00:00+00:00"
     return {name: status.get(name) or never for name in ("Last", "Next", "LastUpdated")}

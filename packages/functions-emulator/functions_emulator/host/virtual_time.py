@@ -46,8 +46,8 @@ class ShiftedClock:
                 "--virtual-clock needs the package time-machine: pip install -r requirements-dev.txt"
             ) from None
         self._store = store
-        known = store.state("virtual-clock")
-        self._shift = timedelta(seconds=float(known["shift_s"]) if known else 0.0)
+        state = store.state("virtual-clock")
+        self._shift = timedelta(seconds=float(state["shift_s"]) if state else 0.0)
         self._listeners: list[Callable[[], None]] = []
         # The process's wall clock is about to be shifted: from here on real time is taken from the monotonic clock.
         self._start = datetime.now(UTC)
@@ -114,6 +114,6 @@ class VirtualTime:
 async def _advance_bus(url: str, by: timedelta) -> None:
     async with aiohttp.ClientSession() as session:
         body = {"seconds": by.total_seconds()}
-        async with session.post(f"{url.rstrip('/')}/clock/advance", json=body) as answer:
-            if answer.status != 200:
-                raise ValueError(f"the bus does not advance its clock: {answer.status} {await answer.text()}")
+        async with session.post(f"{url.rstrip('/')}/clock/advance", json=body) as response:
+            if response.status != 200:
+                raise ValueError(f"the bus does not advance its clock: {response.status} {await response.text()}")

@@ -123,11 +123,11 @@ class Worker:
         while True:
             self._loop.call_soon_threadsafe(self._mark)
             await asyncio.sleep(_WATCH_INTERVAL_S)
-            late = monotonic() - self._answered
-            if late > BLOCKED_AFTER_S and not self._reported:
+            silence_s = monotonic() - self._answered
+            if silence_s > BLOCKED_AFTER_S and not self._reported:
                 self._reported = True
-                _LOG.error("the app's event loop is blocked for %.1f s by %s", late, self._culprit())
-            elif late < BLOCKED_AFTER_S and self._reported:
+                _LOG.error("the app's event loop is blocked for %.1f s by %s", silence_s, self._culprit())
+            elif silence_s < BLOCKED_AFTER_S and self._reported:
                 self._reported = False
                 _LOG.warning("the app's event loop answers again")
 
