@@ -60,7 +60,7 @@ class DurableFunctions:
                 arguments = {function.trigger.name: _durable_functions.OrchestrationContext(call.context)}
                 runs.append((function, arguments, Invocation(function.name, self._directory)))
                 places.append(place)
-        for place, result in zip(places, await self._worker.call_in_a_row(runs), strict=True):
+        for place, result in zip(places, await self._worker.call_batch(runs), strict=True):
             failed = isinstance(result, FunctionFailedError)
             results[place] = OrchestratorRaisedError(str(result.cause)) if failed else str(result)
         return results

@@ -177,7 +177,7 @@ class FunctionsHost:
             max_activities=host_json.number("extensions.durableTask.maxConcurrentActivityFunctions", 10 * cores),
             token_of=lambda resource: settings.get("EMULATOR_IDENTITY_TOKEN"),
         )
-        self._start(self._worker.watch())
+        self._start(self._worker.watch_loop())
         self._start(self._runner.run())
         self._start_timers(app)
         self._start_service_bus(app, settings, host_json)
@@ -285,7 +285,7 @@ class FunctionsHost:
         waits: list[Awaitable[Any]] = [
             self._http_server.drain(DRAIN_S),
             self._runner.drain(DRAIN_S),
-            self._worker.settle(DRAIN_S),
+            self._worker.drain(DRAIN_S),
         ]
         if self._receivers:
             waits.append(asyncio.wait([task for _, task in self._receivers], timeout=DRAIN_S))

@@ -27,7 +27,7 @@ _LOG = logging.getLogger("functions_emulator.host")
 #: A loop that has not answered for so long is reported as blocked.
 BLOCKED_AFTER_S = 2.0
 
-_WATCH_INTERVAL_S = 0.5
+_BEAT_INTERVAL_S = 0.5
 
 #: `functionTimeout` where host.json names none, as on every plan but Consumption.
 DEFAULT_TIMEOUT_S = 1800.0
@@ -39,7 +39,7 @@ class Worker:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="app-loop", daemon=True)
         self._pool = ThreadPoolExecutor(_thread_count(), thread_name_prefix="app-sync")
-        self._answered = monotonic()
+        self._last_beat = monotonic()
         self._reported = False
         self._running: dict[str, str] = {}
 
@@ -80,22 +80,22 @@ class Worker:
         finally:
             self._running.pop(invocation.id, None)
 
-    async def call_in_a_row(self, runs: Sequence[tuple[Function, Mapping[str, Any], Invocation]]) -> list[Any]:
+    async def call_batch(self, runs: Sequence[tuple[Function, Mapping[str, Any], Invocation]]) -> list[Any]:
         """Runs sync functions one after another in one thread; a `FunctionFailedError` is given back in its place."""
 
-        def row() -> list[Any]:
+        def run_batch() -> list[Any]:
             results: list[Any] = []
             for function, values, invocation in runs:
-                began = monotonic()
+                started = monotonic()
                 try:
                     results.append(_call_sync(function, values, invocation))
                 except FunctionFailedError as error:
                     results.append(error)
-                if (took := monotonic() - began) > BLOCKED_AFTER_S:
+                if (took_s := monotonic() - started) > BLOCKED_AFTER_S:
                     _LOG.warning(
                         "the orchestrator %s took %.1f s in one episode: it must only yield, never block or wait",
                         function.name,
-                        took,
+                        took_s,
                     )
             return results
 
@@ -103,7 +103,7 @@ class Worker:
             self._running[invocation.id] = function.name
         try:
             context = contextvars.copy_context()
-            return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, row)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, run_batch)
         finally:
             for _, _, invocation in runs:
                 self._running.pop(invocation.id, None)
@@ -118,30 +118,30 @@ class Worker:
         except Exception as error:
             raise _failed(function, error) from None
 
-    async def watch(self) -> None:
+    async def watch_loop(self) -> None:
         """Reports a blocked app loop with the function and the line that blocks it; until cancelled."""
         while True:
-            self._loop.call_soon_threadsafe(self._mark)
-            await asyncio.sleep(_WATCH_INTERVAL_S)
-            silence_s = monotonic() - self._answered
+            self._loop.call_soon_threadsafe(self._beat)
+            await asyncio.sleep(_BEAT_INTERVAL_S)
+            silence_s = monotonic() - self._last_beat
             if silence_s > BLOCKED_AFTER_S and not self._reported:
                 self._reported = True
-                _LOG.error("the app's event loop is blocked for %.1f s by %s", silence_s, self._culprit())
+                _LOG.error("the app's event loop is blocked for %.1f s by %s", silence_s, self._blocking_task())
             elif silence_s < BLOCKED_AFTER_S and self._reported:
                 self._reported = False
                 _LOG.warning("the app's event loop answers again")
 
-    def _mark(self) -> None:
-        self._answered = monotonic()
+    def _beat(self) -> None:
+        self._last_beat = monotonic()
 
-    def _culprit(self) -> str:
+    def _blocking_task(self) -> str:
         task = asyncio.current_task(self._loop)
         name = task.get_name() if task is not None else "a callback"
         frame = sys._current_frames().get(self._thread.ident or 0)
         stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
         return f"{name}; use an async call there or a plain `def` function\n{stack}"
 
-    async def settle(self, timeout: float) -> None:
+    async def drain(self, timeout: float) -> None:
         """Waits until no function runs."""
         deadline = monotonic() + timeout
         while self._running and monotonic() < deadline:  # noqa: ASYNC110  # the count changes in other threads
