@@ -51,11 +51,11 @@ def _log_to_stderr(level: str) -> None:
 
 async def _serve(args: argparse.Namespace) -> int:
     stopped = _stop_signal()
-    scratch = None
+    temporary_data = None
     if args.watch and args.data is None:
         # What the app did must outlive its reload; `--reloaded` says where, and that there is a caller already.
-        scratch = Path(tempfile.mkdtemp(prefix="functions-host-")) if args.reloaded is None else args.reloaded
-        args.data = scratch
+        temporary_data = Path(tempfile.mkdtemp(prefix="functions-host-")) if args.reloaded is None else args.reloaded
+        args.data = temporary_data
     try:
         host, problem = await _start(args)
         if host is None and args.reloaded is None:
@@ -64,29 +64,29 @@ async def _serve(args: argparse.Namespace) -> int:
             _LOG.error("the changed app cannot be served, waiting for the next change: %s", problem)
         elif args.reloaded is None:
             print(f"ready {host.url}", file=args.stdout, flush=True)
-        path = await _first(stopped.wait(), *([_change(args.app)] if args.watch else []))
+        path = await _first_result(stopped.wait(), *([_wait_for_change(args.app)] if args.watch else []))
         if host is not None:
             await host.stop()
             args.port = host.port
         if stopped.is_set() and host is not None and host.still_running:
-            _remove(scratch)
+            _remove_folder(temporary_data)
             os._exit(0)  # a function that hangs in a thread would keep the interpreter from ending
         if stopped.is_set():
             return 0
     except BaseException:
-        _remove(scratch)
+        _remove_folder(temporary_data)
         raise
     finally:
         if stopped.is_set():
-            _remove(scratch)
+            _remove_folder(temporary_data)
     _LOG.info("%s has changed, starting again", path)
-    _begin_again(args, scratch)
+    _restart(args, temporary_data)
     return 0  # not reached
 
 
-def _remove(scratch: Path | None) -> None:
-    if scratch is not None:
-        shutil.rmtree(scratch, ignore_errors=True)
+def _remove_folder(temporary_data: Path | None) -> None:
+    if temporary_data is not None:
+        shutil.rmtree(temporary_data, ignore_errors=True)
 
 
 async def _start(args: argparse.Namespace) -> tuple[Any, str]:
@@ -110,13 +110,13 @@ async def _start(args: argparse.Namespace) -> tuple[Any, str]:
     return host, ""
 
 
-async def _change(app_dir: Path) -> Path:
+async def _wait_for_change(app_dir: Path) -> Path:
     from functions_emulator.host.watch import changed
 
     return await changed(app_dir)
 
 
-async def _first(*works: Awaitable[Any]) -> Any:
+async def _first_result(*works: Awaitable[Any]) -> Any:
     tasks = [asyncio.ensure_future(work) for work in works]
     done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in rest:
@@ -124,11 +124,11 @@ async def _first(*works: Awaitable[Any]) -> Any:
     return done.pop().result()
 
 
-def _begin_again(args: argparse.Namespace, scratch: Path | None) -> None:
+def _restart(args: argparse.Namespace, temporary_data: Path | None) -> None:
     """Replaces this process by a new one with the same port and store: modules cannot be unloaded for sure."""
     options = ["--app", str(args.app), "--host", args.host, "--port", str(args.port), "--log-level", args.log_level]
-    options += ["--watch", "--reloaded", str(scratch or args.data)]
-    if scratch is None:
+    options += ["--watch", "--reloaded", str(temporary_data or args.data)]
+    if temporary_data is None:
         options += ["--data", str(args.data)]
     if args.keys is not None:
         options += ["--keys", str(args.keys)]
