@@ -42,8 +42,8 @@ class Function:
     trigger: Binding
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
-    plain: Mapping[str, type]
-    wants_context: bool
+    plain_inputs: Mapping[str, type]
+    takes_context: bool
     may_return: bool
     retry: Mapping[str, Any] | None
 

@@ -175,8 +175,8 @@ def _read(name: str, declared: Any, settings: Settings) -> Function:
         trigger=trigger,
         inputs=inputs,
         outputs=outputs,
-        plain=signature.plain,
-        wants_context=signature.wants_context,
+        plain_inputs=signature.plain_inputs,
+        takes_context=signature.takes_context,
         may_return=signature.may_return,
         retry=declared.get_settings_dict("retry_policy"),
     )

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from functions_emulator.host.errors import FunctionFailedError
 from functions_emulator.host.functions import Binding, Function
 from functions_emulator.host.invocation import Invocation, OutValue, RetryState, TraceState
-from functions_emulator.host.plain import as_plain
+from functions_emulator.host.plain import plain_value
 from functions_emulator.host.worker import Worker
 
 _LOG = logging.getLogger("functions_emulator.host")
@@ -64,8 +64,8 @@ class Invoker:
             values: dict[str, Any] = {function.trigger.name: trigger_value}
             for binding in function.inputs:
                 values[binding.name] = await self._readers[binding.type].read(binding, data)
-            for name, expected in function.plain.items():
-                values[name] = as_plain(values[name], expected)
+            for name, expected in function.plain_inputs.items():
+                values[name] = plain_value(values[name], expected)
             outs = {binding.name: OutValue() for binding in function.outputs if binding.name != "$return"}
             values.update(outs)
             result = await self._worker.call(function, values, invocation)

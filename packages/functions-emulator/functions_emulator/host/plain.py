@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 
-def as_plain(value: Any, expected: type) -> Any:
+def plain_value(value: Any, expected: type) -> Any:
     """The body of a message, the content of a blob, a timer's JSON; what is bare already stays."""
     if value is None or isinstance(value, str | bytes):
         content = value

@@ -25,7 +25,7 @@ def body_of(message: ServiceBusReceivedMessage) -> bytes:
 
 
 def convert(message: ServiceBusReceivedMessage) -> ServiceBusMessage:
-    properties = plain(message.application_properties or {})
+    properties = _decoded(message.application_properties or {})
     fields: dict[str, Any] = {
         "content_type": message.content_type,
         "correlation_id": message.correlation_id,
@@ -61,7 +61,7 @@ def convert(message: ServiceBusReceivedMessage) -> ServiceBusMessage:
     )
 
 
-def plain(properties: Mapping[Any, Any]) -> dict[str, Any]:
+def _decoded(properties: Mapping[Any, Any]) -> dict[str, Any]:
     """The SDK gives keys and texts as bytes."""
     return {_text(key): _text(value) for key, value in properties.items()}
 

@@ -31,8 +31,8 @@ class AnnotationRules:
 class Signature:
     """`plain` are the inputs annotated `str` or `bytes`, which get the bare value instead of the SDK's object."""
 
-    wants_context: bool
-    plain: Mapping[str, type]
+    takes_context: bool
+    plain_inputs: Mapping[str, type]
     may_return: bool
 
 
@@ -46,19 +46,19 @@ def read_signature(call: Any, bindings: Sequence[Binding], http: AnnotationRules
     bound = {one.name: one for one in bindings if one.name != "$return"}
     if missing := sorted(bound.keys() - parameters):
         raise WorkerRefusesError(f"bound names that are no parameters of the function: {', '.join(missing)}")
-    wants_context = "context" in parameters and "context" not in bound
-    if wants_context and getattr(hints.get("context"), "__name__", "Context") != "Context":
+    takes_context = "context" in parameters and "context" not in bound
+    if takes_context and getattr(hints.get("context"), "__name__", "Context") != "Context":
         raise WorkerRefusesError("the parameter 'context' must be annotated azure.functions.Context")
-    if unbound := sorted(parameters - bound.keys() - ({"context"} if wants_context else set())):
+    if unbound := sorted(parameters - bound.keys() - ({"context"} if takes_context else set())):
         raise WorkerRefusesError(f"parameters without a binding: {', '.join(unbound)}")
-    plain = {}
+    plain_inputs = {}
     for name, binding in bound.items():
         if name in hints and _check_parameter(binding, hints[name], http):
-            plain[name] = hints[name]
+            plain_inputs[name] = hints[name]
     returned = next((one for one in bindings if one.name == "$return"), None)
     if returned is not None and "return" in hints:
         _check_return(returned, hints["return"], http)
-    return Signature(wants_context, plain, returned is not None or any(map(_returns_by_itself, bound.values())))
+    return Signature(takes_context, plain_inputs, returned is not None or any(map(_returns_by_itself, bound.values())))
 
 
 _COLLECTORS = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)

@@ -31,14 +31,14 @@ class TableStorage:
         async with self._open(binding, trigger_data) as table:
             try:
                 if row:
-                    return json.dumps(dict(await table.get_entity(partition, row)), default=_plain)
+                    return json.dumps(dict(await table.get_entity(partition, row)), default=_json_value)
                 entities = []
                 limit = int(binding.fields.get("take") or 0)
                 async for entity in table.query_entities(self._filter(binding, partition, trigger_data)):
                     entities.append(dict(entity))
                     if limit and len(entities) >= limit:
                         break
-                return json.dumps(entities, default=_plain)
+                return json.dumps(entities, default=_json_value)
             except ResourceNotFoundError:
                 return None if row else "[]"
 
@@ -72,6 +72,6 @@ class TableStorage:
         """Nothing is kept open."""
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """What a table holds and JSON does not."""
     return value.isoformat() if isinstance(value, datetime | date) else str(value)

@@ -63,7 +63,7 @@ class Worker:
     async def call(self, function: Function, arguments: Mapping[str, Any], invocation: Invocation) -> Any:
         """The function's return value; `FunctionFailedError` if it raises anything but a cancellation of ours."""
         values = dict(arguments)
-        if function.wants_context:
+        if function.takes_context:
             values["context"] = Context(invocation)
         self._running[invocation.id] = function.name
         try:
