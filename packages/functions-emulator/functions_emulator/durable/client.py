@@ -78,7 +78,7 @@ class Client:
         with self._store.transaction():
             past = self._store.history(instance_id, old.execution_id)
             kept, children = _rewound(past)
-            if _went_on_after_failure(past):
+            if _continued_after_failure(past):
                 _LOG.warning(
                     "rewind of %s: its code went on after a call that failed (retries do), which a rewind does not "
                     "take back: expect it to fail as non-deterministic, as on Azure",
@@ -181,7 +181,7 @@ def _rewound(past: Sequence[Event]) -> tuple[list[Event], list[str]]:
     return kept, children
 
 
-def _went_on_after_failure(past: Sequence[Event]) -> bool:
+def _continued_after_failure(past: Sequence[Event]) -> bool:
     first = next((index for index, one in enumerate(past) if one.kind in _FAILED), len(past))
     return any(one.kind in _DECISIONS for one in past[first:])
 

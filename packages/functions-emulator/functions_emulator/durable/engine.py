@@ -39,7 +39,7 @@ _LOG = logging.getLogger("functions_emulator.durable")
 
 
 #: How soon an instance of another version is looked at again.
-_REFUSED_AGAIN = timedelta(seconds=30)
+_VERSION_RETRY = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +118,13 @@ class Engine:
 
     def finish_activity(self, task: ActivityTask, result: str | None) -> None:
         """`result` is JSON text."""
-        self._answer_activity(task, Kind.TASK_COMPLETED, {"TaskScheduledId": task.task_id, "Result": result})
+        self._end_activity(task, Kind.TASK_COMPLETED, {"TaskScheduledId": task.task_id, "Result": result})
 
     def fail_activity(self, task: ActivityTask, reason: str, details: str) -> None:
         data = {"TaskScheduledId": task.task_id, "Reason": reason, "Details": details}
-        self._answer_activity(task, Kind.TASK_FAILED, data)
+        self._end_activity(task, Kind.TASK_FAILED, data)
 
-    def _answer_activity(self, task: ActivityTask, kind: Kind, data: dict[str, object]) -> None:
+    def _end_activity(self, task: ActivityTask, kind: Kind, data: dict[str, object]) -> None:
         self.running_activities.pop(task.seq, None)
         with self.store.transaction():
             if not self.store.delete_activity(task.seq):
@@ -186,13 +186,13 @@ class Engine:
             if instance.instance_id not in self._refused:
                 self._refused.add(instance.instance_id)
                 _LOG.error("orchestration %s waits for a worker of its version: %s", instance.instance_id, reason)
-            self._wakeups.add(instance.instance_id, now + _REFUSED_AGAIN, now)
+            self._wakeups.add(instance.instance_id, now + _VERSION_RETRY, now)
             return
         with self.store.transaction():
             self.store.delete_messages(message.seq for message in messages)
             changed = replace(instance, status=Status.FAILED, output=json.dumps(reason), updated_at=now, note=None)
             self.store.put_instance(changed)
-            self.after_end(changed)
+            self.notify_parent(changed)
 
     def drop_episode(self, episode: Episode) -> None:
         """Gives an episode back unanswered, so that it is taken again."""
@@ -253,7 +253,7 @@ class Engine:
         changed = replace(instance, status=status, output=output, updated_at=now, note=note)
         self.store.put_instance(changed)
         if status.is_terminal:
-            self.after_end(changed)
+            self.notify_parent(changed)
             return ()
         return (*episode.history[: episode.new_from], *news)
 
@@ -320,10 +320,10 @@ class Engine:
             self.store.append_history(instance.instance_id, instance.execution_id, len(past), end)
             changed = replace(instance, status=Status.TERMINATED, output=output, updated_at=now, note=None)
             self.store.put_instance(changed)
-            self.after_end(changed)
+            self.notify_parent(changed)
         self.reports.forget(instance.instance_id, now)
 
-    def after_end(self, instance: Instance) -> None:
+    def notify_parent(self, instance: Instance) -> None:
         """Tells a waiting parent how its sub-orchestration ended."""
         parent = instance.parent
         if parent is None:

@@ -143,26 +143,26 @@ class Replay:
             queued, self._queued = self._queued, []
             for waiting in queued:
                 self._play(waiting)
-        elif kind in _ANSWERS:
+        elif kind in _RESULTS:
             if self._suspended:
                 self._queued.append(event)
             else:
-                self._answer(event)
-        elif kind in _CONFIRMED:
+                self._take_result(event)
+        elif kind in _DECISION_OF:
             self._confirm(event)
 
-    def _answer(self, event: Event) -> None:
+    def _take_result(self, event: Event) -> None:
         if event.kind is Kind.EVENT_RAISED:
-            self._raise(event)
+            self._take_event(event)
         else:
             task_id = event.data["TimerId" if event.kind is Kind.TIMER_FIRED else "TaskScheduledId"]
             node = self._open.pop(task_id, None)
             if node is None:
                 return  # a cancelled timer, or a result that came twice
-            self._settle(node, event)
+            self._resolve(node, event)
         self._advance()
 
-    def _raise(self, event: Event) -> None:
+    def _take_event(self, event: Event) -> None:
         name = str(event.data["Name"]).lower()
         waiters = self._waiters.get(name)
         if waiters:
@@ -176,7 +176,7 @@ class Replay:
         """A decision of an earlier episode must be taken again now, else the code has changed."""
         decision = self._unscheduled.pop(event.event_id, None)
         recorded = event.data.get("Name")
-        if decision is None or not isinstance(decision, _CONFIRMED[event.kind]):
+        if decision is None or not isinstance(decision, _DECISION_OF[event.kind]):
             self._failure = (
                 f"Non-Deterministic workflow detected: the history has {event.kind.name} with id {event.event_id}"
                 f"{f' and name {recorded!r}' if recorded else ''}, which the code has not asked for in this replay. "
@@ -226,7 +226,7 @@ class Replay:
                 node.done = True
             case WhenAny(children) | WhenAll(children):
                 node.children = [self._invoke(child, node) for child in children]
-                self._weigh(node)
+                self._complete_if_met(node)
         return node
 
     def _call(self, node: Await) -> None:
@@ -254,7 +254,7 @@ class Replay:
         self._unscheduled[task_id] = SendOperation(task_id, entity, operation, text, signal, request)
         return request
 
-    def _settle(self, node: Await, event: Event) -> None:
+    def _resolve(self, node: Await, event: Event) -> None:
         """Answers an open call. Retries and polls of HTTP are timers and calls of the extension's own: the code
         sees nothing of them but the ids they take."""
         action = node.action
@@ -287,9 +287,9 @@ class Replay:
     def _complete(self, node: Await) -> None:
         node.done = True
         if node.parent is not None and not node.parent.done:
-            self._weigh(node.parent)
+            self._complete_if_met(node.parent)
 
-    def _weigh(self, node: Await) -> None:
+    def _complete_if_met(self, node: Await) -> None:
         """Ends a compound when its rule is met; one without children is over at once."""
         enough = any if isinstance(node.action, WhenAny) and node.children else all
         if enough(child.done for child in node.children):
@@ -321,7 +321,7 @@ def _describe_open(task_id: int, node: Await) -> str:
 
 
 _FAILURES = frozenset({Kind.TASK_FAILED, Kind.SUB_ORCHESTRATION_FAILED})
-_ANSWERS = frozenset(
+_RESULTS = frozenset(
     {
         Kind.TASK_COMPLETED,
         Kind.SUB_ORCHESTRATION_COMPLETED,
@@ -330,7 +330,7 @@ _ANSWERS = frozenset(
         *_FAILURES,
     }
 )
-_CONFIRMED: dict[Kind, type] = {
+_DECISION_OF: dict[Kind, type] = {
     Kind.TASK_SCHEDULED: ScheduleActivity,
     Kind.TIMER_CREATED: ScheduleTimer,
     Kind.SUB_ORCHESTRATION_CREATED: ScheduleSubOrchestration,

@@ -62,8 +62,8 @@ class Functions(Protocol):
 #: Orchestrator functions are pure Python that only computes. Run beside the host's loop they would take the
 #: interpreter from it at every turn, so they are handed over in batches, one batch after another; a batch that takes
 #: longer than this, because a function blocks, no longer keeps the next one from beginning.
-_BATCH = 16
-_SLOW_S = 0.1
+_MAX_BATCH = 16
+_SLOW_BATCH_S = 0.1
 
 
 class Runner:
@@ -102,7 +102,7 @@ class Runner:
         while not self._stopping:
             await self._wake.wait()
             self._wake.clear()
-            self._hand_out()
+            self._dispatch()
             if timer is not None:
                 timer.cancel()
             at = self._engine.next_wake()
@@ -119,7 +119,7 @@ class Runner:
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=timeout)
 
-    def _hand_out(self) -> None:
+    def _dispatch(self) -> None:
         while not self._stopping and self._batches == 0:
             episodes = self._next_batch()
             if not episodes:
@@ -152,7 +152,7 @@ class Runner:
 
     def _next_batch(self) -> list[Episode]:
         batch: list[Episode] = []
-        while len(batch) < min(_BATCH, self._episodes):
+        while len(batch) < min(_MAX_BATCH, self._episodes):
             episode = self._engine.next_episode()
             if episode is None:
                 break
@@ -160,7 +160,7 @@ class Runner:
         return batch
 
     async def _run_episodes(self, batch: Sequence[Episode]) -> None:
-        slow = asyncio.get_running_loop().call_later(_SLOW_S, self._let_others_begin)
+        slow = asyncio.get_running_loop().call_later(_SLOW_BATCH_S, self._start_next_batch)
         calls = [
             OrchestratorCall(
                 one.instance.name,
@@ -176,13 +176,13 @@ class Runner:
             self._episodes += len(batch)
             if slow.when() > asyncio.get_running_loop().time():
                 slow.cancel()
-                self._let_others_begin()
+                self._start_next_batch()
             for one in batch[len(results) :]:
                 self._engine.drop_episode(one)
         for one, result in zip(batch, results, strict=True):
             self._engine.finish_episode(one, _reply(result))
 
-    def _let_others_begin(self) -> None:
+    def _start_next_batch(self) -> None:
         self._batches -= 1
         self._wake.set()
 
