@@ -9,7 +9,7 @@ from typing import IO
 from functions_emulator.host.errors import HostError
 
 
-def hold_data_dir(folder: Path) -> IO[str]:
+def lock_data_dir(folder: Path) -> IO[str]:
     """Keeps others out while the file that is given back is open; the system lets go when the process dies."""
     handle = (folder / "host.lock").open("w")
     if os.name == "posix":

@@ -22,7 +22,7 @@ from functions_emulator.host import fast_timestamps
 from functions_emulator.host.admin import Admin
 from functions_emulator.host.bindings import make_bindings, poison_blobs, queue_options
 from functions_emulator.host.cors import load_cors
-from functions_emulator.host.data_lock import hold_data_dir
+from functions_emulator.host.data_lock import lock_data_dir
 from functions_emulator.host.durable_functions import DurableClientReader, DurableFunctions
 from functions_emulator.host.errors import FunctionFailedError, HostError
 from functions_emulator.host.faults import Faults
@@ -121,7 +121,7 @@ class FunctionsHost:
             self._data_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise HostError(f"--data {self._data_dir}: {error.strerror}") from None
-        self._lock = hold_data_dir(self._data_dir)
+        self._lock = lock_data_dir(self._data_dir)
         return self._data_dir / "host.sqlite3"
 
     async def _assemble(self, app: App, settings: Settings, host_json: HostJson) -> str:
@@ -155,7 +155,7 @@ class FunctionsHost:
             keys=self._keys,
             cors=load_cors(self._app_dir),
             throttle=throttle,
-            custom_headers=host_json.below("extensions.http.customHeaders"),
+            custom_headers=host_json.mapping("extensions.http.customHeaders"),
         )
         url = await http_server.listen(self._host, self._port)
         _log_functions(app, routes, url)

@@ -15,7 +15,7 @@ from functions_emulator.host.errors import HostError
 HTTP_LIMIT_S = 230.0
 
 #: Keys that are read here. A key not listed is named in a warning; a parent listed alone covers its children.
-_HONOURED = {
+_SUPPORTED = {
     "version",
     "extensions.http.routePrefix",
     "extensions.http.maxConcurrentRequests",
@@ -48,7 +48,7 @@ _HONOURED = {
 }
 
 #: Keys that mean something on Azure only: no warning, they do no harm here.
-_SILENT = {
+_AZURE_ONLY = {
     "extensionBundle",
     "extensions.durableTask.storageProvider",
     "extensions.durableTask.tracing",
@@ -91,7 +91,7 @@ class HostJson:
             return default
         return parse_timespan(self.values[key], f"host.json: {key}")
 
-    def below(self, key: str) -> dict[str, str]:
+    def mapping(self, key: str) -> dict[str, str]:
         """The texts of an object, by name."""
         prefix = f"{key}."
         return {name[len(prefix) :]: str(value) for name, value in self.values.items() if name.startswith(prefix)}
@@ -99,7 +99,7 @@ class HostJson:
     @property
     def unknown_keys(self) -> list[str]:
         """Keys that have no effect here."""
-        keys = _HONOURED | _SILENT
+        keys = _SUPPORTED | _AZURE_ONLY
         return sorted(key for key in self.values if not any(key == one or key.startswith(one + ".") for one in keys))
 
 

@@ -50,11 +50,11 @@ class Settings:
             for key in (f"ConnectionStrings:{candidate}", candidate):
                 if value := self.get(key):
                     return value
-                if properties := self._below(key):
+                if properties := self._properties(key):
                     return connection_by_identity(key, properties, service)
         raise BindingError(f"the connection setting {name!r} is missing")
 
-    def _below(self, name: str) -> dict[str, str]:
+    def _properties(self, name: str) -> dict[str, str]:
         """What is written `NAME__property` or `NAME:property`, whatever its case."""
         prefixes = (f"{name}__".lower(), f"{name}:".lower())
         return {
