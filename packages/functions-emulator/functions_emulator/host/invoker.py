@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -9,7 +10,6 @@ from typing import Any, Protocol
 from functions_emulator.host.errors import FunctionFailedError
 from functions_emulator.host.functions import Binding, Function
 from functions_emulator.host.invocation import Invocation, OutValue, RetryState, TraceState
-from functions_emulator.host.plain import plain_value
 from functions_emulator.host.worker import Worker
 
 _LOG = logging.getLogger("functions_emulator.host")
@@ -65,7 +65,7 @@ class Invoker:
             for binding in function.inputs:
                 values[binding.name] = await self._readers[binding.type].read(binding, data)
             for name, expected in function.plain_inputs.items():
-                values[name] = plain_value(values[name], expected)
+                values[name] = _plain_value(values[name], expected)
             outs = {binding.name: OutValue() for binding in function.outputs if binding.name != "$return"}
             values.update(outs)
             result = await self._worker.call(function, values, invocation)
@@ -85,3 +85,21 @@ class Invoker:
         except Exception as error:  # a binding failed: so did the invocation
             _LOG.error("%s failed, invocation %s: %s: %s", function.name, invocation.id, type(error).__name__, error)
             raise FunctionFailedError(function.name, error, "") from error
+
+
+def _plain_value(value: Any, expected: type) -> Any:
+    """The body of a message, the content of a blob, a timer's JSON; what is bare already stays."""
+    if value is None or isinstance(value, str | bytes):
+        content = value
+    elif hasattr(value, "get_body"):
+        content = value.get_body()
+    elif hasattr(value, "read"):
+        content = value.read()
+    elif hasattr(value, "past_due"):
+        timer = {"IsPastDue": value.past_due, "ScheduleStatus": value.schedule_status, "Schedule": value.schedule}
+        content = json.dumps(timer)
+    else:
+        content = json.dumps(value)
+    if isinstance(content, bytes) and expected is str:
+        return content.decode()
+    return content.encode() if isinstance(content, str) and expected is bytes else content
