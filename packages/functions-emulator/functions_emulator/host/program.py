@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,10 @@ from functions_emulator.host.invocation import InvocationFilter
 
 _LOG = logging.getLogger("functions_emulator.host")
 _FORMAT = "%(asctime)s %(levelname)s [%(invocation)s] %(message)s"
+
+_WATCH_INTERVAL_S = 0.5
+_UNWATCHED_FOLDERS = frozenset({"__pycache__", "node_modules", "tests"})
+_WATCHED_SUFFIXES = frozenset({".py", ".json"})
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,9 +115,25 @@ async def _start(args: argparse.Namespace) -> tuple[Any, str]:
 
 
 async def _wait_for_change(app_dir: Path) -> Path:
-    from functions_emulator.host.watch import changed
+    """Waits until a Python or JSON file of the app has changed, come or gone; which one."""
+    before = dict(_watched_files(app_dir))
+    while True:
+        await asyncio.sleep(_WATCH_INTERVAL_S)
+        after = dict(_watched_files(app_dir))
+        if after != before:
+            return next(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
-    return await changed(app_dir)
+
+def _watched_files(app_dir: Path) -> Iterator[tuple[Path, int]]:
+    for folder, names, files in os.walk(app_dir):
+        names[:] = [name for name in names if name not in _UNWATCHED_FOLDERS and not name.startswith(".")]
+        for name in files:
+            path = Path(folder, name)
+            if path.suffix in _WATCHED_SUFFIXES:
+                try:
+                    yield path, path.stat().st_mtime_ns
+                except FileNotFoundError:
+                    continue  # an editor's temporary file
 
 
 async def _first_result(*works: Awaitable[Any]) -> Any:
