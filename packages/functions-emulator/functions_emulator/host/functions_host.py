@@ -22,7 +22,6 @@ from functions_emulator.host import fast_timestamps
 from functions_emulator.host.admin import Admin
 from functions_emulator.host.bindings import make_bindings, poison_blobs, queue_options
 from functions_emulator.host.cors import load_cors
-from functions_emulator.host.data_lock import lock_data_dir
 from functions_emulator.host.durable_functions import DurableClientReader, DurableFunctions
 from functions_emulator.host.errors import FunctionFailedError, HostError
 from functions_emulator.host.faults import Faults
@@ -121,7 +120,7 @@ class FunctionsHost:
             self._data_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise HostError(f"--data {self._data_dir}: {error.strerror}") from None
-        self._lock = lock_data_dir(self._data_dir)
+        self._lock = _lock_data_dir(self._data_dir)
         return self._data_dir / "host.sqlite3"
 
     async def _assemble(self, app: App, settings: Settings, host_json: HostJson) -> str:
@@ -305,6 +304,20 @@ class FunctionsHost:
         self._unlock()
         if isinstance(self._clock, ShiftedClock):
             self._clock.stop()
+
+
+def _lock_data_dir(folder: Path) -> IO[str]:
+    """Keeps others out while the file that is given back is open; the system lets go when the process dies."""
+    handle = (folder / "host.lock").open("w")
+    if os.name == "posix":
+        import fcntl
+
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.close()
+            raise HostError(f"--data {folder}: another host is using it") from None
+    return handle
 
 
 def _versions(host_json: HostJson) -> Versions:
