@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from azure.functions import _durable_functions
@@ -18,6 +20,8 @@ from functions_emulator.host.functions import Binding, Function
 from functions_emulator.host.invocation import Invocation
 from functions_emulator.host.invoker import Invoker
 from functions_emulator.host.worker import Worker
+
+_HISTORY_EVENT_MODULE = "azure.durable_functions.models.history.HistoryEvent"
 
 _FIELD = {"orchestrationTrigger": "orchestration", "activityTrigger": "activity", "entityTrigger": "entityName"}
 
@@ -116,3 +120,12 @@ class DurableClientReader:
 
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> str:
         return self._text
+
+
+def use_fast_timestamps() -> bool:
+    """Swaps the parser in, if the app has loaded the SDK and the SDK is as we know it."""
+    module = sys.modules.get(_HISTORY_EVENT_MODULE)
+    if module is None or not hasattr(module, "dt_parse"):
+        return False
+    module.dt_parse = datetime.fromisoformat  # type: ignore[attr-defined]  # a module of the SDK, known by name
+    return True

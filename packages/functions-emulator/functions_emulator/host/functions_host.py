@@ -18,11 +18,10 @@ from functions_emulator.durable.http_api import HttpApi, Links
 from functions_emulator.durable.runner import Runner
 from functions_emulator.durable.store import Store
 from functions_emulator.durable.versions import STRATEGIES, Versions
-from functions_emulator.host import fast_timestamps
 from functions_emulator.host.admin import Admin
 from functions_emulator.host.bindings import make_bindings, poison_blobs, queue_options
 from functions_emulator.host.cors import load_cors
-from functions_emulator.host.durable_functions import DurableClientReader, DurableFunctions
+from functions_emulator.host.durable_functions import DurableClientReader, DurableFunctions, use_fast_timestamps
 from functions_emulator.host.errors import FunctionFailedError, HostError
 from functions_emulator.host.faults import Faults
 from functions_emulator.host.functions import Function
@@ -91,7 +90,7 @@ class FunctionsHost:
         for key in host_json.unknown_keys:
             _LOG.warning("host.json: %s has no effect here", key)
         app = index_app(self._app_dir, settings)
-        fast_timestamps.install()
+        use_fast_timestamps()
         for problem in app.problems:
             _LOG.error("left out: %s", problem)
         if app.refusals:
