@@ -12,6 +12,8 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from aiohttp import web
+from azure.functions import HttpResponse
+from azure.functions.http import HttpRequest
 
 from functions_emulator.durable.errors import DurableError, InstanceNotFoundError
 from functions_emulator.durable.http_api import ApiRequest, ApiResponse, HttpApi, Links
@@ -21,7 +23,6 @@ from functions_emulator.host.errors import FunctionFailedError, HostError
 from functions_emulator.host.expressions import data_of_body
 from functions_emulator.host.host_json import HTTP_LIMIT_S
 from functions_emulator.host.http_streams import Streams
-from functions_emulator.host.http_trigger import make_request, make_response
 from functions_emulator.host.invocation import TraceState
 from functions_emulator.host.invoker import Invoker
 from functions_emulator.host.keys import Keys
@@ -204,7 +205,9 @@ class HttpServer:
         body = await request.read()
         trace = _trace(request)
         data = {**data_of_body(body), **values} if route.function.has_expressions else values
-        work = self._invoker.invoke(route.function, make_request(request, body, values), trigger_data=data, trace=trace)
+        work = self._invoker.invoke(
+            route.function, _function_request(request, body, values), trigger_data=data, trace=trace
+        )
         try:
             # The function goes on after the limit, as on Azure.
             result = await asyncio.wait_for(asyncio.shield(work), HTTP_LIMIT_S)
@@ -213,7 +216,7 @@ class HttpServer:
         except TimeoutError:
             return _bad_gateway(route.function.name)
         try:
-            return make_response(route.function.name, result)
+            return _function_response(route.function.name, result)
         except FunctionFailedError as error:
             _LOG.error("%s failed: %s", route.function.name, error)
             return web.Response(status=500)
@@ -242,6 +245,42 @@ class HttpServer:
                 return started
             await asyncio.sleep(min(left, interval_s))
         return ended
+
+
+def _function_request(request: web.BaseRequest, body: bytes, route_params: Mapping[str, str]) -> HttpRequest:
+    """Repeated headers and parameters are joined by commas, as the host joins them for its workers."""
+    headers = {name: ",".join(request.headers.getall(name)) for name in request.headers}
+    params = {name: ",".join(request.query.getall(name)) for name in request.query}
+    return HttpRequest(
+        method=request.method,
+        url=str(request.url),
+        headers=headers,
+        params=params,
+        route_params=route_params,
+        body_type="bytes",
+        body=body,
+    )
+
+
+def _function_response(name: str, value: Any) -> web.Response:
+    """What a function may return: an HttpResponse, text, or nothing (204)."""
+    if value is None:
+        return web.Response(status=204)
+    if isinstance(value, str):
+        return web.Response(text=value)
+    if not isinstance(value, HttpResponse):
+        problem = TypeError(f"an HTTP function must return a str or func.HttpResponse, not {type(value).__name__}")
+        raise FunctionFailedError(name, problem, str(problem))
+    response = web.Response(status=value.status_code, body=value.get_body())
+    for header, text in value.headers.items():
+        if header.lower() not in ("content-length", "transfer-encoding"):
+            response.headers.add(header, text)
+    if "content-type" not in value.headers:
+        charset = f"; charset={value.charset}" if value.mimetype.startswith("text/") else ""
+        response.headers["Content-Type"] = f"{value.mimetype}{charset}"
+    else:
+        response.headers["Content-Type"] = value.headers["content-type"]
+    return response
 
 
 def _trace(request: web.BaseRequest) -> TraceState:
