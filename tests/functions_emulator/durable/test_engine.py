@@ -12,7 +12,7 @@ import pytest
 
 from functions_emulator.durable.errors import FunctionNotFoundError
 from functions_emulator.durable.events import Event, Kind
-from functions_emulator.durable.recent import RecentHistories
+from functions_emulator.durable.store import RecentHistories
 from tests.functions_emulator.durable.hub import Hub
 
 Context = df.DurableOrchestrationContext

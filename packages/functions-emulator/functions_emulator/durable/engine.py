@@ -28,10 +28,9 @@ from functions_emulator.durable.decisions import (
 )
 from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Status
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
-from functions_emulator.durable.recent import RecentHistories
 from functions_emulator.durable.replay import Outcome, Replay
 from functions_emulator.durable.reports import Reports, StallReport
-from functions_emulator.durable.store import Store
+from functions_emulator.durable.store import RecentHistories, Store
 from functions_emulator.durable.versions import Versions
 from functions_emulator.durable.wakeups import Wakeups
 

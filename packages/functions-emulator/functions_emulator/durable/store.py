@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -43,6 +44,9 @@ CREATE TABLE IF NOT EXISTS entities (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS host_state (name TEXT PRIMARY KEY, data TEXT NOT NULL) WITHOUT ROWID;
 """
+
+#: About 150 MB of events at most.
+MAX_RECENT_EVENTS = 200_000
 
 _INSTANCE = (
     "instance_id, execution_id, name, version, input, status, custom_status, output, created_at, updated_at, "
@@ -274,6 +278,29 @@ class Store:
 
     def put_state(self, name: str, data: Mapping[str, Any]) -> None:
         self._db.execute("INSERT OR REPLACE INTO host_state (name, data) VALUES (?,?)", (name, json.dumps(data)))
+
+
+class RecentHistories:
+    """The least recently used go first. Keyed by execution, so a replaced instance never meets an old history."""
+
+    def __init__(self, max_events: int = MAX_RECENT_EVENTS) -> None:
+        self._max_events = max_events
+        self._histories: OrderedDict[tuple[str, str], list[Event]] = OrderedDict()
+        self._count = 0
+
+    def take(self, instance_id: str, execution_id: str) -> list[Event] | None:
+        """Gives the history out; `put` brings it back when what was added is committed."""
+        history = self._histories.pop((instance_id, execution_id), None)
+        if history is not None:
+            self._count -= len(history)
+        return history
+
+    def put(self, instance_id: str, execution_id: str, history: Sequence[Event]) -> None:
+        self._histories[(instance_id, execution_id)] = list(history)
+        self._count += len(history)
+        while self._count > self._max_events and self._histories:
+            _, oldest = self._histories.popitem(last=False)
+            self._count -= len(oldest)
 
 
 _KINDS = {int(kind): kind for kind in Kind}
