@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -103,6 +103,19 @@ Action = (
     | WhenAny
     | WhenAll
 )
+
+
+@dataclass(slots=True, eq=False)
+class Await:
+    """An action that a replay awaits; `children` are those of a `WhenAny` or `WhenAll`."""
+
+    action: Action
+    parent: Await | None
+    done: bool = False
+    children: list[Await] = field(default_factory=list)
+    attempts: int = 0
+    in_backoff: bool = False
+    poll: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from functions_emulator.durable.actions import (
     Action,
+    Await,
     CallActivity,
     CallEntity,
     CallHttp,
@@ -43,19 +43,6 @@ from functions_emulator.durable.stalls import Stall, describe_stall
 
 #: The activity that the extension runs for `call_http`.
 HTTP_ACTIVITY = "BuiltIn::HttpActivity"
-
-
-@dataclass(slots=True, eq=False)
-class Await:
-    """One action being awaited."""
-
-    action: Action
-    parent: Await | None
-    done: bool = False
-    children: list[Await] = field(default_factory=list)
-    attempts: int = 0
-    in_backoff: bool = False
-    poll: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

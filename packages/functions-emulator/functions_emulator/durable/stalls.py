@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from functions_emulator.durable.actions import (
+    Await,
     CallActivity,
     CallEntity,
     CallHttp,
@@ -22,9 +22,6 @@ from functions_emulator.durable.actions import (
     WhenAll,
     WhenAny,
 )
-
-if TYPE_CHECKING:
-    from functions_emulator.durable.replay import Await
 
 
 @dataclass(frozen=True, slots=True)
