@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from functions_emulator.durable.creation import create
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.errors import (
     InstanceExistsError,
@@ -46,7 +45,7 @@ class Client:
             existing = self._store.instance(instance_id)
             if existing is not None and not existing.status.is_terminal and not self._replace_running:
                 raise InstanceExistsError(instance_id, existing.status)
-            create(self._engine, name, instance_id, input_text, version or self._default_version, None)
+            self._engine.create(name, instance_id, input_text, version or self._default_version)
         return instance_id
 
     def raise_event(self, instance_id: str, name: str, data_text: str | None) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from functions_emulator.durable.clock import stamp
+from functions_emulator.durable.events import Event, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,18 @@ class SendOperation:
 
 
 Decision = ScheduleActivity | ScheduleTimer | ScheduleSubOrchestration | SendOperation
+
+
+def history_event(decision: Decision, at: str) -> Event:
+    if isinstance(decision, ScheduleActivity):
+        text = decision.input if isinstance(decision.input, str | None) else json.dumps(decision.input)
+        data = {"Name": decision.name, "Version": "", "Input": json.dumps([text])}
+        return Event(Kind.TASK_SCHEDULED, decision.task_id, at, data)
+    if isinstance(decision, ScheduleTimer):
+        return Event(Kind.TIMER_CREATED, decision.task_id, at, {"FireAt": stamp(decision.fire_at)})
+    if isinstance(decision, ScheduleSubOrchestration):
+        data = {"Name": decision.name, "InstanceId": decision.instance_id, "Input": decision.input or ""}
+        return Event(Kind.SUB_ORCHESTRATION_CREATED, decision.task_id, at, data)
+    request = {"id": decision.request_id, "op": decision.operation, "signal": decision.signal}
+    data = {"InstanceId": decision.entity, "Name": "op", "Input": json.dumps(request)}
+    return Event(Kind.EVENT_SENT, decision.task_id, at, data)

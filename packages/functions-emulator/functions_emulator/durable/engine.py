@@ -18,15 +18,16 @@ from datetime import datetime, timedelta
 from functions_emulator.durable.actions import ContinueAsNew, Reply
 from functions_emulator.durable.catalog import Catalog
 from functions_emulator.durable.clock import Clock, parse_stamp, stamp
-from functions_emulator.durable.creation import start_child
 from functions_emulator.durable.decisions import (
     Decision,
     ScheduleActivity,
     ScheduleSubOrchestration,
     ScheduleTimer,
     SendOperation,
+    history_event,
 )
-from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Status
+from functions_emulator.durable.errors import InstanceExistsError
+from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Parent, Status
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
 from functions_emulator.durable.replay import Outcome, Replay
 from functions_emulator.durable.reports import Reports, StallReport
@@ -138,6 +139,33 @@ class Engine:
         self._wakeups_for(instance_id).add(instance_id, at, self.clock.now())
         self.work_arrived()
 
+    def create(
+        self, name: str, instance_id: str, text: str | None, version: str | None, parent: Parent | None = None
+    ) -> None:
+        """Creates an instance in the place of a finished one with that id. Call it within a transaction of the store.
+
+        `text` is the input, JSON text.
+        """
+        now = self.clock.now()
+        self.store.delete_instance(instance_id)
+        self.reports.forget(instance_id, now)
+        instance = Instance(
+            instance_id=instance_id,
+            execution_id=uuid.uuid4().hex,
+            name=name,
+            version=version,
+            input=text,
+            status=Status.PENDING,
+            custom_status=None,
+            output=None,
+            created_at=now,
+            updated_at=now,
+            parent=parent,
+        )
+        self.store.put_instance(instance)
+        data: dict[str, object] = {"Name": name, "Version": version, "Input": text}
+        self.post(instance_id, instance.execution_id, Kind.EXECUTION_STARTED, data, now)
+
     def _wakeups_for(self, instance_id: str) -> Wakeups:
         return self.entity_wakeups if instance_id.startswith("@") else self._wakeups
 
@@ -233,7 +261,7 @@ class Engine:
         if reply.custom_status is not None:
             instance = replace(instance, custom_status=reply.custom_status)
         news = list(episode.history[episode.new_from :])
-        news.extend(_decision_event(one, at) for one in outcome.decisions)
+        news.extend(history_event(one, at) for one in outcome.decisions)
         status, output = _verdict(instance, reply, outcome)
         if outcome.failure is None and outcome.finished and outcome.continue_as_new is not None:
             self._send_operations(instance, outcome.decisions, now)
@@ -273,8 +301,24 @@ class Engine:
                     decision.fire_at,
                 )
             elif isinstance(decision, ScheduleSubOrchestration):
-                start_child(self, instance, decision, now)
+                self._start_child(instance, decision, now)
         self._send_operations(instance, decisions, now)
+
+    def _start_child(self, parent: Instance, call: ScheduleSubOrchestration, now: datetime) -> None:
+        """Starts a sub-orchestration of `parent`. An id that is in use fails the call, not the parent."""
+        name = self.catalog.resolve("orchestrator", call.name)
+        existing = self.store.instance(call.instance_id)
+        if existing is not None and not existing.status.is_terminal:
+            data: dict[str, object] = {
+                "TaskScheduledId": call.task_id,
+                "Reason": str(InstanceExistsError(call.instance_id, existing.status)),
+                "Details": "",
+            }
+            self.post(parent.instance_id, parent.execution_id, Kind.SUB_ORCHESTRATION_FAILED, data, now)
+            return
+        text = None if call.input is None else json.dumps(call.input)
+        link = Parent(parent.instance_id, parent.execution_id, call.task_id)
+        self.create(name, call.instance_id, text, call.version or parent.version, link)
 
     def _send_operations(self, instance: Instance, decisions: Sequence[Decision], now: datetime) -> None:
         for decision in decisions:
@@ -357,18 +401,3 @@ def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status
     if outcome.finished and reply.done:
         return Status.COMPLETED, reply.output
     return (Status.SUSPENDED if outcome.suspended else Status.RUNNING), None
-
-
-def _decision_event(decision: Decision, at: str) -> Event:
-    if isinstance(decision, ScheduleActivity):
-        text = decision.input if isinstance(decision.input, str | None) else json.dumps(decision.input)
-        data = {"Name": decision.name, "Version": "", "Input": json.dumps([text])}
-        return Event(Kind.TASK_SCHEDULED, decision.task_id, at, data)
-    if isinstance(decision, ScheduleTimer):
-        return Event(Kind.TIMER_CREATED, decision.task_id, at, {"FireAt": stamp(decision.fire_at)})
-    if isinstance(decision, ScheduleSubOrchestration):
-        data = {"Name": decision.name, "InstanceId": decision.instance_id, "Input": decision.input or ""}
-        return Event(Kind.SUB_ORCHESTRATION_CREATED, decision.task_id, at, data)
-    request = {"id": decision.request_id, "op": decision.operation, "signal": decision.signal}
-    data = {"InstanceId": decision.entity, "Name": "op", "Input": json.dumps(request)}
-    return Event(Kind.EVENT_SENT, decision.task_id, at, data)
