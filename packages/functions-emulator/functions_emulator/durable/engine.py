@@ -30,7 +30,7 @@ from functions_emulator.durable.errors import InstanceExistsError
 from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Parent, Status
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
 from functions_emulator.durable.replay import Outcome, Replay
-from functions_emulator.durable.reports import Reports, StallReport
+from functions_emulator.durable.reports import Reports, log_stall
 from functions_emulator.durable.store import RecentHistories, Store
 from functions_emulator.durable.versions import Versions
 from functions_emulator.durable.wakeups import Wakeups
@@ -72,7 +72,7 @@ class Engine:
         for noted in store.notes():
             self.reports.restore(*noted)
         for report in self.reports.stalls:
-            _log_stall(report)
+            log_stall(report)
         self._refused: set[str] = set()
         self._recent = RecentHistories()
         self.work_arrived: Callable[[], None] = lambda: None
@@ -251,7 +251,7 @@ class Engine:
     def _report(self, instance: Instance, outcome: Outcome) -> None:
         report = self.reports.update(instance, outcome, self.clock.now())
         if report is not None:
-            _log_stall(report)
+            log_stall(report)
 
     def _commit(self, episode: Episode, reply: Reply, outcome: Outcome) -> Sequence[Event]:
         """The history that the next episode of this execution begins with; empty: there will be none."""
@@ -380,16 +380,6 @@ class Engine:
             data["Reason"] = json.loads(instance.output) if instance.output else instance.status.value
             data["Details"] = ""
         self.post(parent.instance_id, parent.execution_id, kind, data, self.clock.now())
-
-
-def _log_stall(report: StallReport) -> None:
-    _LOG.error(
-        "STALL: orchestration %s (%s) %s: %s",
-        report.instance_id,
-        report.name,
-        "hangs for ever" if report.for_ever else "is held up",
-        report.reason,
-    )
 
 
 def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,6 +11,8 @@ from datetime import datetime
 from functions_emulator.durable.clock import parse_stamp, stamp
 from functions_emulator.durable.events import Instance
 from functions_emulator.durable.replay import Outcome
+
+_LOG = logging.getLogger("functions_emulator.durable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +79,13 @@ class Reports:
     def stalls(self) -> Sequence[StallReport]:
         """Those that last, and all since the start of this process that are over; oldest first."""
         return sorted([*self._over, *self._open.values()], key=lambda report: report.seen_at)
+
+
+def log_stall(report: StallReport) -> None:
+    _LOG.error(
+        "STALL: orchestration %s (%s) %s: %s",
+        report.instance_id,
+        report.name,
+        "hangs for ever" if report.for_ever else "is held up",
+        report.reason,
+    )
