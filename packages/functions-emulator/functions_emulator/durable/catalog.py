@@ -1,4 +1,4 @@
-"""The names an orchestration may call. Function names are compared without regard to case, as the host does."""
+"""The registered orchestrators, activities and entities. Function names are compared without regard to case."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ class Catalog:
         }
 
     def resolve(self, kind: str, name: str) -> str:
-        """The registered spelling; `FunctionNotFoundError` if there is none."""
+        """The name as it was registered. Raises `FunctionNotFoundError` for an unknown one.
+
+        `kind` is `orchestrator`, `activity` or `entity`.
+        """
         names = self._names[kind]
         registered = names.get(name.lower())
         if registered is None:
@@ -25,7 +28,7 @@ class Catalog:
         return registered
 
     def problem(self, action: Action) -> str | None:
-        """Why the extension would refuse to schedule this action."""
+        """Why the extension would refuse to schedule this action, or `None`."""
         try:
             match action:
                 case CallActivity(name):

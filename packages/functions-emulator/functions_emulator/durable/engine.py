@@ -1,8 +1,8 @@
-"""The dispatcher: turns messages into episodes, and the answers of episodes into history and new messages.
+"""The dispatcher: turns messages into episodes, and the replies of episodes into history and new messages.
 
-Rules of DurableTask.Core's TaskOrchestrationDispatcher. Synchronous and single-threaded: whoever drives it takes
-an `Episode` or an `ActivityTask`, runs the function, and brings the answer back. What was taken and never
-brought back is handed out again after a restart, so activities run at least once.
+The rules are those of TaskOrchestrationDispatcher in DurableTask.Core. The engine is synchronous and single-threaded.
+Its driver takes an `Episode` or an `ActivityTask`, runs the function, and finishes or drops it. What was taken and not
+finished is given out again after a restart, so activities run at least once.
 """
 
 from __future__ import annotations
@@ -37,14 +37,13 @@ from functions_emulator.durable.wakeups import Wakeups
 
 _LOG = logging.getLogger("functions_emulator.durable")
 
-
-#: How soon an instance of another version is looked at again.
+#: After this time an instance of another version is looked at again.
 _VERSION_RETRY = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One run of an orchestrator function: the whole history, of which events from `new_from` on are new."""
+    """One run of an orchestrator function: the whole history; events from index `new_from` on are new."""
 
     instance: Instance
     messages: tuple[Message, ...]
@@ -53,7 +52,7 @@ class Episode:
 
 
 class Engine:
-    """`work_arrived` is called whenever there may be something new to take."""
+    """`work_arrived` is called whenever there may be an episode, a batch or an activity to take."""
 
     def __init__(
         self,
@@ -85,10 +84,10 @@ class Engine:
             self._wakeups_for(instance_id).add(instance_id, at, now)
         clock.subscribe(lambda: self.work_arrived())
 
-    # --- for whoever drives the engine
+    # --- taking work
 
     def next_episode(self) -> Episode | None:
-        """An orchestration with news; call `finish_episode` or `drop_episode` with it."""
+        """The next episode, or `None`. The caller must pass it to `finish_episode` or `drop_episode`."""
         while True:
             instance_id = self._wakeups.take(self.clock.now())
             if instance_id is None:
@@ -99,11 +98,12 @@ class Engine:
             self._wakeups.release(instance_id)
 
     def next_wake(self) -> datetime | None:
+        """When the next timer or delayed event of an orchestration is due."""
         return self._wakeups.next_at()
 
     @property
     def idle(self) -> bool:
-        """Everything due has been dealt with, and no activity is waiting or running."""
+        """No message is due, no episode or batch is taken, and no activity waits or runs."""
         next_at = self._wakeups.next_at()
         due = next_at is not None and next_at <= self.clock.now()
         busy = self._activities or self.running_activities or not self.entity_wakeups.idle
@@ -117,10 +117,11 @@ class Engine:
         return task
 
     def finish_activity(self, task: ActivityTask, result: str | None) -> None:
-        """`result` is JSON text."""
+        """Sends the result of an activity, JSON text, to its orchestration."""
         self._end_activity(task, Kind.TASK_COMPLETED, {"TaskScheduledId": task.task_id, "Result": result})
 
     def fail_activity(self, task: ActivityTask, reason: str, details: str) -> None:
+        """Sends the failure of an activity to its orchestration."""
         data = {"TaskScheduledId": task.task_id, "Reason": reason, "Details": details}
         self._end_activity(task, Kind.TASK_FAILED, data)
 
@@ -134,7 +135,7 @@ class Engine:
     def post(
         self, instance_id: str, execution_id: str | None, kind: Kind, data: dict[str, object], at: datetime
     ) -> None:
-        """Sends a message to an instance, visible from `at` on. Call it within a transaction of the store."""
+        """Sends a message to an instance, visible from `at` on. Must be called within a transaction of the store."""
         self.store.post(instance_id, execution_id, kind, data, at)
         self._wakeups_for(instance_id).add(instance_id, at, self.clock.now())
         self.work_arrived()
@@ -142,9 +143,9 @@ class Engine:
     def create(
         self, name: str, instance_id: str, text: str | None, version: str | None, parent: Parent | None = None
     ) -> None:
-        """Creates an instance in the place of a finished one with that id. Call it within a transaction of the store.
+        """Creates an instance in place of a finished one with that id; `text` is the input as JSON text.
 
-        `text` is the input, JSON text.
+        Must be called within a transaction of the store.
         """
         now = self.clock.now()
         self.store.delete_instance(instance_id)
@@ -206,7 +207,7 @@ class Engine:
         return Episode(instance, tuple(messages), (*past, *news), len(past))
 
     def _refuse_version(self, instance: Instance, messages: Sequence[Message]) -> None:
-        """Another worker may know this version, so its messages wait; or it fails, if host.json says so."""
+        """By `versionFailureStrategy` of host.json: leaves the messages for another worker, or fails the instance."""
         now = self.clock.now()
         reason = self._versions.refusal(instance.version)
         if not self._versions.fail:
@@ -222,13 +223,13 @@ class Engine:
             self.notify_parent(changed)
 
     def drop_episode(self, episode: Episode) -> None:
-        """Gives an episode back unanswered, so that it is taken again."""
+        """Gives an episode back without a reply; it is taken again."""
         instance_id = episode.instance.instance_id
         self._wakeups.release(instance_id)
         self._wakeups.add(instance_id, self.clock.now(), self.clock.now())
 
     def finish_episode(self, episode: Episode, reply: Reply) -> None:
-        """Commits what the orchestrator function answered."""
+        """Commits the reply of the orchestrator function in one transaction."""
         instance = episode.instance
         try:
             current = self.store.instance(instance.instance_id)
@@ -254,7 +255,7 @@ class Engine:
             log_stall(report)
 
     def _commit(self, episode: Episode, reply: Reply, outcome: Outcome) -> Sequence[Event]:
-        """The history that the next episode of this execution begins with; empty: there will be none."""
+        """Returns the history that the next episode begins with; it is empty if this execution has ended."""
         instance, now = episode.instance, self.clock.now()
         at = episode.history[episode.new_from].at
         self.store.delete_messages(one.seq for one in episode.messages)
@@ -336,7 +337,7 @@ class Engine:
     def _continue(
         self, instance: Instance, action: ContinueAsNew, carried_over: Sequence[Event], now: datetime
     ) -> None:
-        """A new execution of the same instance with an empty history."""
+        """Starts a new execution of the instance with an empty history."""
         self.store.delete_history(instance.instance_id)
         text = None if action.input is None else json.dumps(action.input)
         fresh = replace(
@@ -367,7 +368,7 @@ class Engine:
         self.reports.forget(instance.instance_id, now)
 
     def notify_parent(self, instance: Instance) -> None:
-        """Tells a waiting parent how its sub-orchestration ended."""
+        """Sends the result of a sub-orchestration to its parent."""
         parent = instance.parent
         if parent is None:
             return
@@ -383,7 +384,7 @@ class Engine:
 
 
 def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status, str | None]:
-    """A completion takes effect only when every await is over and nothing is open; so does a failure."""
+    """The status and the output. A completion or an error takes effect only when nothing is open any more."""
     if outcome.failure is not None:
         return Status.FAILED, json.dumps(f"Orchestrator function '{instance.name}' failed: {outcome.failure}")
     if outcome.finished and reply.error is not None:

@@ -1,6 +1,6 @@
-"""The extension's HTTP API without HTTP: a request's parts in, an `ApiResponse` out.
+"""The extension's HTTP API without sockets: from an `ApiRequest` to an `ApiResponse`.
 
-Paths are those below `/runtime/webhooks/durabletask/`. The SDK's client and the management URLs use the same.
+Paths are those below `/runtime/webhooks/durabletask/`. The SDK's client and the management URLs use the same API.
 Source: HttpApiHandler of the Durable extension.
 """
 
@@ -27,32 +27,31 @@ from functions_emulator.durable.errors import (
 from functions_emulator.durable.events import Instance, Status
 from functions_emulator.durable.history_view import show_history
 
-#: Seconds a client is asked to wait before it looks again.
+#: `Retry-After` of the responses to a start and to a status request.
 _RETRY_AFTER_START_S = 10
 _RETRY_AFTER_STATUS_S = 5
 
 _CONTINUATION = "x-ms-continuation-token"
 
-#: How a path writes the key that is the empty text.
+#: The key in a path that stands for the empty key.
 _EMPTY_KEY = "$"
 
 
 @dataclass(frozen=True, slots=True)
 class ApiResponse:
-    """`body` is to be sent as JSON; `None` is an empty body.
-
-    `wait_s`: the end of the instance that the body tells of is to be waited for first, so long and looking so often.
-    """
+    """A response to be sent."""
 
     status: int
+    #: Sent as JSON; `None` is an empty body.
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: Timeout and polling interval in seconds: wait first for the end of the instance in `body`.
     wait_s: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """`parts` are those of the path below the API's; header names in lower case."""
+    """`parts` are the segments of the path below the API's; header names are in lower case."""
 
     method: str
     parts: Sequence[str]
@@ -66,7 +65,7 @@ class ApiRequest:
 
     @property
     def wait_s(self) -> tuple[float, float] | None:
-        """How long the caller of a start or restart lets it wait for the end, and how often it is to look."""
+        """`timeout` and `pollingInterval` of a start or restart that waits for the end, in seconds."""
         timeout, interval = self.query.get("timeout"), self.query.get("pollingInterval")
         if not timeout or not interval:
             return None
@@ -76,17 +75,18 @@ class ApiRequest:
 
 
 class BadRequestError(Exception):
-    """the request does not say what it should; the message is for the caller"""
+    """the request is not valid; the message is for the caller"""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The management URLs; `base` ends with a slash, `query` holds the task hub and, if there is one, the key."""
+    """The management URLs. `base` ends with a slash; `query` has the task hub and, with access keys, the system key."""
 
     base: str
     query: str
 
     def of(self, instance_id: str) -> dict[str, str]:
+        """The management URLs of an instance, by their names in the API."""
         one = f"{self.base}instances/{instance_id}"
         return {
             "id": instance_id,
@@ -101,6 +101,7 @@ class Links:
         }
 
     def creation(self) -> dict[str, str]:
+        """The templates of the URLs that start an instance."""
         start = f"{self.base}orchestrators/{{functionName}}[/{{instanceId}}]?{self.query}"
         return {
             "createNewInstancePostUri": start,
@@ -110,12 +111,14 @@ class Links:
 
 
 class HttpApi:
+    """The operations of the extension's HTTP API on orchestrations and entities."""
+
     def __init__(self, client: Client, entities: Entities) -> None:
         self._client = client
         self._entities = entities
 
     def handle(self, request: ApiRequest, links: Links) -> ApiResponse | None:
-        """`None`: the caller is to get no answer at all."""
+        """The response; `None` to close the connection without one, which a fault asks for."""
         try:
             return self._route(request, links)
         except InstanceNotFoundError:
@@ -132,7 +135,7 @@ class HttpApi:
             return ApiResponse(412, str(error))
 
     def outcome(self, instance_id: str, links: Links) -> ApiResponse | None:
-        """What a caller that waited for the end gets: the output alone, or the status; `None` while it is running."""
+        """The response to a caller that waits for the end: the output or the status; `None` while the instance runs."""
         instance = self._client.status(instance_id)
         if not instance.status.is_terminal:
             return None
@@ -302,7 +305,7 @@ def _page_before(request: ApiRequest) -> str:
 
 
 def _next_page(last: str | None) -> dict[str, str]:
-    """Where the next page begins; empty after the last one."""
+    """The header with the continuation token; the token is empty after the last page."""
     return {_CONTINUATION: base64.urlsafe_b64encode((last or "").encode()).decode()}
 
 
@@ -319,7 +322,7 @@ def _statuses(query: Mapping[str, str]) -> list[Status]:
     by_name = {status.value.lower(): status for status in Status}
     names = [name.strip().lower() for name in query.get("runtimeStatus", "").split(",") if name.strip()]
     statuses = [by_name[name] for name in names if name in by_name]
-    # Canceled and ContinuedAsNew exist on Azure and never here: asked for alone they match nothing.
+    # Canceled and ContinuedAsNew are statuses of Azure that no instance has here.
     if names and not statuses:
         raise BadRequestError(f"unknown runtimeStatus; known: {', '.join(status.value for status in Status)}")
     return statuses

@@ -1,9 +1,9 @@
-"""The extension's side of a replay: which awaits of an orchestrator are over, and what is newly asked for.
+"""The extension's side of a replay: which actions of an orchestrator are finished, and which decisions are new.
 
-The out-of-process shim of the Durable extension gets the orchestrator's whole action list, and awaits its
-entries strictly one after another while the history is played (OutOfProcOrchestrationShim; DurableTask.Core
-TaskOrchestrationContext). The code runs ahead of it on the same history. Where the two disagree about what
-is finished, an instance hangs on Azure: `Outcome.stall` says so.
+The out-of-process shim of the Durable extension gets the orchestrator's whole action list. It awaits the entries one
+after another while it plays the history (sources: OutOfProcOrchestrationShim of the extension, TaskOrchestrationContext
+of DurableTask.Core). The orchestrator's code has played the same history before. Where the two disagree about what is
+finished, an instance hangs on Azure; `Outcome.stall` reports this.
 """
 
 from __future__ import annotations
@@ -47,24 +47,25 @@ HTTP_ACTIVITY = "BuiltIn::HttpActivity"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an episode amounts to.
+    """The result of one episode."""
 
-    `decisions` are new, in order of their ids. `finished`: every action has been awaited and nothing is open,
-    so a completion may take effect. `failure`: the instance fails with this text, whatever its code says.
-    """
-
+    #: New decisions, in the order of their ids.
     decisions: tuple[Decision, ...]
+    #: Every action has been awaited and nothing is open, so a completion may take effect.
     finished: bool
     continue_as_new: ContinueAsNew | None
+    #: Events that came after `continue_as_new`; the next execution gets them.
     carried_over: tuple[Event, ...]
     suspended: bool
+    #: The instance fails with this text, whatever its code returned.
     failure: str | None
     stall: Stall | None
+    #: Descriptions of the events, timers and calls that the instance waits for.
     waiting_for: tuple[str, ...]
 
 
 class Replay:
-    """Plays a history over an action list. `check` names what is wrong with a function call, or nothing."""
+    """Plays a history over an action list. `check` returns what is wrong with a function call, or `None`."""
 
     def __init__(
         self,
@@ -94,6 +95,7 @@ class Replay:
         self._carried_over: list[Event] = []
 
     def run(self, history: Sequence[Event]) -> Outcome:
+        """Plays the whole history. A replay runs once."""
         for event in history:
             self._play(event)
             if self._failure is not None:
@@ -145,7 +147,7 @@ class Replay:
             task_id = event.data["TimerId" if event.kind is Kind.TIMER_FIRED else "TaskScheduledId"]
             node = self._open.pop(task_id, None)
             if node is None:
-                return  # a cancelled timer, or a result that came twice
+                return  # a cancelled timer, or a repeated result
             self._resolve(node, event)
         self._advance()
 
@@ -160,7 +162,7 @@ class Replay:
             self._buffered[name].append(event)
 
     def _confirm(self, event: Event) -> None:
-        """A decision of an earlier episode must be taken again now, else the code has changed."""
+        """Removes a decision that the history holds already. If this replay did not take it, the code has changed."""
         decision = self._unscheduled.pop(event.event_id, None)
         recorded = event.data.get("Name")
         if decision is None or not isinstance(decision, _DECISION_OF[event.kind]):
@@ -242,8 +244,10 @@ class Replay:
         return request
 
     def _resolve(self, node: Await, event: Event) -> None:
-        """Answers an open call. Retries and polls of HTTP are timers and calls of the extension's own: the code
-        sees nothing of them but the ids they take."""
+        """Completes an open call, or starts its retry or its next HTTP poll.
+
+        Retries and polls are timers and calls of the extension; the code sees only that they take ids.
+        """
         action = node.action
         retry = action.retry if isinstance(action, CallActivity | CallSubOrchestration | CallHttp) else None
         if node.in_backoff:
@@ -253,7 +257,7 @@ class Replay:
             else:
                 self._complete(node)
         elif event.kind in _FAILURES and retry is not None and node.poll is None:
-            # After the last attempt too: a timer that fires at once, there since a bug of old.
+            # After the last attempt too the extension makes a timer, which fires at once.
             self._back_off(node, retry.delay(node.attempts))
         elif isinstance(action, CallHttp) and action.polls and event.kind is Kind.TASK_COMPLETED:
             poll = next_poll(action.request, event.data["Result"], self._poll_interval)
@@ -277,7 +281,7 @@ class Replay:
             self._complete_if_met(node.parent)
 
     def _complete_if_met(self, node: Await) -> None:
-        """Ends a compound when its rule is met; one without children is over at once."""
+        """Completes a `WhenAny` or `WhenAll` whose rule is met; one without children is complete at once."""
         enough = any if isinstance(node.action, WhenAny) and node.children else all
         if enough(child.done for child in node.children):
             self._complete(node)

@@ -1,6 +1,6 @@
-"""What must outlive the process: instances, histories, messages on their way, activities not yet answered.
+"""The state that outlives the process: instances, histories, undelivered messages, activities without a result.
 
-One SQLite database in WAL mode; a commit survives SIGKILL. Everything an episode changes is one transaction.
+One SQLite database in WAL mode; a commit survives SIGKILL. All changes of an episode are one transaction.
 """
 
 from __future__ import annotations
@@ -55,13 +55,12 @@ _INSTANCE = (
 
 
 class Store:
-    """The database of one task hub; `path` `None` keeps it in memory."""
+    """The database of one task hub. With `path` `None` it is in memory."""
 
     def __init__(self, path: Path | None) -> None:
         self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode=WAL")
-        # NORMAL: a commit survives the death of the process, which is what is promised; a power cut may take
-        # the last moments.
+        # NORMAL: a commit survives the death of the process, as promised; a power cut may lose the last commits.
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(_SCHEMA)
         if "note" not in {row[1] for row in self._db.execute("PRAGMA table_info(instances)")}:
@@ -74,7 +73,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing. A transaction inside another one is part of it."""
+        """Commits all changes or none. A transaction inside another one is part of it."""
         if self._db.in_transaction:
             yield
             return
@@ -126,7 +125,7 @@ class Store:
         after: str = "",
         limit: int = -1,
     ) -> list[Instance]:
-        """By id; `after` is the last id of the page before."""
+        """Instances in the order of their ids; `after` is the last id of the previous page, `limit` -1 is no limit."""
         where, values = ["instance_id > ?"], [after]
         if created_from is not None:
             where.append("created_at >= ?")
@@ -147,7 +146,7 @@ class Store:
         return [_instance(row) for row in rows]
 
     def notes(self) -> list[tuple[str, str, str]]:
-        """Id, function and note of the instances that have one."""
+        """Id, function name and note of the instances that have a note."""
         return self._db.execute("SELECT instance_id, name, note FROM instances WHERE note IS NOT NULL").fetchall()
 
     def count_by_status(self) -> dict[Status, int]:
@@ -209,7 +208,7 @@ class Store:
         ]
 
     def wake_times(self) -> list[tuple[str, datetime]]:
-        """Every instance with a message, and when its messages become visible."""
+        """Instances with messages, and the instants at which their messages become visible."""
         rows = self._db.execute("SELECT instance_id, visible_at FROM messages GROUP BY instance_id, visible_at")
         return [(instance_id, parse_stamp(visible_at)) for instance_id, visible_at in rows]
 
@@ -234,20 +233,20 @@ class Store:
         return [ActivityTask(*row) for row in rows]
 
     def delete_activity(self, seq: int) -> bool:
-        """Whether it was still there: a result that comes twice counts once."""
+        """False if it was deleted before: a repeated result counts once."""
         return self._db.execute("DELETE FROM activities WHERE seq = ?", (seq,)).rowcount == 1
 
     # --- entities
 
     def entity(self, entity_id: str) -> str | None:
-        """The state's JSON text; `None`: it does not exist."""
+        """The state as JSON text; `None` if the entity does not exist."""
         row = self._db.execute("SELECT state FROM entities WHERE entity_id = ?", (entity_id,)).fetchone()
         return None if row is None else row[0]
 
     def entities(
         self, prefix: str, after: str, limit: int, used_from: datetime | None, used_to: datetime | None
     ) -> list[tuple[str, str, str]]:
-        """Id, state and last use of those whose id begins so, by id."""
+        """Id, state and last use of the entities whose id begins with `prefix`, in the order of their ids."""
         return self._db.execute(
             "SELECT entity_id, state, updated_at FROM entities WHERE substr(entity_id, 1, ?) = ? AND entity_id > ? "
             "AND updated_at BETWEEN ? AND ? ORDER BY entity_id LIMIT ?",
@@ -270,7 +269,7 @@ class Store:
                 (entity_id, state, stamp(now)),
             )
 
-    # --- what the host around the engine must remember
+    # --- state of the host around the engine
 
     def state(self, name: str) -> Mapping[str, Any] | None:
         row = self._db.execute("SELECT data FROM host_state WHERE name = ?", (name,)).fetchone()
@@ -281,7 +280,11 @@ class Store:
 
 
 class RecentHistories:
-    """The least recently used go first. Keyed by execution, so a replaced instance never meets an old history."""
+    """A cache of histories, which spares an episode reading and parsing what the previous one has written.
+
+    The least recently used histories are dropped first. The key has the execution id, so that a replaced instance
+    does not get an old history.
+    """
 
     def __init__(self, max_events: int = MAX_RECENT_EVENTS) -> None:
         self._max_events = max_events
@@ -289,7 +292,7 @@ class RecentHistories:
         self._count = 0
 
     def take(self, instance_id: str, execution_id: str) -> list[Event] | None:
-        """Gives the history out; `put` brings it back when what was added is committed."""
+        """Removes and returns a history; `put` stores it again after a commit."""
         history = self._histories.pop((instance_id, execution_id), None)
         if history is not None:
             self._count -= len(history)
