@@ -1,4 +1,4 @@
-"""The app's orchestrators, activities and entities for the engine, and the durable client binding for the app."""
+"""Connects the app to the engine: its orchestrators, activities and entities, and the durable client binding."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ _FIELD = {"orchestrationTrigger": "orchestration", "activityTrigger": "activity"
 
 
 class DurableFunctions:
+    """The durable functions of an app: the `Functions` of the runner."""
+
     def __init__(self, functions: tuple[Function, ...], worker: Worker, directory: str) -> None:
         self._worker = worker
         self._directory = directory
@@ -38,11 +40,12 @@ class DurableFunctions:
         self._invoker: Invoker | None = None
 
     def connect(self, invoker: Invoker) -> None:
-        """Activities have bindings like any function, so they go through the invoker."""
+        """Sets the invoker of activities, which may have bindings as any function."""
         self._invoker = invoker
 
     @property
     def catalog(self) -> Catalog:
+        """The names of the durable functions."""
         names = {
             kind: [one.trigger.text(_FIELD[kind]) or one.name for one in functions.values()]
             for kind, functions in self._functions.items()
@@ -51,6 +54,7 @@ class DurableFunctions:
 
     @property
     def any(self) -> bool:
+        """Whether the app has durable functions."""
         return any(self._functions.values())
 
     async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
@@ -97,13 +101,13 @@ class DurableFunctions:
 
 
 def _reason(name: str, cause: BaseException, stack: str) -> str:
-    """As the extension words a failure of a Python worker."""
+    """The text of a failed activity as the extension writes it for a Python worker."""
     trace = f"\nStack: {stack.rstrip()}" if stack else ""
     return f"Activity function '{name}' failed: Result: Failure\nException: {type(cause).__name__}: {cause}{trace}"
 
 
 class DurableClientReader:
-    """The `durableClient` input: a JSON text with the addresses the SDK's client talks to."""
+    """The `durableClient` input: JSON text with the URLs that the SDK's client uses."""
 
     def __init__(self, links: Links, hub: str, rpc_url: str) -> None:
         self._text = json.dumps(
@@ -123,7 +127,11 @@ class DurableClientReader:
 
 
 def use_fast_timestamps() -> bool:
-    """Swaps the parser in, if the app has loaded the SDK and the SDK is as we know it."""
+    """Makes the SDK parse timestamps by `datetime.fromisoformat`; returns false if it cannot.
+
+    The SDK parses every history timestamp by `dateutil`, three quarters of the CPU time of an episode. The engine
+    writes ISO 8601 texts only, which `fromisoformat` reads to equal values forty times as fast.
+    """
     module = sys.modules.get(_HISTORY_EVENT_MODULE)
     if module is None or not hasattr(module, "dt_parse"):
         return False

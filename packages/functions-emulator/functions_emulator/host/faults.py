@@ -1,10 +1,10 @@
-"""Faults on demand, for tests of apps: `--fault NAME=VALUE`, as often as wanted.
+"""Faults for tests of apps: `--fault NAME=VALUE`, which may be repeated.
 
-`kill-before-commit=N`, `kill-after-commit=N`   the process dies by SIGKILL around the N-th commit of its store
+`kill-before-commit=N`, `kill-after-commit=N`   SIGKILL before or after the N-th commit of the store
 `run-twice=ACTIVITY`                            each call of that activity runs the function twice
-`delay-events=DURATION`                         external events arrive so much later
-`shuffle-events=DURATION`                       each external event arrives later by a different part of it
-`drop-answer=N`                                 the N-th call of the durable client takes effect, but its answer is lost
+`delay-events=DURATION`                         external events arrive later by DURATION
+`shuffle-events=DURATION`                       each external event arrives later by a random part of DURATION
+`drop-answer=N`                                 the N-th request of the durable client takes effect without a response
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMES = ("kill-before-commit", "kill-after-commit", "run-twice", "delay-events"
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """`None`: that fault is off."""
+    """The faults of one host. `None`: that fault is off."""
 
     kill_before_commit: int | None = None
     kill_after_commit: int | None = None
@@ -40,7 +40,7 @@ class Faults:
     drop_answer: int | None = None
 
     def kill_at_commit(self, store: Store) -> None:
-        """Dies around the commit that was asked for."""
+        """Makes the process die before or after a commit of `store`."""
         if self.kill_before_commit is None and self.kill_after_commit is None:
             return
         commits = 0
@@ -54,6 +54,7 @@ class Faults:
         store.committing = committing
 
     def client(self, engine: Engine, default_version: str | None, *, replace_running: bool) -> Client:
+        """The durable client, with the faults of events."""
         max_delay = self.delay_events or self.shuffle_events
         if max_delay is None:
             return Client(engine, default_version, replace_running=replace_running)
@@ -61,13 +62,16 @@ class Faults:
         return _DelayingClient(engine, default_version, max_delay, shuffle=shuffle, replace_running=replace_running)
 
     def functions(self, functions: Functions) -> Functions:
+        """The functions of the app, with the fault of activities."""
         return functions if self.run_twice is None else _RepeatingFunctions(functions, self.run_twice)
 
     def api(self, api: HttpApi) -> HttpApi:
+        """The durable API, with the fault of responses."""
         return api if self.drop_answer is None else _LosingApi(api, self.drop_answer)
 
 
 def parse_faults(options: Sequence[str]) -> Faults:
+    """Reads the values of `--fault`. Raises `HostError` for a fault that is not valid."""
     values: dict[str, object] = {}
     for one in options:
         name, equals, value = one.partition("=")
@@ -89,7 +93,7 @@ class _DelayingClient(Client):
     ) -> None:
         super().__init__(engine, default_version, replace_running=replace_running)
         self._max_delay = max_delay
-        # Always the same order for the same calls: a failing test must fail again.
+        # The same calls have the same order in every run, so that a failing test fails again.
         self._random = random.Random(0) if shuffle else None
 
     def raise_event(self, instance_id: str, name: str, data_text: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Puts the parts of the host together: the one place that builds them."""
+"""Builds the parts of the host and connects them; starts and stops them."""
 
 from __future__ import annotations
 
@@ -49,11 +49,13 @@ _DEFAULT_VERSION = "extensions.durableTask.defaultVersion"
 _POLL_INTERVAL = "extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds"
 _OVERRIDABLE = "extensions.durableTask.overridableExistingInstanceStates"
 
-#: How long running functions may go on after a stop was asked for.
+#: Running functions may go on this long after a stop.
 DRAIN_S = 10.0
 
 
 class FunctionsHost:
+    """The host of one app. With `data_dir` `None` the state is in memory; port 0 picks a free one."""
+
     def __init__(
         self,
         app_dir: Path,
@@ -74,17 +76,17 @@ class FunctionsHost:
         self._clock: Clock = SystemClock()
         self._timers: list[TimerTrigger] = []
         self._lock: IO[str] | None = None
-        #: After `stop`: some function did not end in time.
+        #: Set by `stop` if a function did not end in time.
         self.still_running = False
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def port(self) -> int:
-        """The port it serves on."""
+        """The port that it serves on."""
         return int(self.url.rsplit(":", 1)[1])
 
     async def start(self) -> None:
-        """Serves at `url`. `HostError` if the app or its host.json cannot be used, or the port is taken."""
+        """Serves at `url`. Raises `HostError` if the app or its host.json cannot be used, or the port is taken."""
         settings = load_settings(self._app_dir)
         host_json = load_host_json(self._app_dir)
         for key in host_json.unknown_keys:
@@ -256,7 +258,7 @@ class FunctionsHost:
                 self._start(BlobTrigger(one, connection, self._store, self._run_quietly, give_up, attempts).run())
 
     async def _run_quietly(self, function: Function, value: Any, data: Mapping[str, Any] | None = None) -> bool:
-        """Whether the function succeeded; the invoker has logged a failure."""
+        """Whether the function succeeded; the invoker logs a failure."""
         try:
             await self._invoker.invoke(function, value, trigger_data=data)
         except FunctionFailedError:
@@ -277,7 +279,7 @@ class FunctionsHost:
                 await asyncio.sleep(waits[attempt])
 
     async def stop(self) -> None:
-        """Takes nothing new, lets what runs end, and closes."""
+        """Takes no new work, lets running functions end, and closes."""
         for trigger, _ in self._receivers:
             trigger.stop()
         waits: list[Awaitable[Any]] = [
@@ -306,7 +308,10 @@ class FunctionsHost:
 
 
 def _lock_data_dir(folder: Path) -> IO[str]:
-    """Keeps others out while the file that is given back is open; the system lets go when the process dies."""
+    """Locks the folder as long as the returned file is open, since two hosts would run everything twice.
+
+    Raises `HostError` if another host has locked it. The operating system unlocks it when the process dies.
+    """
     handle = (folder / "host.lock").open("w")
     if os.name == "posix":
         import fcntl
@@ -321,7 +326,7 @@ def _lock_data_dir(folder: Path) -> IO[str]:
 
 def _versions(host_json: HostJson) -> Versions:
     key = "extensions.durableTask.versionMatchStrategy"
-    # On Azure the strategy has a default of its own, which matters only where a version is set.
+    # The default of Azure, which has an effect only with a version.
     strategy = host_json.text(key, "CurrentOrOlder" if _DEFAULT_VERSION in host_json.values else "None")
     if strategy not in STRATEGIES:
         raise HostError(f"host.json: {key} must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
@@ -335,7 +340,7 @@ def _required_query(hub: str, keys: Keys | None) -> str:
 
 
 def _log_functions(app: App, routes: RouteTable, url: str) -> None:
-    """What `func start` shows: each function, and where its requests go."""
+    """Logs each function and its URL, as `func start` does."""
     for route in routes.routes:
         methods = ",".join(sorted(route.methods)) or "any method"
         _LOG.info("%s: %s/%s [%s]", route.function.name, url, route.template.text, methods)
@@ -346,4 +351,4 @@ def _log_functions(app: App, routes: RouteTable, url: str) -> None:
 
 def _log_crash(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _LOG.critical("a part of the host has died: %r", error, exc_info=error)
+        _LOG.critical("a task of the host has failed: %r", error, exc_info=error)

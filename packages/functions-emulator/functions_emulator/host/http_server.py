@@ -38,6 +38,8 @@ _MAX_BODY = 100 * 1024 * 1024
 
 
 class HttpServer:
+    """Serves the functions' routes, `/admin`, `/emulator` and the durable API."""
+
     def __init__(
         self,
         routes: RouteTable,
@@ -48,7 +50,7 @@ class HttpServer:
         throttle: RequestThrottle,
         custom_headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`custom_headers` go with every answer of a function."""
+        """`custom_headers` are added to every response of a function."""
         self._custom_headers = dict(custom_headers or {})
         self._routes = routes
         self._api = api
@@ -59,7 +61,7 @@ class HttpServer:
         self._admin: Admin | None = None
         self._page: Page | None = None
         self._streams: Streams | None = None
-        # On Azure the SDK's client talks to a port that only the worker sees; here, to a path that only it knows.
+        # On Azure the SDK's client uses a port that only the worker sees; here it uses a secret path.
         self._rpc_path = f"runtime/rpc/{secrets.token_urlsafe(16)}/durabletask/"
         self._links: Links | None = None
         self._opened = asyncio.Event()
@@ -67,7 +69,7 @@ class HttpServer:
         self._draining = False
 
     async def listen(self, host: str, port: int) -> str:
-        """Binds the port, and lets requests wait until `open`."""
+        """Binds the port and returns the URL; requests wait until `open`. Raises `HostError` if the port is taken."""
         server = web.Server(self._handle, request_factory=_make_request, access_log=None)
         self._runner = web.ServerRunner(server, handle_signals=False)
         await self._runner.setup()
@@ -80,21 +82,22 @@ class HttpServer:
         return f"http://{name}:{self._runner.addresses[0][1]}"
 
     def rpc_url(self, url: str) -> str:
-        """Where the SDK's durable client finds the API without a key."""
+        """The URL of the durable API for the SDK's client, which has no key."""
         return f"{url}/{self._rpc_path}"
 
     def open(self, invoker: Invoker, links: Links, admin: Admin, page: Page, streams: Streams | None = None) -> None:
-        """`streams` is there if the app uses an HTTP extension."""
+        """Starts to serve. `streams` is `None` unless the app uses an HTTP extension."""
         self._invoker, self._links, self._admin, self._page, self._streams = invoker, links, admin, page, streams
         self._opened.set()
 
     async def drain(self, timeout: float) -> None:
-        """Takes no new requests for functions, and lets those under way end; their durable clients are still served."""
+        """Refuses new requests for functions, and waits for running ones; their durable clients are still served."""
         self._draining = True
         if self._running:
             await asyncio.wait(set(self._running), timeout=timeout)
 
     async def stop(self) -> None:
+        """Closes the port and all connections."""
         await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -130,7 +133,7 @@ class HttpServer:
         return await self._admin.handle(request, path)
 
     async def _serve_page(self, request: web.BaseRequest, path: str) -> web.Response:
-        """The page; not served where keys are asked for, since a browser has none."""
+        """The page; it is not served with access keys, since a browser has none."""
         if self._keys is not None or self._page is None:
             return web.Response(status=404)
         try:
@@ -236,7 +239,7 @@ class HttpServer:
         return _web_response(api_response)
 
     async def _wait_for_end(self, started: ApiResponse, timeout_s: float, interval_s: float) -> ApiResponse:
-        """What the instance came to, or that it was started."""
+        """The response for the end of the instance; after the timeout the one to its start."""
         assert self._links is not None
         deadline = monotonic() + timeout_s
         while (ended := self._api.outcome(started.body["id"], self._links)) is None:
@@ -248,7 +251,7 @@ class HttpServer:
 
 
 def _function_request(request: web.BaseRequest, body: bytes, route_params: Mapping[str, str]) -> HttpRequest:
-    """Repeated headers and parameters are joined by commas, as the host joins them for its workers."""
+    """The function's request. Repeated headers and parameters are joined by commas, as Azure's host joins them."""
     headers = {name: ",".join(request.headers.getall(name)) for name in request.headers}
     params = {name: ",".join(request.query.getall(name)) for name in request.query}
     return HttpRequest(
@@ -263,7 +266,10 @@ def _function_request(request: web.BaseRequest, body: bytes, route_params: Mappi
 
 
 def _function_response(name: str, value: Any) -> web.Response:
-    """What a function may return: an HttpResponse, text, or nothing (204)."""
+    """The response for a function's value: an HttpResponse, a text, or `None` (204).
+
+    Raises `FunctionFailedError` for other values.
+    """
     if value is None:
         return web.Response(status=204)
     if isinstance(value, str):
@@ -297,7 +303,7 @@ def _html(text: str) -> web.Response:
 
 
 def _same_origin(request: web.BaseRequest) -> bool:
-    """A page of another origin must not press our buttons."""
+    """Whether a form was sent by this page; a page of another origin must not control orchestrations."""
     origin = request.headers.get("Origin")
     return origin is None or origin.split("://")[-1] == request.host
 

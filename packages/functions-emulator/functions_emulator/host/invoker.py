@@ -1,4 +1,4 @@
-"""Runs a function for a trigger: inputs in, function, outputs out, and a line in the log for how it ended."""
+"""Runs a function for a trigger: reads its inputs, calls it, writes its outputs, logs a failure."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ _LOG = logging.getLogger("functions_emulator.host")
 
 class InputReader(Protocol):
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> Any:
-        """The value an input binding hands to the function."""
+        """The value of an input binding."""
 
 
 class OutputWriter(Protocol):
     async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
-        """Puts a value where an output binding points to; raises if it cannot."""
+        """Writes a value to the target of an output binding; raises if it cannot."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Closes its connections."""
 
 
 class Invoker:
-    """`readers` and `writers` are by binding type. An `http` output is the caller's to use."""
+    """`readers` and `writers` are by binding type. An `http` output is returned to the caller."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class Invoker:
 
     @property
     def running(self) -> list[str]:
-        """Names of the functions under way."""
+        """Names of the running functions, sorted."""
         return sorted(self._worker.running.values())
 
     async def invoke(
@@ -56,7 +57,10 @@ class Invoker:
         trace: TraceState | None = None,
         retry: RetryState | None = None,
     ) -> Any:
-        """The value of the HTTP output, else the return value; `FunctionFailedError` after logging it."""
+        """Runs the function. Returns the value of its HTTP output, else its return value.
+
+        `trigger_data` are the values for binding expressions. Raises `FunctionFailedError`, which is logged before.
+        """
         trace = trace or TraceState("", "")
         invocation = Invocation(function.name, self._directory, trace=trace, retry=retry)
         data = trigger_data or {}
@@ -88,7 +92,7 @@ class Invoker:
 
 
 def _plain_value(value: Any, expected: type) -> Any:
-    """The body of a message, the content of a blob, a timer's JSON; what is bare already stays."""
+    """The value for a parameter annotated `str` or `bytes`: a message's body, a blob's content, JSON of a timer."""
     if value is None or isinstance(value, str | bytes):
         content = value
     elif hasattr(value, "get_body"):

@@ -1,4 +1,4 @@
-"""`/emulator`: functions and orchestrations to look at, and to control by hand. Plain HTML, forms, no scripts."""
+"""The page at `/emulator`: functions, and orchestrations with their controls. Plain HTML and forms, no scripts."""
 
 from __future__ import annotations
 
@@ -35,12 +35,15 @@ ol.timeline li { margin: .4rem 0; } nav a { margin-right: .8rem; } .stall { bord
 
 
 class Page:
+    """Makes the HTML documents, and applies the forms."""
+
     def __init__(self, app: App, engine: Engine, client: Client) -> None:
         self._app = app
         self._engine = engine
         self._client = client
 
     def overview(self, status: str, prefix: str, after: str) -> str:
+        """Functions, stalls, and a page of instances: of a status, an id prefix, after an id."""
         statuses = [one for one in Status if one.value == status]
         instances = self._client.find(statuses=statuses, prefix=prefix, after=after, limit=_PAGE_SIZE)
         counts = self._engine.store.count_by_status()
@@ -65,7 +68,7 @@ class Page:
         )
 
     def detail(self, instance_id: str) -> str:
-        """`InstanceNotFoundError` if there is none."""
+        """One instance with its history. Raises `InstanceNotFoundError`."""
         one = self._client.status(instance_id)
         history = self._client.history(one)
         path = f"/emulator/instances/{quote(instance_id, safe='')}"
@@ -89,7 +92,10 @@ class Page:
         )
 
     def control(self, instance_id: str, operation: str, form: dict[str, str]) -> None:
-        """`ValueError` for an unknown operation or data that is not JSON; else what the client's operations raise."""
+        """Applies a form to an instance.
+
+        Raises `ValueError` for an unknown operation or data that is not JSON, and the errors of the durable client.
+        """
         reason = form.get("reason", "") or "by hand"
         match operation:
             case "terminate":

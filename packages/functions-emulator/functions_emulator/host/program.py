@@ -1,4 +1,4 @@
-"""The host as a process: logging, signals, exit codes, and beginning again when the app's files change."""
+"""The host as a process: logging, signals, exit codes, and the restart when the app's files change."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ _WATCHED_SUFFIXES = frozenset({".py", ".json"})
 
 
 def run(args: argparse.Namespace) -> int:
+    """Serves until SIGTERM or Ctrl-C. Returns the exit code: 0, or 1 if the host cannot start."""
     _log_to_stderr(args.log_level)
     args.app = args.app.resolve()
-    # stdout belongs to the ready line; what the app prints goes where the log goes.
+    # stdout is for the ready line; what the app prints goes to the log.
     args.stdout, sys.stdout = sys.stdout, sys.stderr
-    # Orchestrators are CPU-bound Python; the default of 5 ms would delay every hand-over to the host's loop.
+    # Orchestrators are CPU-bound Python; the default of 5 ms would delay every switch to the host's loop.
     sys.setswitchinterval(0.001)
     try:
         return asyncio.run(_serve(args))
@@ -57,7 +58,7 @@ async def _serve(args: argparse.Namespace) -> int:
     stopped = _stop_signal()
     temporary_data = None
     if args.watch and args.data is None:
-        # What the app did must outlive its reload; `--reloaded` says where, and that there is a caller already.
+        # State must survive a restart. `--reloaded` names its folder; the ready line was printed before.
         temporary_data = Path(tempfile.mkdtemp(prefix="functions-host-")) if args.reloaded is None else args.reloaded
         args.data = temporary_data
     try:
@@ -74,7 +75,7 @@ async def _serve(args: argparse.Namespace) -> int:
             args.port = host.port
         if stopped.is_set() and host is not None and host.still_running:
             _remove_folder(temporary_data)
-            os._exit(0)  # a function that hangs in a thread would keep the interpreter from ending
+            os._exit(0)  # a function that hangs in a thread would keep the interpreter alive
         if stopped.is_set():
             return 0
     except BaseException:
@@ -83,7 +84,7 @@ async def _serve(args: argparse.Namespace) -> int:
     finally:
         if stopped.is_set():
             _remove_folder(temporary_data)
-    _LOG.info("%s has changed, starting again", path)
+    _LOG.info("%s has changed, restarting", path)
     _restart(args, temporary_data)
     return 0  # not reached
 
@@ -115,7 +116,7 @@ async def _start(args: argparse.Namespace) -> tuple[Any, str]:
 
 
 async def _wait_for_change(app_dir: Path) -> Path:
-    """Waits until a Python or JSON file of the app has changed, come or gone; which one."""
+    """Waits until a Python or JSON file of the app is changed, added or removed; returns its path."""
     before = dict(_watched_files(app_dir))
     while True:
         await asyncio.sleep(_WATCH_INTERVAL_S)
@@ -145,7 +146,7 @@ async def _first_result(*works: Awaitable[Any]) -> Any:
 
 
 def _restart(args: argparse.Namespace, temporary_data: Path | None) -> None:
-    """Replaces this process by a new one with the same port and store: modules cannot be unloaded for sure."""
+    """Replaces this process by a new one with the same port and store, since modules cannot be unloaded reliably."""
     options = ["--app", str(args.app), "--host", args.host, "--port", str(args.port), "--log-level", args.log_level]
     options += ["--watch", "--reloaded", str(temporary_data or args.data)]
     if temporary_data is None:
@@ -167,7 +168,7 @@ def _stop_signal() -> asyncio.Event:
             _LOG.warning("stopped at once")
             os._exit(1)
         stopped.set()
-        _LOG.info("stopping; again: at once")
+        _LOG.info("stopping; a second signal stops at once")
 
     for one in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(one, stop)

@@ -1,7 +1,7 @@
 """Route templates as ASP.NET Core reads them: `v1/jobs/{jobId:int}`, `{jobId}:cancel`, `{id?}`, `{*rest}`.
 
-The first function by name whose template and methods fit gets the request: Azure does not prefer the more
-specific one.
+The first function by name whose template and methods match gets the request: Azure does not prefer the more specific
+template.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from functions_emulator.host.errors import BindingError
 from functions_emulator.host.functions import Function
 
-#: `{{` and `}}` are braces of a regular expression; while a template is taken apart they are these characters.
+#: These characters stand for `{{` and `}}`, the braces of a regular expression, while a template is parsed.
 _OPEN, _CLOSE = "\x00", "\x01"
 _PART = re.compile(
     r"\{(?P<catch>\*{0,2})(?P<name>\w+)"
@@ -39,15 +39,17 @@ _CHECKS = re.compile(r":(?P<name>\w+)(?:\((?P<argument>(?:[^()]|\([^()]*\))*)\))
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A compiled template. `defaults` are values of parameters a shorter path leaves out."""
+    """A compiled route template."""
 
     text: str
     pattern: re.Pattern[str]
+    #: Values of parameters that the path may omit.
     defaults: Mapping[str, str]
+    #: Parameter, constraint (`min`, `length`, ...) and its argument.
     bounds: tuple[tuple[str, str, str], ...]
 
     def match(self, path: str) -> dict[str, str] | None:
-        """Parameters of a still percent-encoded path without a leading slash, or `None`."""
+        """The parameters of a path (percent-encoded, without a leading slash), or `None` if it does not match."""
         match = self.pattern.fullmatch(path)
         if match is None:
             return None
@@ -58,6 +60,7 @@ class Template:
 
 
 def parse_template(text: str) -> Template:
+    """Compiles a template. Raises `BindingError` if it is not valid."""
     defaults: dict[str, str] = {}
     bounds: list[tuple[str, str, str]] = []
     pattern = ""
@@ -115,6 +118,8 @@ def _in_bounds(value: str | None, check: str, argument: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Route:
+    """A function with its template; no `methods` means any method."""
+
     function: Function
     template: Template
     methods: frozenset[str]
@@ -122,11 +127,16 @@ class Route:
 
 
 class RouteTable:
+    """The routes of an app, in the order of the function names."""
+
     def __init__(self, functions: Iterable[Function], prefix: str) -> None:
         self.routes = tuple(_route(one, prefix) for one in sorted(functions, key=lambda one: one.name))
 
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
-        """The route of a percent-encoded path without a leading slash. A wrong method is no route: 404, not 405."""
+        """The route and the parameters of a path; `None` also for a wrong method (docs/decisions/0012).
+
+        The path is percent-encoded, without a leading slash.
+        """
         for route in self.routes:
             if route.methods and method not in route.methods:
                 continue

@@ -1,7 +1,7 @@
-"""What the Python worker asks of a function's parameters and annotations.
+"""The rules of the Python worker for the parameters and annotations of a function.
 
-Source: functions.Registry of azure-functions-python-worker. The worker refuses the whole app for one such mistake;
-here the function alone is left out.
+Source: functions.Registry of azure-functions-python-worker. The worker refuses the whole app for one such mistake; this
+host leaves out the function alone (docs/decisions/0007).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functions_emulator.host.functions import Binding
 
 @dataclass(frozen=True, slots=True)
 class AnnotationRules:
-    """What an HTTP function's request parameter and return value may be annotated with."""
+    """The annotations that an HTTP extension allows for the request parameter and the return value."""
 
     takes_request: Callable[[Any], bool]
     takes_response: Callable[[Any], bool]
@@ -29,7 +29,7 @@ class AnnotationRules:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`plain` are the inputs annotated `str` or `bytes`, which get the bare value instead of the SDK's object."""
+    """What the host needs to call a function; the fields are those of `Function`."""
 
     takes_context: bool
     plain_inputs: Mapping[str, type]
@@ -37,7 +37,10 @@ class Signature:
 
 
 def read_signature(call: Any, bindings: Sequence[Binding], http: AnnotationRules | None) -> Signature:
-    """`http` are the rules of an HTTP extension that the app has loaded. `WorkerRefusesError` names what is wrong."""
+    """Checks a function against its bindings; `http` are the rules of an HTTP extension, if the app uses one.
+
+    Raises `WorkerRefusesError`.
+    """
     parameters = {name for name, one in inspect.signature(call).parameters.items() if one.kind not in _COLLECTORS}
     try:
         hints = typing.get_type_hints(call)
@@ -45,7 +48,7 @@ def read_signature(call: Any, bindings: Sequence[Binding], http: AnnotationRules
         raise WorkerRefusesError(f"its annotations cannot be resolved: {error}") from None
     bound = {one.name: one for one in bindings if one.name != "$return"}
     if missing := sorted(bound.keys() - parameters):
-        raise WorkerRefusesError(f"bound names that are no parameters of the function: {', '.join(missing)}")
+        raise WorkerRefusesError(f"bindings without a parameter of the function: {', '.join(missing)}")
     takes_context = "context" in parameters and "context" not in bound
     if takes_context and getattr(hints.get("context"), "__name__", "Context") != "Context":
         raise WorkerRefusesError("the parameter 'context' must be annotated azure.functions.Context")
@@ -65,7 +68,7 @@ _COLLECTORS = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
 def _check_parameter(binding: Binding, hint: Any, http: AnnotationRules | None) -> bool:
-    """Whether the function gets the bare value."""
+    """Whether the function gets the plain value."""
     name, is_out = binding.name, binding.direction == "OUT"
     origin = typing.get_origin(hint) or hint
     declared_out = isinstance(origin, type) and origin.__name__ == "Out"
@@ -105,23 +108,23 @@ def _fits(binding: Binding, annotated: Any, *, is_out: bool, http: AnnotationRul
 
 
 def _returns_by_itself(binding: Binding) -> bool:
-    """An activity's result needs no output binding, for instance."""
+    """Whether the trigger takes the return value without an output binding, as that of an activity does."""
     converter = _converter(binding)
     return binding.type != "durableClient" if converter is None else _implicit(converter)
 
 
 def _converter(binding: Binding) -> Any:
-    """What the SDK knows of a binding type; `None`: the worker's generic binding takes it."""
+    """The SDK's converter of a binding type; `None`: the worker uses its generic binding."""
     return get_binding_registry().get(binding.type)  # type: ignore[no-untyped-call]  # the SDK's
 
 
 def _implicit(converter: Any) -> bool:
-    """Converters of outputs only have no such method."""
+    """Converters that are for outputs only do not have the method."""
     return bool(getattr(converter, "has_implicit_output", bool)())
 
 
 def _is_generic(hint: Any) -> bool:
-    """`typing.List[x]` is what the worker knows as generic, and neither `list[x]` nor a union is."""
+    """Whether the worker takes `hint` as generic: `typing.List[x]`, but not `list[x]` and not a union."""
     if isinstance(hint, types.GenericAlias):
         return False
     return typing.get_origin(hint) not in (None, typing.Union, types.UnionType, tuple)

@@ -17,6 +17,8 @@ from functions_emulator.host.settings import Settings
 
 
 class TableStorage:
+    """Table inputs and outputs."""
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
@@ -64,7 +66,7 @@ class TableStorage:
                 try:
                     await table.create_entity({**key_fields, **entity})
                 except ResourceNotFoundError:
-                    with contextlib.suppress(ResourceExistsError):  # somebody may be quicker
+                    with contextlib.suppress(ResourceExistsError):  # another writer may create it first
                         await table.create_table()
                     await table.create_entity({**key_fields, **entity})
 

@@ -1,4 +1,4 @@
-"""Timer triggers: wait, run, write down when, and run late what was missed while the host was down."""
+"""Timer triggers: run at each occurrence, and once after occurrences that were missed while the host was down."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from functions_emulator.host.schedule import Schedule
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: Longest real sleep; the time is looked at again after it.
+#: The longest real sleep before the clock is read again.
 _MAX_SLEEP_S = 3600.0
 
-
+#: Intervals from this length on are monitored by default.
 _MONITORED_FROM = timedelta(minutes=1)
 
 
 class TimerTrigger:
-    """`invoke` runs the function with a `TimerRequest`. One run at a time.
+    """`invoke` runs the function with a `TimerRequest`, one run at a time.
 
-    Occurrences are kept, and so made up for, where `useMonitor` says so; by default for intervals of a minute and more.
+    With `useMonitor` the last and the next occurrence are kept in the store, so that a missed one runs late. It is the
+    default for intervals of a minute and more.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class TimerTrigger:
         self._clock_changed = asyncio.Event()
         use_monitor = function.trigger.fields.get("useMonitor")
         self._monitored = use_monitor if isinstance(use_monitor, bool) else self._interval() >= _MONITORED_FROM
-        #: When it fires next; `None` before `run`.
+        #: The next occurrence; `None` before `run`.
         self.due: datetime | None = None
         clock.subscribe(self._clock_changed.set)
 
@@ -56,7 +57,7 @@ class TimerTrigger:
         return self._schedule.next_after(first) - first
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         state = self._store.state(self._key) if self._monitored else None
         now = self._clock.now()
         due = parse_stamp(state["Next"]) if state else self._schedule.next_after(now)
@@ -73,7 +74,7 @@ class TimerTrigger:
             self._remember(stamp(self._clock.now()), due)
 
     async def _sleep_until(self, due: datetime) -> bool:
-        """True if it was over before the wait began."""
+        """Waits until `due`; returns true if `due` was past already."""
         self.due = due
         if due <= self._clock.now():
             return True
@@ -102,6 +103,6 @@ class TimerTrigger:
 
 
 def _schedule_status(status: Mapping[str, Any]) -> dict[str, str]:
-    """.NET's zero time stands for never."""
+    """The schedule status of a `TimerRequest`; the zero time of .NET stands for never."""
     never = "0001-01-01T00:00:00+00:00"
     return {name: status.get(name) or never for name in ("Last", "Next", "LastUpdated")}

@@ -1,7 +1,7 @@
-"""Where the app's code runs: one event loop in a thread of its own for `async` functions, a pool for the others.
+"""Runs the functions of the app by the rules of the Python worker: `async` functions on one loop, others in a pool.
 
-The rules of the Python worker. The host's own loop is another one, so that a function that blocks stops other
-functions of the app (as on Azure), never the host, which can then say who does it.
+The loop runs in a thread of its own. A function that blocks it stops the other functions of the app, as on Azure, but
+not the host, which reports the function.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ from functions_emulator.host.invocation import Context, Invocation, current
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: A loop that has not answered for so long is reported as blocked.
+#: The app's loop is reported as blocked after this time without a beat.
 BLOCKED_AFTER_S = 2.0
 
 _BEAT_INTERVAL_S = 0.5
 
-#: `functionTimeout` where host.json names none, as on every plan but Consumption.
+#: `functionTimeout` if host.json has none: the default of every plan but Consumption.
 DEFAULT_TIMEOUT_S = 1800.0
 
 
 class Worker:
+    """The event loop and the thread pool of the app's code."""
+
     def __init__(self, function_timeout_s: float) -> None:
+        """Infinity means no timeout."""
         self._timeout = None if function_timeout_s == float("inf") else function_timeout_s
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="app-loop", daemon=True)
@@ -48,20 +51,21 @@ class Worker:
         self._loop.run_forever()
 
     def start(self) -> None:
+        """Starts the thread of the loop."""
         self._thread.start()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Where `async` functions run."""
+        """The loop of `async` functions."""
         return self._loop
 
     @property
     def running(self) -> Mapping[str, str]:
-        """Function names of invocations under way, by invocation id."""
+        """Function names of running invocations, by invocation id."""
         return self._running
 
     async def call(self, function: Function, arguments: Mapping[str, Any], invocation: Invocation) -> Any:
-        """The function's return value; `FunctionFailedError` if it raises anything but a cancellation of ours."""
+        """Runs a function and returns its value. Raises `FunctionFailedError` if it raises or takes too long."""
         values = dict(arguments)
         if function.takes_context:
             values["context"] = Context(invocation)
@@ -81,7 +85,7 @@ class Worker:
             self._running.pop(invocation.id, None)
 
     async def call_batch(self, runs: Sequence[tuple[Function, Mapping[str, Any], Invocation]]) -> list[Any]:
-        """Runs sync functions one after another in one thread; a `FunctionFailedError` is given back in its place."""
+        """Runs sync functions one after another in one thread; returns a value or a `FunctionFailedError` for each."""
 
         def run_batch() -> list[Any]:
             results: list[Any] = []
@@ -119,7 +123,7 @@ class Worker:
             raise _failed(function, error) from None
 
     async def watch_loop(self) -> None:
-        """Reports a blocked app loop with the function and the line that blocks it; until cancelled."""
+        """Logs a blocked loop with the function and the stack that block it. Runs until cancelled."""
         while True:
             self._loop.call_soon_threadsafe(self._beat)
             await asyncio.sleep(_BEAT_INTERVAL_S)
@@ -129,7 +133,7 @@ class Worker:
                 _LOG.error("the app's event loop is blocked for %.1f s by %s", silence_s, self._blocking_task())
             elif silence_s < BLOCKED_AFTER_S and self._reported:
                 self._reported = False
-                _LOG.warning("the app's event loop answers again")
+                _LOG.warning("the app's event loop is no longer blocked")
 
     def _beat(self) -> None:
         self._last_beat = monotonic()
@@ -142,13 +146,13 @@ class Worker:
         return f"{name}; use an async call there or a plain `def` function\n{stack}"
 
     async def drain(self, timeout: float) -> None:
-        """Waits until no function runs."""
+        """Waits up to `timeout` seconds until no function runs."""
         deadline = monotonic() + timeout
         while self._running and monotonic() < deadline:  # noqa: ASYNC110  # the count changes in other threads
             await asyncio.sleep(0.02)
 
     async def stop(self) -> None:
-        """Ends the loop, and leaves alone what hangs in a thread."""
+        """Ends the loop. A function that hangs in a thread is left running."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self._thread.is_alive():
             closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
@@ -156,7 +160,7 @@ class Worker:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     async def _close(self) -> None:
-        """Ends what the app left on its loop, and the durable client's HTTP session."""
+        """Cancels the tasks that the app left on its loop, and closes the HTTP session of the durable client."""
         http_utils = sys.modules.get("azure.durable_functions.models.utils.http_utils")
         if http_utils is not None:
             await http_utils._close_session()
@@ -165,15 +169,15 @@ class Worker:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         await self._loop.shutdown_asyncgens()
-        # clients that the app never closed, as none does on Azure, end with the process and are no error of it
+        # Apps do not close their clients, on Azure neither; that is not an error.
         self._loop.set_exception_handler(lambda loop, context: _LOG.debug("left open: %s", context.get("message")))
 
 
 def _thread_count() -> int | None:
-    """`PYTHON_THREADPOOL_THREAD_COUNT`; without it, or where it is nonsense, `None`: Python's own choice."""
+    """`PYTHON_THREADPOOL_THREAD_COUNT`; without a valid value `None`, which is Python's default."""
     setting = os.environ.get("PYTHON_THREADPOOL_THREAD_COUNT", "")
     if setting and not (setting.isdigit() and int(setting) > 0):
-        _LOG.warning("PYTHON_THREADPOOL_THREAD_COUNT must be a whole number from 1 on, not %r: ignored", setting)
+        _LOG.warning("PYTHON_THREADPOOL_THREAD_COUNT must be a whole number from 1 on, not %r; it is ignored", setting)
         return None
     return int(setting) if setting else None
 
