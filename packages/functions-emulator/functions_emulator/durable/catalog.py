@@ -9,6 +9,8 @@ from functions_emulator.durable.errors import FunctionNotFoundError
 
 
 class Catalog:
+    """The names of durable functions, by kind."""
+
     def __init__(self, orchestrators: Iterable[str], activities: Iterable[str], entities: Iterable[str] = ()) -> None:
         self._names = {
             "orchestrator": {name.lower(): name for name in orchestrators},

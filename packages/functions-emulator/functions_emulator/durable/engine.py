@@ -110,6 +110,7 @@ class Engine:
         return self._wakeups.idle and not due and not busy
 
     def next_activity(self) -> ActivityTask | None:
+        """The next activity call, or `None`. The caller must pass it to `finish_activity` or `fail_activity`."""
         if not self._activities:
             return None
         task = self._activities.popleft()

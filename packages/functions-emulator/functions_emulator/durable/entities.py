@@ -45,6 +45,8 @@ class Entity:
 
 
 class Entities:
+    """Gives out batches of operations, and reads and signals entities."""
+
     def __init__(self, engine: Engine, max_batch: int = 50) -> None:
         """`max_batch`: the most operations in one batch."""
         self._max_batch = max_batch

@@ -28,6 +28,8 @@ class StallReport:
 
 
 class Reports:
+    """What the instances of one engine wait for, and their stalls."""
+
     def __init__(self) -> None:
         self._open: dict[str, StallReport] = {}
         self._over: list[StallReport] = []

@@ -65,7 +65,7 @@ class Store:
         self._db.executescript(_SCHEMA)
         if "note" not in {row[1] for row in self._db.execute("PRAGMA table_info(instances)")}:
             self._db.execute("ALTER TABLE instances ADD COLUMN note TEXT")  # a store of an earlier version
-        #: Called around each commit: with false before it, with true after it.
+        #: Called with false before each commit, with true after it.
         self.committing: Callable[[bool], None] = lambda done: None
 
     def close(self) -> None:
@@ -157,6 +157,7 @@ class Store:
         return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
     def delete_instance(self, instance_id: str) -> None:
+        """Deletes an instance with its history, messages and activity calls."""
         for table in ("instances", "history", "messages", "activities"):
             self._db.execute(f"DELETE FROM {table} WHERE instance_id = ?", (instance_id,))
 
@@ -197,6 +198,7 @@ class Store:
         )
 
     def due_messages(self, instance_id: str, now: datetime) -> list[Message]:
+        """The visible messages to an instance, in the order in which they became visible."""
         rows = self._db.execute(
             "SELECT seq, instance_id, execution_id, kind, data, visible_at FROM messages "
             "WHERE instance_id = ? AND visible_at <= ? ORDER BY visible_at, seq",
@@ -272,6 +274,7 @@ class Store:
     # --- state of the host around the engine
 
     def state(self, name: str) -> Mapping[str, Any] | None:
+        """State that a part of the host has stored under `name`."""
         row = self._db.execute("SELECT data FROM host_state WHERE name = ?", (name,)).fetchone()
         return None if row is None else json.loads(row[0])
 

@@ -16,11 +16,15 @@ _LOG = logging.getLogger("functions_emulator.host")
 
 
 class InputReader(Protocol):
+    """Reads the input bindings of one type."""
+
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> Any:
         """The value of an input binding."""
 
 
 class OutputWriter(Protocol):
+    """Writes the output bindings of one type."""
+
     async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
         """Writes a value to the target of an output binding; raises if it cannot."""
 

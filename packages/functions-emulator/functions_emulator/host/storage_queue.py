@@ -27,7 +27,7 @@ from functions_emulator.host.settings import Settings
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: A message is hidden for this time while its function runs; half of it later the time is renewed.
+#: A message is hidden for this time while its function runs; the time is renewed when half of it is over.
 _HIDDEN_S = 60
 _FIRST_POLL_S = 0.1
 

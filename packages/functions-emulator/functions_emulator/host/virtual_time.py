@@ -42,9 +42,7 @@ class ShiftedClock:
         try:
             import time_machine
         except ImportError:
-            raise HostError(
-                "--virtual-clock needs the package time-machine: pip install -r requirements-dev.txt"
-            ) from None
+            raise HostError("--virtual-clock needs the package time-machine: pip install time-machine") from None
         self._store = store
         state = store.state("virtual-clock")
         self._shift = timedelta(seconds=float(state["shift_s"]) if state else 0.0)
@@ -95,8 +93,8 @@ class VirtualTime:
     async def advance(self, by: timedelta, bus_admin: str | None = None) -> None:
         """Advances by `by`, from timer to timer. After each step it waits until the host is idle.
 
-        `bus_admin` is the URL of the admin API of a bus. The bus makes each step first, so that no lock or message looks
-        older here than there. Raises `ValueError` if the bus refuses.
+        `bus_admin` is the URL of the admin API of a bus. The bus makes each step first, so that no lock or message
+        looks older here than there. Raises `ValueError` if the bus refuses.
         """
         async with self._one_at_a_time:
             target = self._clock.now() + by
