@@ -79,9 +79,9 @@ class Hub:
         batch = self.entities.next_batch()
         if batch is not None:
             code = self._entities[entity_name(batch.entity_id)]
-            answer = json.loads(code(func.EntityContext(encode_batch(batch))))
+            reply = json.loads(code(func.EntityContext(encode_batch(batch))))
             self.entities.finish(
-                batch, exists=answer["entityExists"], state=answer["entityState"], results=answer["results"]
+                batch, exists=reply["entityExists"], state=reply["entityState"], results=reply["results"]
             )
             return True
         task = self.engine.next_activity()

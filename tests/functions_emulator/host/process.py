@@ -64,19 +64,19 @@ class Host:
     def start(self, orchestrator: str, value: Any = None, instance_id: str | None = None) -> str:
         """Through the app's own starter function, that is through the SDK's client."""
         query = {} if instance_id is None else {"id": instance_id}
-        answer = self.post(f"/start/{orchestrator}", params=query, json=value)
-        assert answer.status_code == 202, answer.text
-        return str(answer.json()["id"])
+        response = self.post(f"/start/{orchestrator}", params=query, json=value)
+        assert response.status_code == 202, response.text
+        return str(response.json()["id"])
 
     def status(self, instance_id: str, **query: str) -> dict[str, Any]:
-        answer = self.get(f"/runtime/webhooks/durabletask/instances/{instance_id}", params=query)
-        assert answer.status_code in (200, 202), answer.status_code
-        return dict(answer.json())
+        response = self.get(f"/runtime/webhooks/durabletask/instances/{instance_id}", params=query)
+        assert response.status_code in (200, 202), response.status_code
+        return dict(response.json())
 
     def wait_for(self, instance_id: str, *statuses: str, within: float = SOON_S) -> dict[str, Any]:
         expected = statuses or ("Completed", "Failed", "Terminated")
         return eventually(
-            lambda: found if (found := self.status(instance_id))["runtimeStatus"] in expected else None,
+            lambda: status if (status := self.status(instance_id))["runtimeStatus"] in expected else None,
             lambda: f"{self.status(instance_id)}\n{self.log[-3000:]}",
             within,
         )
@@ -93,9 +93,9 @@ def eventually(probe: Callable[[], T | None], explain: Callable[[], str] = lambd
     """What `probe` gives once it is true; fails with `explain` after `within` seconds."""
     deadline = time.monotonic() + within
     while True:
-        found = probe()
-        if found:
-            return found
+        result = probe()
+        if result:
+            return result
         assert time.monotonic() < deadline, f"it did not happen within {within} s: {explain()}"
         time.sleep(0.05)
 

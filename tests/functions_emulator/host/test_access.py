@@ -63,9 +63,9 @@ def test_keys_open_what_they_should(host: Host, path: str, key: str | None, stat
 
 def test_management_urls_carry_the_system_key(host: Host) -> None:
     """The SDK's client and a holder of the status URL get through."""
-    answer = host.get("/api/begin").json()
-    assert "code=s-key" in answer["statusQueryGetUri"]
-    path = answer["statusQueryGetUri"].removeprefix(host.url)
+    response = host.get("/api/begin").json()
+    assert "code=s-key" in response["statusQueryGetUri"]
+    path = response["statusQueryGetUri"].removeprefix(host.url)
     eventually(lambda: host.get(path).json()["runtimeStatus"] == "Completed")
 
 
@@ -83,13 +83,13 @@ def test_too_many_requests_are_429(host: Host) -> None:
 
 def test_cors_for_the_origin_that_is_allowed(host: Host) -> None:
     """A preflight is answered by the host; answers carry the origin; other origins get nothing."""
-    asked = {"Origin": "https://a.example", "Access-Control-Request-Method": "GET"}
-    preflight = host.request("OPTIONS", "/api/open", headers=asked)
+    headers = {"Origin": "https://a.example", "Access-Control-Request-Method": "GET"}
+    preflight = host.request("OPTIONS", "/api/open", headers=headers)
     assert preflight.status_code == 204
     assert preflight.headers["access-control-allow-methods"] == "GET"
-    answer = host.get("/api/open", headers={"Origin": "https://a.example"})
-    assert answer.headers["access-control-allow-origin"] == "https://a.example"
-    assert answer.headers["access-control-allow-credentials"] == "true"
+    response = host.get("/api/open", headers={"Origin": "https://a.example"})
+    assert response.headers["access-control-allow-origin"] == "https://a.example"
+    assert response.headers["access-control-allow-credentials"] == "true"
     other = host.get("/api/open", headers={"Origin": "https://b.example"})
     assert "access-control-allow-origin" not in other.headers
 

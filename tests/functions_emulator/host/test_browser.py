@@ -27,7 +27,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    path = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
+    path = next((command for name in _BROWSERS if (command := shutil.which(name))), None)
     if path is None:
         pytest.fail("Chromium is missing; on Debian and Ubuntu: apt-get install -y chromium")
     with sync_playwright() as playwright:

@@ -137,18 +137,18 @@ def test_starting_by_the_api_and_waiting_for_the_end(host: Host) -> None:
     start = f"{API}/orchestrators"
     waiting = {"timeout": "20", "pollingInterval": "0.05"}
     assert host.post(f"{start}/sleeper", params=waiting, json=0.1).json() == "awake"
-    late = host.post(f"{start}/approval", params={"timeout": "0.2", "pollingInterval": "0.05"}, json=600)
-    assert late.status_code == 202
+    pending = host.post(f"{start}/approval", params={"timeout": "0.2", "pollingInterval": "0.05"}, json=600)
+    assert pending.status_code == 202
     assert host.post(f"{start}/sleeper", params={"timeout": "1", "pollingInterval": "2"}, json=1).status_code == 400
-    one = f"{API}/instances/{late.json()['id']}"
+    one = f"{API}/instances/{pending.json()['id']}"
     assert host.post(f"{one}/raiseEvent/approve", content="1").status_code == 400  # not application/json
     assert host.post(f"{one}/raiseEvent/approve", content="{", headers=JSON).status_code == 400
     assert host.post(f"{one}/raiseEvent/approve", json=1).status_code == 202
-    host.wait_for(late.json()["id"])
+    host.wait_for(pending.json()["id"])
     again = host.post(f"{one}/restart", params={"restartWithNewInstanceId": "false"})
-    assert again.json()["id"] == late.json()["id"]
+    assert again.json()["id"] == pending.json()["id"]
     assert host.post(f"{one}/terminate").status_code == 202
-    host.wait_for(late.json()["id"])
+    host.wait_for(pending.json()["id"])
     assert host.post(f"{one}/rewind").status_code == 410
     assert host.post(f"{API}/instances/nobody/restart").status_code == 400
     assert host.post(f"{API}/instances/nobody/rewind").status_code == 404
@@ -175,15 +175,15 @@ def test_the_history_can_be_shown(host: Host) -> None:
     """showHistory lists what happened, with outputs where asked for."""
     instance_id = host.start("chain", "x")
     host.wait_for(instance_id)
-    shown = host.status(instance_id, showHistory="true", showHistoryOutput="true")["historyEvents"]
-    assert [one["EventType"] for one in shown] == [
+    events = host.status(instance_id, showHistory="true", showHistoryOutput="true")["historyEvents"]
+    assert [one["EventType"] for one in events] == [
         "ExecutionStarted",
         "TaskCompleted",
         "TaskCompleted",
         "ExecutionCompleted",
     ]
-    assert [one.get("FunctionName") for one in shown][:3] == ["chain", "shout", "whisper"]
-    assert shown[1]["Result"] == "X"
+    assert [one.get("FunctionName") for one in events][:3] == ["chain", "shout", "whisper"]
+    assert events[1]["Result"] == "X"
 
 
 @pytest.mark.parametrize(

@@ -53,11 +53,11 @@ def test_events_can_be_delayed(tmp_path: Path) -> None:
     """A timer that is due before the delayed event wins."""
     host = start_host("tour", tmp_path, "--fault", "delay-events=5s")
     try:
-        late, intime = host.start("approval", 1), host.start("approval", 600)
-        for one in (late, intime):
+        timed_out, completed = host.start("approval", 1), host.start("approval", 600)
+        for one in (timed_out, completed):
             assert host.post(f"/raise/{one}/approve", json=1).status_code == 202
-        assert host.wait_for(late)["output"] == "timed out"
-        assert host.wait_for(intime)["output"] == "1"
+        assert host.wait_for(timed_out)["output"] == "timed out"
+        assert host.wait_for(completed)["output"] == "1"
     finally:
         assert host.stop() == 0
 
@@ -73,11 +73,11 @@ def test_an_answer_can_be_lost_after_its_effect(tmp_path: Path) -> None:
         assert host.stop() == 0
 
 
-@pytest.mark.parametrize("given", ["kill-after-commit", "nothing=1", "drop-answer=x", "delay-events=5"])
-def test_a_wrong_fault_is_named(given: str) -> None:
+@pytest.mark.parametrize("option", ["kill-after-commit", "nothing=1", "drop-answer=x", "delay-events=5"])
+def test_a_wrong_fault_is_named(option: str) -> None:
     """One line with the fault."""
     with pytest.raises(HostError, match="--fault"):
-        parse_faults([given])
+        parse_faults([option])
 
 
 def test_events_can_be_shuffled() -> None:

@@ -22,15 +22,15 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 def test_a_function_sees_the_whole_request(host: Host) -> None:
     """Method, URL, headers, query, route parameters, raw body and context arrive."""
-    answer = host.post("/echo/a%20b%2Fc/12?x=1&x=2&e=", content=b"\x00\xff", headers={"X-Test": "t"})
-    seen = answer.json()
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.headers["x-answer"] == "yes"
-    assert (seen["method"], seen["header"], seen["body"]) == ("POST", "t", "00ff")
-    assert seen["params"] == {"x": "1,2", "e": ""}
-    assert seen["route"] == {"word": "a b/c", "number": "12"}
-    assert seen["function"] == "echo"
-    assert seen["url"].startswith(host.url)
+    response = host.post("/echo/a%20b%2Fc/12?x=1&x=2&e=", content=b"\x00\xff", headers={"X-Test": "t"})
+    request = response.json()
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["x-answer"] == "yes"
+    assert (request["method"], request["header"], request["body"]) == ("POST", "t", "00ff")
+    assert request["params"] == {"x": "1,2", "e": ""}
+    assert request["route"] == {"word": "a b/c", "number": "12"}
+    assert request["function"] == "echo"
+    assert request["url"].startswith(host.url)
 
 
 def test_an_optional_parameter_may_be_missing(host: Host) -> None:
@@ -41,16 +41,16 @@ def test_an_optional_parameter_may_be_missing(host: Host) -> None:
 
 def test_sync_functions_and_text_answers(host: Host) -> None:
     """A plain `def` runs in the pool, and a str is a text answer."""
-    answer = host.get("/sync?name=bob")
-    assert (answer.status_code, answer.text) == (200, "hello bob")
-    assert answer.headers["content-type"].startswith("text/plain")
+    response = host.get("/sync?name=bob")
+    assert (response.status_code, response.text) == (200, "hello bob")
+    assert response.headers["content-type"].startswith("text/plain")
 
 
 def test_binary_bodies_go_through_unchanged(host: Host) -> None:
     """Five megabytes of bytes come back reversed, with the function's status."""
     body = bytes(range(256)) * 20_000
-    answer = host.post("/binary", content=body)
-    assert (answer.status_code, answer.content) == (201, body[::-1])
+    response = host.post("/binary", content=body)
+    assert (response.status_code, response.content) == (201, body[::-1])
 
 
 def test_no_answer_is_204(host: Host) -> None:
@@ -60,8 +60,8 @@ def test_no_answer_is_204(host: Host) -> None:
 
 def test_an_exception_is_500_without_a_word(host: Host) -> None:
     """The caller learns nothing; the log names function and invocation with the stack."""
-    answer = host.get("/boom")
-    assert (answer.status_code, answer.content) == (500, b"")
+    response = host.get("/boom")
+    assert (response.status_code, response.content) == (500, b"")
     log = host.log
     assert "boom failed, invocation " in log
     assert "RuntimeError: secret detail" in log
@@ -107,9 +107,9 @@ def test_an_answer_later_than_230_seconds_is_502(host: Host) -> None:
     """As from Azure's load balancer; the function goes on, and the host serves others meanwhile."""
     with httpx.Client(timeout=300, trust_env=False) as client:
         began = time.monotonic()
-        answer = client.get(f"{host.url}/sleep-async?s=233")
+        response = client.get(f"{host.url}/sleep-async?s=233")
         took = time.monotonic() - began
-    assert answer.status_code == 502
+    assert response.status_code == 502
     assert 229 < took < 233
     assert "sleep_async did not answer within 230 s" in host.log
     assert host.get("/admin/emulator/running").json() == ["sleep_async"]
@@ -119,5 +119,5 @@ def test_an_answer_later_than_230_seconds_is_502(host: Host) -> None:
 def test_a_body_beyond_the_limit_is_413(host: Host) -> None:
     """A hundred megabytes, as on Azure."""
     piece = b"x" * 2**20
-    answer = host.post("/binary", content=(piece for _ in range(101)))
-    assert answer.status_code == 413
+    response = host.post("/binary", content=(piece for _ in range(101)))
+    assert response.status_code == 413

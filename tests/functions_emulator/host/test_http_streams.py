@@ -19,23 +19,23 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 def test_an_answer_arrives_piece_by_piece(host: Host) -> None:
     """Each piece is there before the next is made: the function waits to be asked on."""
-    with httpx.stream("GET", f"{host.url}/numbers/3", timeout=SOON_S, trust_env=False) as answer:
-        assert answer.status_code == 200
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        assert answer.headers["x-stream"] == "yes"
-        seen = []
-        for piece in answer.iter_text():
-            seen.append(piece)
+    with httpx.stream("GET", f"{host.url}/numbers/3", timeout=SOON_S, trust_env=False) as response:
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith("text/event-stream")
+        assert response.headers["x-stream"] == "yes"
+        pieces_read = []
+        for piece in response.iter_text():
+            pieces_read.append(piece)
             assert host.post("/next").json() == "ok"  # FastAPI writes a bare text as JSON
-    assert seen == [f"data: {number}\n\n" for number in range(3)]
+    assert pieces_read == [f"data: {number}\n\n" for number in range(3)]
 
 
 def test_a_request_is_read_as_it_comes(host: Host) -> None:
     """A body that is sent in pieces reaches the function in pieces, and is never held as a whole."""
     pieces = (b"x" * 100_000 for _ in range(200))
-    answer = host.post("/sizes?a=1", content=pieces)
-    counted = answer.json()
-    assert (answer.status_code, counted["total"], counted["query"]) == (201, 20_000_000, {"a": "1"})
+    response = host.post("/sizes?a=1", content=pieces)
+    counted = response.json()
+    assert (response.status_code, counted["total"], counted["query"]) == (201, 20_000_000, {"a": "1"})
     assert counted["largest"] <= 64 * 1024
 
 
@@ -56,9 +56,9 @@ def test_a_stream_that_breaks_off_is_seen_by_the_caller(host: Host) -> None:
 
 def test_a_function_that_raises_is_500(host: Host) -> None:
     """Without a word of the exception, which is in the log."""
-    answer = host.get("/raises")
-    assert answer.status_code == 500
-    assert "secret" not in answer.text
+    response = host.get("/raises")
+    assert response.status_code == 500
+    assert "secret" not in response.text
     assert "raises failed, invocation " in host.log
 
 

@@ -40,11 +40,11 @@ class Balanced(HTMLParser):
 
 
 def page(host: Host, path: str) -> str:
-    answer = host.get(path)
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/html")
-    Balanced().feed(answer.text)
-    return answer.text
+    response = host.get(path)
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/html")
+    Balanced().feed(response.text)
+    return response.text
 
 
 def test_functions_and_orchestrations_are_listed(host: Host) -> None:

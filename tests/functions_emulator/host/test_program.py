@@ -93,13 +93,13 @@ def test_two_hosts_on_one_data_folder(tmp_path: Path) -> None:
 def test_a_stop_lets_running_functions_end(tmp_path: Path) -> None:
     """SIGTERM during a request: the function can still start an orchestration, its answer comes, then exit code 0."""
     host = start_host("tour", tmp_path, "--data", tmp_path / "data")
-    answers: list[str] = []
-    caller = threading.Thread(target=lambda: answers.append(host.post("/start-late").text))
+    responses: list[str] = []
+    caller = threading.Thread(target=lambda: responses.append(host.post("/start-late").text))
     caller.start()
     eventually(lambda: host.get("/admin/emulator/running").json() == ["start_late"] or None)
     assert host.stop() == 0
     caller.join()
-    assert answers == ["late"]
+    assert responses == ["late"]
     host = start_host("tour", tmp_path, "--data", tmp_path / "data")
     assert host.wait_for("late")["runtimeStatus"] == "Completed"
     assert host.stop() == 0
@@ -149,7 +149,9 @@ def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
     host = start_host("timers", tmp_path, "--data", tmp_path / "data", environment=environment)
     eventually(lambda: len([one for one in lines() if one[0] == "every_second"]) >= 2 or None, lambda: host.log)
     assert [one for one in lines() if one[0] == "at_startup"] != []
-    retries = eventually(lambda: found if len(found := [one for one in lines() if one[0] == "retried"]) == 3 else None)
+    retries = eventually(
+        lambda: retried if len(retried := [one for one in lines() if one[0] == "retried"]) == 3 else None
+    )
     assert [one[2] for one in retries] == [[0, 2], [1, 2], [2, 2]]
     host.kill()
     before = len(lines())
@@ -159,7 +161,7 @@ def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
         eventually(lambda: any(one[:2] == ["every_second", True] for one in lines()[before:]) or None)
         # more than once a minute: nothing is kept of it, so nothing is past due
         quick = eventually(lambda: [one for one in lines()[before:] if one[0] == "not_monitored"])
-        assert {(late, json.dumps(status)) for _, late, status in quick} == {(False, "{}")}
+        assert {(past_due, json.dumps(status)) for _, past_due, status in quick} == {(False, "{}")}
     finally:
         assert host.stop() == 0
 

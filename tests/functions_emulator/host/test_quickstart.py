@@ -18,9 +18,9 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 def test_the_template_s_function_answers(host: Host) -> None:
     """By query and by body; host.json's headers go with the answer; what the app prints is in the log."""
-    answer = host.get("/api/hello?name=Bob")
-    assert answer.text.startswith("Hello, Bob.")
-    assert answer.headers["x-content-type-options"] == "nosniff"
+    response = host.get("/api/hello?name=Bob")
+    assert response.text.startswith("Hello, Bob.")
+    assert response.headers["x-content-type-options"] == "nosniff"
     assert host.post("/api/hello", json={"name": "Eve"}).text.startswith("Hello, Eve.")
     assert "printed while loading" in host.log
     assert "printed while running" in host.log
@@ -28,8 +28,8 @@ def test_the_template_s_function_answers(host: Host) -> None:
 
 def test_other_ways_to_declare_a_function(host: Host) -> None:
     """Without a route, by a generic trigger, with a form."""
-    answer = host.get("/api/without_a_route")
-    assert (answer.text, answer.headers["set-cookie"]) == ("cookie", "a=b")
+    response = host.get("/api/without_a_route")
+    assert (response.text, response.headers["set-cookie"]) == ("cookie", "a=b")
     assert host.get("/api/generic").text == "generic"
     sent = host.post("/api/form", data={"a": "1"}, files={"f": ("name.txt", b"content")}).json()
     assert sent == {"form": {"a": "1"}, "files": {"f": "name.txt"}}
@@ -62,8 +62,8 @@ def test_a_value_that_has_nowhere_to_go_fails_the_function(host: Host) -> None:
 
 def test_a_browser_at_the_root_finds_the_page(host: Host) -> None:
     """And the log tells, as Core Tools does, where each function is; keys of host.json without effect are named."""
-    answer = host.get("/")
-    assert (answer.status_code, answer.headers["location"]) == (302, "/emulator")
+    response = host.get("/")
+    assert (response.status_code, response.headers["location"]) == (302, "/emulator")
     assert f"HttpTrigger1: {host.url}/api/hello [" in host.log
     assert "hello_orchestrator: orchestrationTrigger" in host.log
     assert "extensions.http.hsts.isEnabled has no effect here" in host.log

@@ -34,8 +34,8 @@ def test_a_counter_entity_by_its_client(host: Host) -> None:
 
 def test_a_counter_entity_by_an_orchestration(host: Host) -> None:
     """A call returns the entity's result after earlier signals; an unknown operation raises."""
-    answer = host.post("/api/run/count_twice", json="b")
-    assert answer.json() == [11, "a counter does not dance"]
+    response = host.post("/api/run/count_twice", json="b")
+    assert response.json() == [11, "a counter does not dance"]
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_sub_orchestrations_are_tried_again_as_a_whole(host: Host, tmp_path: Pat
     log = str(tmp_path / "log")
     fine = [{"name": "one", "fails": 0, "log": log}, {"name": "two", "fails": 2, "log": log}]
     assert host.post("/api/run/set_up_all", json=fine).json() == ["one after 1", "two after 3"]
-    answer = host.post("/api/run/set_up_all", json=[{"name": "three", "fails": 9, "log": log}])
-    assert answer.status_code == 500
-    assert "three does not answer" in answer.json()["output"]
+    response = host.post("/api/run/set_up_all", json=[{"name": "three", "fails": 9, "log": log}])
+    assert response.status_code == 500
+    assert "three does not answer" in response.json()["output"]
     assert Path(log).read_text().split().count("three") == 3
 
 
 def test_a_monitor_looks_until_it_finds(host: Host) -> None:
     """Durable HTTP calls and timers in turn, until the light is green."""
     watched = {"url": f"{host.url}/api/light", "wanted": "green", "seconds": 60}
-    answer = host.post("/api/run/monitor", json=watched)
-    assert answer.status_code == 202
-    path = answer.json()["statusQueryGetUri"].removeprefix(host.url)
+    response = host.post("/api/run/monitor", json=watched)
+    assert response.status_code == 202
+    path = response.json()["statusQueryGetUri"].removeprefix(host.url)
     assert host.get("/api/light/green").text == "green"
     output = eventually(lambda: host.get(path).json()["output"], lambda: host.log)
     assert (output["found"], output["status"]) == (True, 200)
@@ -91,9 +91,9 @@ def test_a_monitor_looks_until_it_finds(host: Host) -> None:
 def test_durable_http_that_cannot_connect_fails_the_call(host: Host) -> None:
     """A refused connection is a failed activity, told in the output."""
     watched = {"url": "http://127.0.0.1:9/", "wanted": "x", "seconds": 60}
-    answer = host.post("/api/run/monitor", json=watched)
-    assert answer.status_code == 500
-    assert "http://127.0.0.1:9/" in answer.json()["output"]
+    response = host.post("/api/run/monitor", json=watched)
+    assert response.status_code == 500
+    assert "http://127.0.0.1:9/" in response.json()["output"]
 
 
 def test_a_function_is_cut_off_at_function_timeout(host: Host) -> None:

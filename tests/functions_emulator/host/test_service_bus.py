@@ -126,7 +126,7 @@ def test_many_messages_are_each_handled_once(host: Host, bus: Bus, seen: Seen) -
     send(bus, "work", *(ServiceBusMessage(f"n-{number}") for number in range(200)))
     expected = {f"n-{number}" for number in range(200)}
     bodies = eventually(
-        lambda: found if expected <= set(found := [line["body"] for line in seen.lines]) else None, lambda: host.log
+        lambda: lines if expected <= set(lines := [line["body"] for line in seen.lines]) else None, lambda: host.log
     )
     assert sorted(body for body in bodies if body.startswith("n-")) == sorted(expected)
 
@@ -146,7 +146,7 @@ def test_cardinality_many_gives_lists(host: Host, bus: Bus, seen: Seen) -> None:
     send(bus, "batch", *(ServiceBusMessage(f"b-{number}") for number in range(20)))
     expected = sorted(f"b-{number}" for number in range(20))
     lines = eventually(
-        lambda: found if len(found := [one for one in seen.lines if "in_batches" in one["function"]]) >= 20 else None,
+        lambda: lines if len(lines := [one for one in seen.lines if "in_batches" in one["function"]]) >= 20 else None,
         lambda: host.log,
     )
     assert sorted(line["body"] for line in lines) == expected
@@ -157,7 +157,7 @@ def test_sessions_keep_their_order(host: Host, bus: Bus, seen: Seen) -> None:
     """Messages of one session are handled one after another, sessions side by side."""
     send(bus, "ordered", *(ServiceBusMessage(str(n), session_id=f"s{n % 3}") for n in range(30)))
     lines = eventually(
-        lambda: found if len(found := [one for one in seen.lines if "in_order" in one["function"]]) >= 30 else None,
+        lambda: lines if len(lines := [one for one in seen.lines if "in_order" in one["function"]]) >= 30 else None,
         lambda: host.log,
     )
     for session in range(3):

@@ -42,11 +42,11 @@ def test_a_word_goes_through_queue_blob_and_table(host: Host) -> None:
     """HTTP to queue, queue to blob, blob to table, and back by table and blob inputs."""
     assert host.get("/word/hello").status_code == 404
     assert host.post("/enqueue/hello").text == "queued"
-    answer = eventually(
-        lambda: found if (found := host.get("/word/hello")).status_code == 200 else None, lambda: host.log
+    response = eventually(
+        lambda: row if (row := host.get("/word/hello")).status_code == 200 else None, lambda: host.log
     )
-    assert answer.json()["blob"] == "hello 1"
-    row = answer.json()["row"]
+    assert response.json()["blob"] == "hello 1"
+    row = response.json()["row"]
     assert (row["text"], row["path"], row["length"]) == ("hello 1", "words/hello.txt", 7)
     assert host.get("/words").json() == ["hello"]
 

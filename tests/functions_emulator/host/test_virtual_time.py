@@ -36,8 +36,8 @@ def test_five_hours_pass_timer_by_timer(tmp_path: Path) -> None:
     host = start_host("tour", tmp_path, "--virtual-clock", "--data", tmp_path / "data")
     try:
         instance_id = host.start("hourly", 5)
-        answer = host.post("/admin/emulator/advance", json={"by": "5h1m"})
-        assert answer.status_code == 200, answer.text
+        response = host.post("/admin/emulator/advance", json={"by": "5h1m"})
+        assert response.status_code == 200, response.text
         ended = host.status(instance_id)
         assert ended["runtimeStatus"] == "Completed"
         wall = [datetime.fromisoformat(one[0]) for one in ended["output"]]
@@ -56,13 +56,13 @@ def test_five_hours_pass_timer_by_timer(tmp_path: Path) -> None:
 
 def test_timer_triggers_run_once_an_occurrence(tmp_path: Path) -> None:
     """Three hours: three runs of an hourly timer, none past due."""
-    seen = tmp_path / "seen.jsonl"
-    environment = {"SEEN_FILE": str(seen), "HOURLY": "0 0 * * * *"}
+    seen_file = tmp_path / "seen.jsonl"
+    environment = {"SEEN_FILE": str(seen_file), "HOURLY": "0 0 * * * *"}
     host = start_host("timers", tmp_path, "--virtual-clock", environment=environment)
     try:
-        answer = host.post("/admin/emulator/advance", json={"by": "3s"})
-        assert answer.status_code == 200, answer.text
-        lines = [json.loads(line) for line in seen.read_text().splitlines()]
+        response = host.post("/admin/emulator/advance", json={"by": "3s"})
+        assert response.status_code == 200, response.text
+        lines = [json.loads(line) for line in seen_file.read_text().splitlines()]
         ticks = [one for one in lines if one[0] == "every_second"]
         assert len(ticks) >= 3
         assert not any(one[1] for one in ticks)
@@ -74,8 +74,8 @@ def test_without_the_option_time_cannot_be_advanced(tmp_path: Path) -> None:
     """409 says how to start the host."""
     host = start_host("tour", tmp_path)
     try:
-        answer = host.post("/admin/emulator/advance", json={"by": "1h"})
-        assert (answer.status_code, answer.json()) == (409, {"error": "start the host with --virtual-clock"})
+        response = host.post("/admin/emulator/advance", json={"by": "1h"})
+        assert (response.status_code, response.json()) == (409, {"error": "start the host with --virtual-clock"})
     finally:
         assert host.stop() == 0
 
@@ -92,8 +92,8 @@ def test_the_bus_comes_along(tmp_path: Path) -> None:
         send(bus, "work", ServiceBusMessage("before"))
         eventually(lambda: seen.of("before"), lambda: host.log)
         for number in range(3):
-            answer = host.post("/admin/emulator/advance", json={"by": "10m", "bus": bus.admin_url})
-            assert answer.status_code == 200, answer.text
+            response = host.post("/admin/emulator/advance", json={"by": "10m", "bus": bus.admin_url})
+            assert response.status_code == 200, response.text
             send(bus, "work", ServiceBusMessage(f"after-{number}"))
             eventually(lambda number=number: seen.of(f"after-{number}"), lambda: host.log)
         eventually(lambda: _active(bus, "work") == 0 or None, lambda: f"{host.log}\n{bus.get('/entities')}")
@@ -104,5 +104,5 @@ def test_the_bus_comes_along(tmp_path: Path) -> None:
 
 
 def _active(bus: Bus, queue: str) -> int:
-    found = bus.get("/entities")[queue]
-    return int(found["active"])
+    entity = bus.get("/entities")[queue]
+    return int(entity["active"])

@@ -15,7 +15,7 @@ app = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
 @app.route("echo/{word}/{number:int?}", methods=["POST"])
 async def echo(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
     """Answers with everything it was given."""
-    seen = {
+    request = {
         "method": req.method,
         "url": req.url,
         "header": req.headers.get("X-Test"),
@@ -25,7 +25,7 @@ async def echo(req: func.HttpRequest, context: func.Context) -> func.HttpRespons
         "function": context.function_name,
         "invocation": context.invocation_id,
     }
-    return func.HttpResponse(json.dumps(seen), mimetype="application/json", headers={"X-Answer": "yes"})
+    return func.HttpResponse(json.dumps(request), mimetype="application/json", headers={"X-Answer": "yes"})
 
 
 @app.route("sync")
@@ -239,8 +239,8 @@ def tally(context: df.DurableOrchestrationContext):
 @app.orchestration_trigger(context_name="context")
 def hourly(context: df.DurableOrchestrationContext):
     """Looks at the clock, sleeps an hour, looks again; input: how often."""
-    seen = []
+    times = []
     for _ in range(context.get_input()):
-        seen.append((yield context.call_activity("clock", None)))
+        times.append((yield context.call_activity("clock", None)))
         yield context.create_timer(context.current_utc_datetime + timedelta(hours=1))
-    return seen
+    return times
