@@ -11,8 +11,6 @@ from unittest.mock import AsyncMock
 import pytest
 from azure.storage.queue import QueueClient
 
-from functions_emulator.host.errors import BindingError
-from functions_emulator.host.expressions import fill, match_path
 from functions_emulator.host.storage_queue import QueueOptions, QueueTrigger
 from tests.azurite import running_azurite
 from tests.functions_emulator.host.process import Host, eventually, start_host
@@ -43,7 +41,7 @@ def test_a_word_goes_through_queue_blob_and_table(host: Host) -> None:
     assert host.get("/word/hello").status_code == 404
     assert host.post("/enqueue/hello").text == "queued"
     response = eventually(
-        lambda: row if (row := host.get("/word/hello")).status_code == 200 else None, lambda: host.log
+        lambda: word if (word := host.get("/word/hello")).status_code == 200 else None, lambda: host.log
     )
     assert response.json()["blob"] == "hello 1"
     row = response.json()["row"]
@@ -80,17 +78,3 @@ async def test_what_the_storage_refuses_is_one_line(connection: str, caplog: pyt
         running.cancel()
     assert "name length" in lines[0]
     assert "\n" not in lines[0]
-
-
-def test_expressions_are_filled_in() -> None:
-    """Names, names within objects, and made-up values; a name that is missing is told."""
-    assert fill("a/{b.c}/{d}", {"b": {"c": 1}, "d": "x"}) == "a/1/x"
-    assert len(fill("{rand-guid}", {})) == 36
-    with pytest.raises(BindingError, match="'nope'"):
-        fill("{nope}", {})
-
-
-def test_paths_give_their_values() -> None:
-    """A blob path pattern takes a path apart."""
-    assert match_path("in/{name}.{ext}", "in/a/b.txt") == {"name": "a/b", "ext": "txt"}
-    assert match_path("in/{name}.txt", "out/a.txt") is None
