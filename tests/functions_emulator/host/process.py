@@ -122,7 +122,10 @@ def start_host(
     environment: dict[str, str] | None = None,
     port: int = 0,
 ) -> Host:
-    """Starts a host for an app of `tests/functions_emulator/apps` (or a path) and waits until it serves; logs go to `folder`."""
+    """Starts a host and waits until it serves. `app` is a name in `tests/functions_emulator/apps` or a path.
+
+    The log is `host.log` in `folder`.
+    """
     log_path = folder / "host.log"
     process = launch(APPS / app, log_path, *arguments, environment=environment, port=port)
     assert process.stdout is not None

@@ -10,19 +10,12 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.functions_emulator.host.process import SOON_S, START_TIMEOUT_S, Host, start_host
+from tests.functions_emulator.host.process import SOON_S, START_TIMEOUT_S, Host
 
 #: A busy machine is slow to paint; what is there at once costs none of it.
 expect.set_options(timeout=SOON_S * 1000)
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    running = start_host("tour", tmp_path_factory.mktemp("host"))
-    yield running
-    assert running.stop() == 0
 
 
 @pytest.fixture(scope="module")

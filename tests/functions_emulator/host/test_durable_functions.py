@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,6 @@ from tests.functions_emulator.host.process import Host, eventually, start_host
 
 API = "/runtime/webhooks/durabletask"
 JSON = {"Content-Type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    running = start_host("tour", tmp_path_factory.mktemp("host"))
-    yield running
-    stalls = running.stalls
-    assert running.stop() == 0
-    assert stalls == []
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,11 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
 
 import httpx
 import pytest
 
-from tests.functions_emulator.host.process import Host, eventually, start_host
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    running = start_host("tour", tmp_path_factory.mktemp("host"))
-    yield running
-    assert running.stop() == 0
+from tests.functions_emulator.host.process import Host, eventually
 
 
 def test_a_function_sees_the_whole_request(host: Host) -> None:

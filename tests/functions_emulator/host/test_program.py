@@ -1,15 +1,34 @@
-"""The host as a program: starting, refusing, stopping, timers."""
+"""The host as a program: starting, refusing, stopping, restarting, timers."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import shutil
 import signal
 import socket
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.functions_emulator.host.process import APPS, START_TIMEOUT_S, eventually, launch, start_host
+import httpx
+import pytest
+
+from tests.functions_emulator.host.process import APPS, START_TIMEOUT_S, Host, eventually, launch, start_host
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hanging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host that was stopped while a function hangs. It waits 10 s for the function, while the other tests run."""
+    host = start_host("tour", tmp_path_factory.mktemp("hanging"))
+    caller = _caller(host, "/sleep-sync?s=300")
+    eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_sync"] or None)
+    host.process.send_signal(signal.SIGTERM)
+    yield host
+    host.kill()
+    caller.join()
 
 
 def _fails(app: Path, folder: Path, *arguments: str | Path, port: int = 0) -> list[str]:
@@ -105,22 +124,10 @@ def test_a_stop_lets_running_functions_end(tmp_path: Path) -> None:
     assert host.stop() == 0
 
 
-def test_a_function_that_hangs_does_not_keep_the_host(tmp_path: Path) -> None:
-    """After the time to drain the host ends, and says what was still running."""
-    host = start_host("tour", tmp_path)
-    caller = threading.Thread(target=lambda: _ignore_failure(host.get, "/sleep-sync?s=300"))
-    caller.start()
-    eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_sync"] or None)
-    assert host.stop() == 0
-    caller.join()
-    assert "stopped while running: sleep_sync" in host.log
-
-
 def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
     """Ctrl-C twice does not wait for a function that hangs."""
     host = start_host("tour", tmp_path)
-    caller = threading.Thread(target=lambda: _ignore_failure(host.get, "/sleep-async?s=60"))
-    caller.start()
+    caller = _caller(host, "/sleep-async?s=60")
     eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_async"] or None)
     host.process.send_signal(signal.SIGINT)
     eventually(lambda: "stopping" in host.log or None)
@@ -131,11 +138,16 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
     host.process.stdout.close()
 
 
-def _ignore_failure(call, path: str) -> None:  # type: ignore[no-untyped-def]
-    try:
-        call(path)
-    except Exception:
-        return
+def _caller(host: Host, path: str) -> threading.Thread:
+    """A thread that waits for a response which may never come."""
+
+    def call() -> None:
+        with contextlib.suppress(httpx.HTTPError):
+            host.get(path)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread
 
 
 def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
@@ -167,6 +179,40 @@ def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
 
 
 def _seconds_since(path: Path) -> float:
-    import time
-
     return time.time() - path.stat().st_mtime
+
+
+def _responds(host: Host, text: str) -> bool:
+    try:
+        return host.get("/sync?name=bob").text == text
+    except httpx.HTTPError:
+        return False
+
+
+def test_watch_serves_changed_code_and_keeps_the_store(tmp_path: Path) -> None:
+    """New code is served on the same port; a broken change waits for the next one; an orchestration survives both."""
+    app = tmp_path / "app"
+    shutil.copytree(APPS / "tour", app)
+    script = app / "function_app.py"
+    host = start_host(app, tmp_path, "--watch")
+    try:
+        instance_id = host.start("approval", 600)
+        host.wait_for(instance_id, "Running")
+        assert _responds(host, "hello bob")
+        code = script.read_text()
+        script.write_text(code.replace("hello {", "good day {"))
+        eventually(lambda: _responds(host, "good day bob"), lambda: host.log)
+        script.write_text("this is not Python")
+        eventually(lambda: "cannot be served, waiting for the next change" in host.log, lambda: host.log)
+        script.write_text(code)
+        eventually(lambda: _responds(host, "hello bob"), lambda: host.log)
+        host.post(f"/raise/{instance_id}/approve", json=1)
+        assert host.wait_for(instance_id)["output"] == "1"
+    finally:
+        assert host.stop() == 0
+
+
+def test_a_function_that_hangs_does_not_keep_the_host(hanging: Host) -> None:
+    """After the time for running functions the host ends, and logs what was still running."""
+    assert hanging.process.wait(timeout=START_TIMEOUT_S) == 0
+    assert "stopped while running: sleep_sync" in hanging.log

@@ -11,8 +11,8 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 
 from functions_emulator.host.virtual_time import parse_duration
-from tests.functions_emulator.host.process import eventually, start_host
-from tests.functions_emulator.host.test_service_bus import CONFIG, Seen, send
+from tests.functions_emulator.host.process import Host, eventually, start_host
+from tests.functions_emulator.host.service_bus_app import CONFIG, MessageLog, environment, send
 from tests.servicebus_emulator.process import Bus, start_bus
 
 
@@ -57,8 +57,8 @@ def test_five_hours_pass_timer_by_timer(tmp_path: Path) -> None:
 def test_timer_triggers_run_once_an_occurrence(tmp_path: Path) -> None:
     """Three hours: three runs of an hourly timer, none past due."""
     seen_file = tmp_path / "seen.jsonl"
-    environment = {"SEEN_FILE": str(seen_file), "HOURLY": "0 0 * * * *"}
-    host = start_host("timers", tmp_path, "--virtual-clock", environment=environment)
+    settings = {"SEEN_FILE": str(seen_file), "HOURLY": "0 0 * * * *"}
+    host = start_host("timers", tmp_path, "--virtual-clock", environment=settings)
     try:
         response = host.post("/admin/emulator/advance", json={"by": "3s"})
         assert response.status_code == 200, response.text
@@ -70,14 +70,10 @@ def test_timer_triggers_run_once_an_occurrence(tmp_path: Path) -> None:
         assert host.stop() == 0
 
 
-def test_without_the_option_time_cannot_be_advanced(tmp_path: Path) -> None:
-    """409 says how to start the host."""
-    host = start_host("tour", tmp_path)
-    try:
-        response = host.post("/admin/emulator/advance", json={"by": "1h"})
-        assert (response.status_code, response.json()) == (409, {"error": "start the host with --virtual-clock"})
-    finally:
-        assert host.stop() == 0
+def test_without_the_option_time_cannot_be_advanced(host: Host) -> None:
+    """The response is 409 and names the option."""
+    response = host.post("/admin/emulator/advance", json={"by": "1h"})
+    assert (response.status_code, response.json()) == (409, {"error": "start the host with --virtual-clock"})
 
 
 def test_the_bus_comes_along(tmp_path: Path) -> None:
@@ -85,19 +81,18 @@ def test_the_bus_comes_along(tmp_path: Path) -> None:
     config = tmp_path / "Config.json"
     config.write_text(json.dumps(CONFIG))
     bus = start_bus("--config", config, "--virtual-clock")
-    seen = Seen(tmp_path / "seen.jsonl")
-    environment = {"BUS_CONNECTION": bus.connection_string, "TOPIC": "news", "SEEN_FILE": str(seen.path)}
-    host = start_host("bus", tmp_path, "--virtual-clock", environment=environment)
+    received = MessageLog(tmp_path / "messages.jsonl")
+    host = start_host("bus", tmp_path, "--virtual-clock", environment=environment(bus, received))
     try:
         send(bus, "work", ServiceBusMessage("before"))
-        eventually(lambda: seen.of("before"), lambda: host.log)
+        eventually(lambda: received.of("before"), lambda: host.log)
         for number in range(3):
             response = host.post("/admin/emulator/advance", json={"by": "10m", "bus": bus.admin_url})
             assert response.status_code == 200, response.text
             send(bus, "work", ServiceBusMessage(f"after-{number}"))
-            eventually(lambda number=number: seen.of(f"after-{number}"), lambda: host.log)
+            eventually(lambda number=number: received.of(f"after-{number}"), lambda: host.log)
         eventually(lambda: _active(bus, "work") == 0 or None, lambda: f"{host.log}\n{bus.get('/entities')}")
-        assert sorted(line["body"] for line in seen.lines) == ["after-0", "after-1", "after-2", "before"]
+        assert sorted(line["body"] for line in received.lines) == ["after-0", "after-1", "after-2", "before"]
     finally:
         assert host.stop() == 0
         bus.stop()
