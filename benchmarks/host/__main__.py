@@ -1,7 +1,7 @@
-"""`python -m benchmarks.host [--quick]`: requests, messages, episodes and steps a second, recovery and memory.
+"""`python -m benchmarks.host [--quick]`: requests, messages, episodes and steps per second, recovery, memory.
 
-HTTP and Service Bus are measured from this process against a host of its own. The durable numbers come from a
-host within a child process that drives its own engine, so that no HTTP client is measured with it.
+For HTTP and Service Bus this process sends to a host process. The durable numbers come from a host in a child process
+that drives its own engine, so that no HTTP client is measured with it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def start(kind: str, *arguments: str | Path, environment: dict[str, str] | None = None) -> tuple[Any, str, float]:
-    """The process, what its ready line says, and the seconds until then."""
+    """Starts a process; returns it, the address of its ready line, and the seconds until then."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "emulator", kind, "--port", "0", *map(str, arguments)]
     process = subprocess.Popen(
@@ -48,7 +48,7 @@ def stop(process: Any) -> None:
 
 
 def start_bare() -> Any:
-    """A bare server, which prints its address."""
+    """Starts a bare server, which prints its address."""
     return subprocess.Popen([sys.executable, "-m", "benchmarks.host.bare"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
@@ -110,7 +110,7 @@ async def service_bus(folder: Path, messages: int) -> list[str]:
         "host", "--app", write_app(folder / "bus-app", with_bus=True), environment={"BUS_CONNECTION": connection}
     )
     try:
-        await asyncio.sleep(1.0)  # the receiver's link is open
+        await asyncio.sleep(1.0)  # for the link of the receiver
         async with ServiceBusClient.from_connection_string(connection) as client:
             async with client.get_queue_sender("work") as sender:
                 began = time.perf_counter()
@@ -173,7 +173,7 @@ def main() -> None:
 
 
 async def recovery(app: Path, data: Path, waiting: int) -> list[str]:
-    """From the start of the process until it serves, and until the last of those that wait has got its event."""
+    """Measures the time until a host with waiting instances serves, and until one of them has ended by its event."""
     process, url, started = start("host", "--app", app, "--data", data)
     try:
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The durable part of the benchmark: a host whose engine is driven from within. Prints one JSON line."""
+"""The durable part of the benchmark: a host whose engine is driven in its own process. Prints one JSON line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EVENTS_A_STEP = 7
 
 
 class Measured:
-    """Wraps the app's side, and adds up what its calls take and how many they are."""
+    """Wraps the functions of the app, and counts their episodes and CPU seconds."""
 
     def __init__(self, functions: Any) -> None:
         self._functions = functions
@@ -38,7 +38,7 @@ class Measured:
 
 
 def _time_calls(measured: Measured) -> None:
-    """Adds up the CPU time of the app's sync functions, which is the SDK's and the app's own."""
+    """Adds up the CPU time of sync functions: that of the SDK and of the app's code."""
     original = worker._call_sync
 
     def call_sync(*arguments: Any) -> Any:
@@ -62,7 +62,7 @@ async def _start(app: Path, data: Path) -> tuple[FunctionsHost, Engine, Measured
 
 
 async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, Any]:
-    """Instances that all begin at once and take so many steps."""
+    """Instances that start at once and take `steps` steps each."""
     host, engine, measured = await _start(app, data)
     client = Client(engine)
     for number in range(instances):
@@ -71,9 +71,9 @@ async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, An
 
 
 async def grown(app: Path, data: Path, instances: int, events: int) -> dict[str, Any]:
-    """Instances whose histories are that long already take their last steps.
+    """Instances with histories of `events` events take their last steps.
 
-    One is grown by its code; the others are copies of its rows under other ids.
+    The code of one instance makes its history; the others are copies of its rows under other ids.
     """
     before, rest = (events - 4) // _EVENTS_A_STEP, 4
     host, engine, _ = await _start(app, data)
@@ -110,7 +110,7 @@ async def _wait_until_idle(engine: Engine) -> None:
 async def _measure(
     host: FunctionsHost, engine: Engine, measured: Measured, instances: int, steps: int
 ) -> dict[str, Any]:
-    """Until all have ended. Each one's next event comes when it waits for it, as a service's reply would."""
+    """Runs until all instances have ended. Each gets its next event when it waits for it, as by a service's reply."""
     client = Client(engine)
     began, cpu = time.perf_counter(), time.process_time()
     done = asyncio.Event()
@@ -145,7 +145,7 @@ async def _measure(
 
 
 async def wait(app: Path, data: Path, instances: int) -> dict[str, Any]:
-    """Leaves instances that wait, each for an event and a timer; what one costs in memory."""
+    """Leaves instances that wait, each for an event and a timer; measures the memory of one."""
     host, engine, _ = await _start(app, data)
     client = Client(engine)
     before = _resident()
@@ -158,7 +158,7 @@ async def wait(app: Path, data: Path, instances: int) -> dict[str, Any]:
 
 
 def _resident() -> int:
-    """Linux only."""
+    """The resident memory in bytes; on Linux only."""
     status = Path("/proc/self/status").read_text()
     (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1]) * 1024

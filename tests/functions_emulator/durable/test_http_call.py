@@ -1,4 +1,4 @@
-"""`call_http`: the call itself against a real server, and what the extension makes of its answers."""
+"""`call_http`: the call itself against a real server, and what the extension does with its response."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def call(request: Mapping[str, Any], token: str | None = None) -> dict[str
     return response
 
 
-async def test_the_request_goes_out_as_it_was_asked_for(url: str) -> None:
+async def test_the_request_is_sent_unchanged(url: str) -> None:
     """Method, headers and content arrive; content without a type is text/plain; repeated headers are a list."""
     response = await call({"method": "PUT", "uri": f"{url}/echo", "content": '{"a": 1}', "headers": {"X-A": "b"}})
     echoed = json.loads(response["content"])
@@ -62,12 +62,12 @@ async def test_the_request_goes_out_as_it_was_asked_for(url: str) -> None:
 
 
 async def test_redirects_are_followed(url: str) -> None:
-    """The extension's HttpClient does so by default."""
+    """As by the extension's HttpClient."""
     assert (await call({"method": "GET", "uri": f"{url}/away"}))["statusCode"] == 200
 
 
-async def test_a_bad_status_is_an_answer_unless_retries_are_asked_for(url: str) -> None:
-    """404 is given to the code; with retry options it fails the attempt, if it is one of their codes."""
+async def test_an_error_status_fails_the_call_only_with_retry_options(url: str) -> None:
+    """The code gets a 404; with retry options a status to retry fails the attempt."""
     request = {"method": "GET", "uri": f"{url}/echo?status=404"}
     assert (await call(request))["statusCode"] == 404
     options = {"firstRetryInterval": "00:00:01", "maxNumberOfAttempts": 2}
@@ -78,13 +78,13 @@ async def test_a_bad_status_is_an_answer_unless_retries_are_asked_for(url: str) 
 
 
 async def test_a_timeout_fails_the_call(url: str) -> None:
-    """The request's own time span counts."""
+    """The `timeout` of the request is the limit."""
     with pytest.raises(HttpCallError, match=r"within 0\.1 s"):
         await call({"method": "GET", "uri": f"{url}/slow", "timeout": "00:00:00.1"})
 
 
 async def test_a_token_source_needs_a_configured_token(url: str) -> None:
-    """With one it is the bearer token; without, the failure names the setting."""
+    """A configured token is sent as bearer token; without one the failure names the setting."""
     source = {"kind": "AzureManagedIdentity", "resource": "https://management.core.windows.net/"}
     request = {"method": "GET", "uri": f"{url}/echo", "tokenSource": source}
     echoed = json.loads((await call(request, token="local"))["content"])
@@ -96,12 +96,12 @@ async def test_a_token_source_needs_a_configured_token(url: str) -> None:
 
 
 async def test_multipart_is_refused(url: str) -> None:
-    """As by the extension."""
+    """As the extension does."""
     with pytest.raises(HttpCallError, match="Multipart"):
         await call({"method": "POST", "uri": f"{url}/echo", "headers": {"Content-Type": "multipart/mixed; boundary=x"}})
 
 
-# --- what the extension makes of the answers
+# --- polls and retries
 
 
 def _response(status: int, **headers: str) -> dict[str, Any]:
@@ -109,8 +109,10 @@ def _response(status: int, **headers: str) -> dict[str, Any]:
 
 
 def _hub(request: Mapping[str, Any], responses: list[Any], requests: list[Any]) -> Hub:
-    """An orchestrator that asks for one HTTP call on the wire, as an SDK does that knows of polls and retries:
-    it is over with the first answer that is not 202."""
+    """An orchestrator with one HTTP call whose request may ask for polls and retries, which SDK 1.7 cannot.
+
+    It ends with the first response that is not 202.
+    """
 
     def code(context: Any) -> str:
         history = json.loads(context.body)["history"]
@@ -133,7 +135,7 @@ def _hub(request: Mapping[str, Any], responses: list[Any], requests: list[Any]) 
 
 
 def test_a_202_is_followed_to_its_location() -> None:
-    """Polls wait for Retry-After, else for the default; they go to Location by GET, without the function's key."""
+    """A poll waits for Retry-After, else for the default; it is a GET of Location without the function's key."""
     request = {
         "method": "POST",
         "uri": "http://x/start",
@@ -164,8 +166,8 @@ def test_a_202_is_followed_to_its_location() -> None:
     assert hub.stalls == []
 
 
-def test_a_202_is_the_answer_for_sdk_1_7() -> None:
-    """Its requests do not ask for polls, so the extension makes none (durable-python issue 380)."""
+def test_a_202_is_the_result_for_sdk_1_7() -> None:
+    """Its requests do not ask for polls, so the extension makes none (azure-functions-durable-python issue 380)."""
     requests: list[Any] = []
 
     def code(context: Any) -> Any:

@@ -1,4 +1,4 @@
-"""One host for every test module that needs an ordinary one."""
+"""The host that most modules share."""
 
 from __future__ import annotations
 

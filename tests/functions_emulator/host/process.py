@@ -1,4 +1,4 @@
-"""A host as a program of its own, on a free port."""
+"""Starts a host as a process of its own, on a free port."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import httpx
 ROOT = Path(__file__).parents[3]
 APPS = Path(__file__).parents[1] / "apps"
 START_TIMEOUT_S = 60.0
-#: For things that happen at once on an idle machine.
+#: The limit for what takes no time on an idle machine.
 SOON_S = 30.0
 
-#: Making a client is slow. It keeps no connection: the next request may go to a host that was killed.
+#: One client for all hosts, since making one is slow. It keeps no connection, because the host may be killed.
 _CLIENT = httpx.Client(timeout=SOON_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 
@@ -44,12 +44,12 @@ class Host:
         return _CLIENT.request(method, self.url + path, **options)
 
     def kill(self) -> None:
-        """SIGKILL: nothing gets a chance to be saved."""
+        """SIGKILL: the host has no chance to save anything."""
         self.process.kill()
         self._wait()
 
     def stop(self) -> int:
-        """SIGTERM; the exit code."""
+        """SIGTERM; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self._wait()
 
@@ -62,7 +62,7 @@ class Host:
     # --- durable
 
     def start(self, orchestrator: str, value: Any = None, instance_id: str | None = None) -> str:
-        """Through the app's own starter function, that is through the SDK's client."""
+        """Starts an orchestration by the app's starter function, and so by the SDK's client."""
         query = {} if instance_id is None else {"id": instance_id}
         response = self.post(f"/start/{orchestrator}", params=query, json=value)
         assert response.status_code == 202, response.text
@@ -90,13 +90,13 @@ T = TypeVar("T")
 
 
 def eventually(probe: Callable[[], T | None], explain: Callable[[], str] = lambda: "", within: float = SOON_S) -> T:
-    """What `probe` gives once it is true; fails with `explain` after `within` seconds."""
+    """Returns what `probe` returns once it is true; fails with `explain` after `within` seconds."""
     deadline = time.monotonic() + within
     while True:
         result = probe()
         if result:
             return result
-        assert time.monotonic() < deadline, f"it did not happen within {within} s: {explain()}"
+        assert time.monotonic() < deadline, f"no result within {within} s: {explain()}"
         time.sleep(0.05)
 
 

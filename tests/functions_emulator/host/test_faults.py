@@ -83,7 +83,7 @@ def test_events_can_be_delayed(faulty: Host) -> None:
 
 
 def test_an_answer_can_be_lost_after_its_effect(faulty: Host, dropped: httpx.Response) -> None:
-    """The caller sees a broken call; the orchestration was started all the same."""
+    """The caller gets an error, but the orchestration was started."""
     assert dropped.status_code == 409  # the app's status for any failure
     ended = eventually(lambda: faulty.wait_for("job"))
     assert ended["runtimeStatus"] == "Completed"

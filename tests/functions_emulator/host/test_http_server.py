@@ -1,4 +1,4 @@
-"""HTTP triggers over real HTTP."""
+"""HTTP triggers, over real HTTP."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ def test_a_function_sees_the_whole_request(host: Host) -> None:
 
 
 def test_an_optional_parameter_may_be_missing(host: Host) -> None:
-    """`{number:int?}` matches without it, and not with a word in its place."""
+    """`{number:int?}` matches without the parameter, but not with a word in its place."""
     assert host.post("/echo/word").json()["route"] == {"word": "word"}
     assert host.post("/echo/word/twelve").status_code == 404
 
 
 def test_sync_functions_and_text_answers(host: Host) -> None:
-    """A plain `def` runs in the pool, and a str is a text answer."""
+    """A plain `def` runs in the pool, and a str becomes a text response."""
     response = host.get("/sync?name=bob")
     assert (response.status_code, response.text) == (200, "hello bob")
     assert response.headers["content-type"].startswith("text/plain")
 
 
 def test_binary_bodies_go_through_unchanged(host: Host) -> None:
-    """Five megabytes of bytes come back reversed, with the function's status."""
+    """Five megabytes come back reversed, with the function's status."""
     body = bytes(range(256)) * 20_000
     response = host.post("/binary", content=body)
     assert (response.status_code, response.content) == (201, body[::-1])
 
 
 def test_no_answer_is_204(host: Host) -> None:
-    """A function that returns None answers 204."""
+    """A function that returns None gives 204."""
     assert host.get("/nothing").status_code == 204
 
 
 def test_an_exception_is_500_without_a_word(host: Host) -> None:
-    """The caller learns nothing; the log names function and invocation with the stack."""
+    """The response has no detail; the log has function, invocation and stack."""
     response = host.get("/boom")
     assert (response.status_code, response.content) == (500, b"")
     log = host.log
@@ -61,13 +61,13 @@ def test_an_exception_is_500_without_a_word(host: Host) -> None:
 
 
 def test_a_segment_may_be_parameter_and_literal(host: Host) -> None:
-    """POST .../7:cancel reaches its function; a GET of it is the other one with `7:cancel` as the id."""
+    """POST .../7:cancel reaches its function; a GET reaches the other one, with `7:cancel` as id."""
     assert host.post("/v1/things/7:cancel").text == "cancel 7"
     assert host.get("/v1/things/7:cancel").text == "get 7:cancel"
 
 
 def test_a_wrong_method_is_404(host: Host) -> None:
-    """As on Azure, not 405."""
+    """As on Azure, where it is not 405."""
     assert host.post("/v1/things/7").status_code == 404
     assert host.get("/no/such/route").status_code == 404
 
@@ -87,7 +87,7 @@ def test_the_host_answers_while_the_apps_loop_is_blocked(host: Host) -> None:
 
 
 def test_functions_are_listed(host: Host) -> None:
-    """/admin/functions gives every function with its bindings."""
+    """/admin/functions returns every function with its bindings."""
     listed = {one["name"]: one for one in host.get("/admin/functions").json()}
     assert listed["echo"]["config"]["bindings"][0]["route"] == "echo/{word}/{number:int?}"
     assert json.dumps(listed["chain"]).count("orchestrationTrigger") == 1
@@ -96,7 +96,7 @@ def test_functions_are_listed(host: Host) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(400)
 def test_an_answer_later_than_230_seconds_is_502(host: Host) -> None:
-    """As from Azure's load balancer; the function goes on, and the host serves others meanwhile."""
+    """As Azure's load balancer; the function goes on, and the host serves other requests meanwhile."""
     with httpx.Client(timeout=300, trust_env=False) as client:
         began = time.monotonic()
         response = client.get(f"{host.url}/sleep-async?s=233")
@@ -109,7 +109,7 @@ def test_an_answer_later_than_230_seconds_is_502(host: Host) -> None:
 
 
 def test_a_body_beyond_the_limit_is_413(host: Host) -> None:
-    """A hundred megabytes, as on Azure."""
+    """The limit is a hundred megabytes, as on Azure."""
     piece = b"x" * 2**20
     response = host.post("/binary", content=(piece for _ in range(101)))
     assert response.status_code == 413

@@ -12,7 +12,7 @@ _OPTIONAL_END = {"th", "td", "tr", "li", "p"}
 
 
 class Balanced(HTMLParser):
-    """Fails on a tag that is closed and was not open."""
+    """Fails on an end tag without its start tag."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ def test_functions_and_orchestrations_are_listed(host: Host) -> None:
 
 
 def test_an_instance_can_be_controlled(host: Host) -> None:
-    """Suspend, resume, raise an event: by the forms of the instance's page, which then shows the history."""
+    """Suspend, resume and raise an event by the forms of the page, which then shows the history."""
     instance_id = host.start("approval", 600, "listed-controlled")
     host.wait_for(instance_id, "Running")
     path = f"/emulator/instances/{instance_id}"
@@ -69,14 +69,14 @@ def test_an_instance_can_be_controlled(host: Host) -> None:
 
 
 def test_texts_are_escaped(host: Host) -> None:
-    """What users put into inputs and names cannot become markup."""
+    """Inputs and names of users cannot become markup."""
     instance_id = host.start("approval", "<script>alert(1)</script>")
     host.wait_for(instance_id)
     assert "<script>" not in page(host, f"/emulator/instances/{instance_id}")
 
 
 def test_another_sites_page_cannot_press_buttons(host: Host) -> None:
-    """A form posted from a foreign origin is refused; an unknown instance is 404."""
+    """A form from another origin is refused; an unknown instance is 404."""
     foreign = {"Origin": "https://evil.example"}
     assert host.post("/emulator/instances/x/terminate", headers=foreign).status_code == 403
     assert host.get("/emulator/instances/nobody").status_code == 404

@@ -42,7 +42,7 @@ def _fails(app: Path, folder: Path, *arguments: str | Path, port: int = 0) -> li
 
 
 def test_functions_that_cannot_be_served_are_named_and_left_out(tmp_path: Path) -> None:
-    """One line each with function and reason; the others are served."""
+    """The log has one line for each, with the reason; the others are served."""
     host = start_host("faulty", tmp_path)
     try:
         assert host.get("/good").text == "good"
@@ -76,7 +76,7 @@ def test_functions_that_cannot_be_served_are_named_and_left_out(tmp_path: Path) 
 
 
 def test_an_app_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:
-    """File, line and exception; no stack trace; exit code 1."""
+    """The line has file, line and exception, without a stack trace; the exit code is 1."""
     (tmp_path / "host.json").write_text('{"version": "2.0"}')
     (tmp_path / "function_app.py").write_text("import azure.functions\nimport no_such_package\n")
     (line,) = _fails(tmp_path, tmp_path)
@@ -84,13 +84,13 @@ def test_an_app_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_app(tmp_path: Path) -> None:
-    """A missing host.json is one clear line."""
+    """A missing host.json is an error of one line."""
     (line,) = _fails(tmp_path / "nothing", tmp_path)
     assert "host.json is missing" in line
 
 
 def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
-    """Exit code 1 and the address."""
+    """The exit code is 1, and the line has the address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         lines = _fails(APPS / "tour", tmp_path, port=port)
@@ -98,7 +98,7 @@ def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_two_hosts_on_one_data_folder(tmp_path: Path) -> None:
-    """The second refuses in one line, and the first goes on."""
+    """The second one refuses to start, with one line, and the first one goes on."""
     host = start_host("tour", tmp_path, "--data", tmp_path / "data")
     (tmp_path / "second").mkdir()
     try:
@@ -110,7 +110,7 @@ def test_two_hosts_on_one_data_folder(tmp_path: Path) -> None:
 
 
 def test_a_stop_lets_running_functions_end(tmp_path: Path) -> None:
-    """SIGTERM during a request: the function can still start an orchestration, its answer comes, then exit code 0."""
+    """After SIGTERM a running function can still start an orchestration and respond; the exit code is 0."""
     host = start_host("tour", tmp_path, "--data", tmp_path / "data")
     responses: list[str] = []
     caller = threading.Thread(target=lambda: responses.append(host.post("/start-late").text))
@@ -125,7 +125,7 @@ def test_a_stop_lets_running_functions_end(tmp_path: Path) -> None:
 
 
 def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
-    """Ctrl-C twice does not wait for a function that hangs."""
+    """A second Ctrl-C does not wait for a function that hangs."""
     host = start_host("tour", tmp_path)
     caller = _caller(host, "/sleep-async?s=60")
     eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_async"] or None)
@@ -139,7 +139,7 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
 
 
 def _caller(host: Host, path: str) -> threading.Thread:
-    """A thread that waits for a response which may never come."""
+    """A thread that waits for a response, which may never come."""
 
     def call() -> None:
         with contextlib.suppress(httpx.HTTPError):
@@ -151,7 +151,7 @@ def _caller(host: Host, path: str) -> threading.Thread:
 
 
 def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
-    """A timer ticks, runs at startup where asked, and after a restart is told that it is past due."""
+    """A timer runs by its schedule and at startup, and past due after a restart."""
     seen = tmp_path / "seen.jsonl"
     environment = {"SEEN_FILE": str(seen), "HOURLY": "0 0 * * * *", "AzureWebJobsStorage": ""}
 
@@ -171,7 +171,7 @@ def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
     host = start_host("timers", tmp_path, "--data", tmp_path / "data", environment=environment)
     try:
         eventually(lambda: any(one[:2] == ["every_second", True] for one in lines()[before:]) or None)
-        # more than once a minute: nothing is kept of it, so nothing is past due
+        # it runs more often than once a minute, so its schedule is not kept and nothing is past due
         quick = eventually(lambda: [one for one in lines()[before:] if one[0] == "not_monitored"])
         assert {(past_due, json.dumps(status)) for _, past_due, status in quick} == {(False, "{}")}
     finally:

@@ -26,7 +26,7 @@ NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)  # a Sunday
     ],
 )
 def test_the_next_occurrence(text: str, expected: timedelta) -> None:
-    """Seconds first if there are six fields; day of the month and weekday must both fit."""
+    """The first of six fields is seconds; the day of the month and the weekday must both match."""
     assert parse_schedule(text).next_after(NOON) - NOON == expected
 
 

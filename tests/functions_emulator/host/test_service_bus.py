@@ -1,4 +1,4 @@
-"""Service Bus triggers against the real bus emulator."""
+"""Service Bus triggers and outputs with the bus emulator."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def host(bus: Bus, received: MessageLog, tmp_path_factory: pytest.TempPathFactor
 
 
 def test_a_topic_message_arrives_with_its_metadata(host: Host, bus: Bus, received: MessageLog) -> None:
-    """Body, system properties and application properties reach the function; return completes."""
+    """The function gets body, system properties and application properties; its return completes the message."""
     message = ServiceBusMessage(
         "hello",
         message_id="m-1",
@@ -68,7 +68,7 @@ def test_a_topic_message_arrives_with_its_metadata(host: Host, bus: Bus, receive
 
 
 def test_a_raise_abandons_at_once_until_the_message_is_dead(host: Host, bus: Bus, received: MessageLog) -> None:
-    """Three deliveries in quick succession, then the dead-letter queue (A8)."""
+    """Three deliveries follow one another at once, then the message is in the dead-letter queue."""
     send(bus, "work", ServiceBusMessage("bad", message_id="m-bad"))
     eventually(lambda: len(received.of("bad")) == 3 or None, lambda: host.log)
     assert [line["delivery_count"] for line in received.of("bad")] == [1, 2, 3]
@@ -82,7 +82,7 @@ def test_a_raise_abandons_at_once_until_the_message_is_dead(host: Host, bus: Bus
 
 
 def test_many_messages_are_each_handled_once(host: Host, bus: Bus, received: MessageLog) -> None:
-    """Two hundred messages, two at a time, none lost and none twice."""
+    """Two hundred messages, two at a time; none is lost and none is repeated."""
     send(bus, "work", *(ServiceBusMessage(f"n-{number}") for number in range(200)))
     expected = {f"n-{number}" for number in range(200)}
     bodies = eventually(
@@ -92,7 +92,7 @@ def test_many_messages_are_each_handled_once(host: Host, bus: Bus, received: Mes
 
 
 def test_outputs_are_sent(host: Host, bus: Bus, received: MessageLog) -> None:
-    """What a function sets on its outputs arrives on the queue and the topic; an output not set sends nothing."""
+    """The values of the outputs arrive at the queue and the topic; an output that is not set sends nothing."""
     assert host.post("/send?queue=q-1&topic=t-1").text == "sent"
     assert host.post("/send?queue=q-2").text == "sent"
     eventually(lambda: received.of("q-2"), lambda: host.log)
@@ -102,7 +102,7 @@ def test_outputs_are_sent(host: Host, bus: Bus, received: MessageLog) -> None:
 
 
 def test_cardinality_many_gives_lists(host: Host, bus: Bus, received: MessageLog) -> None:
-    """Messages that lie there together come in one list, each once."""
+    """Messages that wait together come in one list, each once."""
     send(bus, "batch", *(ServiceBusMessage(f"b-{number}") for number in range(20)))
     expected = sorted(f"b-{number}" for number in range(20))
     lines = eventually(
@@ -116,7 +116,7 @@ def test_cardinality_many_gives_lists(host: Host, bus: Bus, received: MessageLog
 
 
 def test_sessions_keep_their_order(host: Host, bus: Bus, received: MessageLog) -> None:
-    """Messages of one session are handled one after another, sessions side by side."""
+    """Messages of one session are handled one after another, several sessions at once."""
     send(bus, "ordered", *(ServiceBusMessage(str(n), session_id=f"s{n % 3}") for n in range(30)))
     lines = eventually(
         lambda: lines if len(lines := [one for one in received.lines if "in_order" in one["function"]]) >= 30 else None,
@@ -128,7 +128,7 @@ def test_sessions_keep_their_order(host: Host, bus: Bus, received: MessageLog) -
 
 
 def test_the_lock_of_a_slow_message_is_renewed(host: Host, bus: Bus, received: MessageLog) -> None:
-    """A function that takes longer than the lock keeps its message: it runs once and nothing is dead-lettered."""
+    """A function that takes longer than the lock keeps its message: it runs once, nothing is dead-lettered."""
     send(bus, "slow", ServiceBusMessage("5"))
     (line,) = eventually(lambda: received.of("5"), lambda: host.log)
     assert line["delivery_count"] == 1

@@ -1,4 +1,4 @@
-"""Queue, blob and table bindings against real Azurite."""
+"""Queue, blob and table bindings with Azurite."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def host(connection: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     folder = tmp_path_factory.mktemp("host")
-    # the three services by identity, as they are written on Azure
+    # the three services, identity-based as on Azure
     parts = dict(part.split("=", 1) for part in connection.strip(";").split(";"))
     identity = {
         f"STORAGE_CONNECTION__{service}ServiceUri": parts[f"{service.capitalize()}Endpoint"]
@@ -37,7 +37,7 @@ def host(connection: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def test_a_word_goes_through_queue_blob_and_table(host: Host) -> None:
-    """HTTP to queue, queue to blob, blob to table, and back by table and blob inputs."""
+    """From HTTP to a queue, a blob and a table, and back by table and blob inputs."""
     assert host.get("/word/hello").status_code == 404
     assert host.post("/enqueue/hello").text == "queued"
     response = eventually(
@@ -50,7 +50,7 @@ def test_a_word_goes_through_queue_blob_and_table(host: Host) -> None:
 
 
 def test_a_message_that_fails_becomes_poison(host: Host, connection: str) -> None:
-    """After maxDequeueCount failures it lies in the poison queue."""
+    """After maxDequeueCount failures it is in the poison queue."""
     host.post("/enqueue/bad")
     poison = QueueClient.from_connection_string(connection, "incoming-poison")
 
@@ -66,7 +66,7 @@ def test_a_message_that_fails_becomes_poison(host: Host, connection: str) -> Non
 
 
 async def test_what_the_storage_refuses_is_one_line(connection: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A queue's name that is too short is told without the whole answer."""
+    """A queue name that is too short is logged without the whole response."""
     function: Any = SimpleNamespace(name="shout", trigger=SimpleNamespace(fields={"queueName": "in"}))
     options = QueueOptions(batch_size=1, max_dequeue_count=1, max_poll_s=1, visibility_s=0, base64=True)
     running = asyncio.create_task(QueueTrigger(function, connection, options, AsyncMock()).run())

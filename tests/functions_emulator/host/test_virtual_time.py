@@ -1,4 +1,4 @@
-"""Hours in seconds: the host's clock, its timers and the app's own time move together."""
+"""The virtual clock: the host's timers and the app's own time advance together."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from tests.servicebus_emulator.process import Bus, start_bus
     ("text", "seconds"), [("90s", 90), ("15m", 900), ("1h30m", 5400), ("2d", 172800), ("250ms", 0.25)]
 )
 def test_durations(text: str, seconds: float) -> None:
-    """Numbers with units, one after another."""
+    """A duration is numbers with units."""
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("text", ["", "15", "m", "15m ", "1y"])
 def test_bad_durations(text: str) -> None:
-    """Anything else is refused with an example."""
+    """The error has an example."""
     with pytest.raises(ValueError, match="15m"):
         parse_duration(text)
 
 
 def test_five_hours_pass_timer_by_timer(tmp_path: Path) -> None:
-    """Each look at the clock is an hour after the one before, in the app's own time, in a few real seconds."""
+    """In a few real seconds the app reads the clock five times, an hour apart."""
     host = start_host("tour", tmp_path, "--virtual-clock", "--data", tmp_path / "data")
     try:
         instance_id = host.start("hourly", 5)
@@ -55,7 +55,7 @@ def test_five_hours_pass_timer_by_timer(tmp_path: Path) -> None:
 
 
 def test_timer_triggers_run_once_an_occurrence(tmp_path: Path) -> None:
-    """Three hours: three runs of an hourly timer, none past due."""
+    """During three virtual seconds a timer of one second runs each time, and never past due."""
     seen_file = tmp_path / "seen.jsonl"
     settings = {"SEEN_FILE": str(seen_file), "HOURLY": "0 0 * * * *"}
     host = start_host("timers", tmp_path, "--virtual-clock", environment=settings)
@@ -77,7 +77,7 @@ def test_without_the_option_time_cannot_be_advanced(host: Host) -> None:
 
 
 def test_the_bus_comes_along(tmp_path: Path) -> None:
-    """Before, while and after half an hour passes on both, messages are handled once and settled."""
+    """Before, between and after three advances of the host and the bus, each message is handled once and settled."""
     config = tmp_path / "Config.json"
     config.write_text(json.dumps(CONFIG))
     bus = start_bus("--config", config, "--virtual-clock")

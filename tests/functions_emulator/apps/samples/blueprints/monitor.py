@@ -1,4 +1,4 @@
-"""A monitor: looks at a URL by durable HTTP now and then until it says what it should, or time is up."""
+"""A monitor: calls a URL by durable HTTP until the response has the expected text, or time is up."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ def monitor(context: df.DurableOrchestrationContext):
     while context.current_utc_datetime < deadline:
         response = yield context.call_http("GET", watched["url"])
         looks += 1
-        if watched["wanted"] in response["content"]:
+        if watched["expected"] in response["content"]:
             return {"found": True, "status": response["statusCode"], "looks": looks}
         yield context.create_timer(context.current_utc_datetime + timedelta(seconds=0.2))
     return {"found": False, "looks": looks}
