@@ -94,13 +94,13 @@ def test_cors_for_the_origin_that_is_allowed(host: Host) -> None:
     assert "access-control-allow-origin" not in other.headers
 
 
-def test_an_answer_of_the_wrong_type_is_a_failure(host: Host) -> None:
+def test_a_value_of_the_wrong_type_is_a_failure(host: Host) -> None:
     """The caller gets 500; the reason is in the log."""
     assert host.get("/api/wrong").status_code == 500
     assert "must return a str or func.HttpResponse, not dict" in host.log
 
 
-def test_a_function_can_be_run_by_hand(host: Host, folder: Path) -> None:
+def test_a_function_can_be_run_manually(host: Host, folder: Path) -> None:
     """POST /admin/functions/{name} runs a timer function now."""
     headers = {"x-functions-key": "m-key"}
     assert host.post("/admin/functions/by_hand", headers=headers, json={"input": ""}).status_code == 202

@@ -97,7 +97,7 @@ def test_starting_twice(host: Host) -> None:
     assert "'nowhere' doesn't exist" in refused.json()["ExceptionMessage"]
 
 
-def test_durable_functions_can_be_run_by_hand(host: Host, tmp_path: Path) -> None:
+def test_durable_functions_can_be_run_manually(host: Host, tmp_path: Path) -> None:
     """A manual call starts an orchestrator, runs an activity and an HTTP function, with its input."""
     started = host.post("/admin/functions/chain", json={"input": "Hi"})
     assert started.status_code == 202

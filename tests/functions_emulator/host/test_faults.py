@@ -82,7 +82,7 @@ def test_events_can_be_delayed(faulty: Host) -> None:
     assert faulty.wait_for(completed)["output"] == "1"
 
 
-def test_an_answer_can_be_lost_after_its_effect(faulty: Host, dropped: httpx.Response) -> None:
+def test_a_response_can_be_lost_after_its_effect(faulty: Host, dropped: httpx.Response) -> None:
     """The caller gets an error, but the orchestration was started."""
     assert dropped.status_code == 409  # the app's status for any failure
     ended = eventually(lambda: faulty.wait_for("job"))

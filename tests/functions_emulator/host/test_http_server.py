@@ -31,7 +31,7 @@ def test_an_optional_parameter_may_be_missing(host: Host) -> None:
     assert host.post("/echo/word/twelve").status_code == 404
 
 
-def test_sync_functions_and_text_answers(host: Host) -> None:
+def test_sync_functions_and_text_responses(host: Host) -> None:
     """A plain `def` runs in the pool, and a str becomes a text response."""
     response = host.get("/sync?name=bob")
     assert (response.status_code, response.text) == (200, "hello bob")
@@ -45,7 +45,7 @@ def test_binary_bodies_go_through_unchanged(host: Host) -> None:
     assert (response.status_code, response.content) == (201, body[::-1])
 
 
-def test_no_answer_is_204(host: Host) -> None:
+def test_no_value_is_204(host: Host) -> None:
     """A function that returns None gives 204."""
     assert host.get("/nothing").status_code == 204
 
@@ -72,7 +72,7 @@ def test_a_wrong_method_is_404(host: Host) -> None:
     assert host.get("/no/such/route").status_code == 404
 
 
-def test_the_host_answers_while_the_apps_loop_is_blocked(host: Host) -> None:
+def test_the_host_responds_while_the_apps_loop_is_blocked(host: Host) -> None:
     """A blocking async function stops the app's loop only, and the log names it."""
     blocked = threading.Thread(target=host.get, args=("/block-loop?s=4",))
     blocked.start()
@@ -95,7 +95,7 @@ def test_functions_are_listed(host: Host) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_an_answer_later_than_230_seconds_is_502(host: Host) -> None:
+def test_a_response_later_than_230_seconds_is_502(host: Host) -> None:
     """As Azure's load balancer; the function goes on, and the host serves other requests meanwhile."""
     with httpx.Client(timeout=300, trust_env=False) as client:
         began = time.monotonic()

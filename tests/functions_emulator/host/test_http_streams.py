@@ -17,7 +17,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     assert running.stop() == 0
 
 
-def test_an_answer_arrives_piece_by_piece(host: Host) -> None:
+def test_a_response_arrives_piece_by_piece(host: Host) -> None:
     """Each piece arrives before the next one is made: the function waits for a request to /next."""
     with httpx.stream("GET", f"{host.url}/numbers/3", timeout=SOON_S, trust_env=False) as response:
         assert response.status_code == 200

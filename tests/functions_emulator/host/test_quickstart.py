@@ -16,7 +16,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     assert running.stop() == 0
 
 
-def test_the_template_s_function_answers(host: Host) -> None:
+def test_the_templates_function_responds(host: Host) -> None:
     """It responds to query and body, with the headers of host.json; what it prints is in the log."""
     response = host.get("/api/hello?name=Bob")
     assert response.text.startswith("Hello, Bob.")
