@@ -1,6 +1,6 @@
 """The JSON of azure-functions-durable 1.7: encodes histories for orchestrators, decodes their actions.
 
-No other module of the engine knows the field names of the SDK.
+No other module of the engine depends on the SDK's field names, apart from those of an HTTP request.
 """
 
 from __future__ import annotations
