@@ -1,1 +1,1 @@
-"""What the Functions host and its durable engine do a second."""
+"""Measures the Functions host and its durable engine."""

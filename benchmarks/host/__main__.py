@@ -1,7 +1,7 @@
-"""`python -m benchmarks.host [--quick]`: requests, messages, episodes and steps a second, recovery and memory.
+"""`python -m benchmarks.host [--quick]`: requests, messages, episodes and steps per second, recovery, memory.
 
-HTTP and Service Bus are measured from this process against a host of its own. The durable numbers come from a
-host within a child process that drives its own engine, so that no HTTP client is measured with it.
+For HTTP and Service Bus this process sends to a host process. The durable numbers come from a host in a child process
+that drives its own engine, so that no HTTP client is measured with it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def start(kind: str, *arguments: str | Path, environment: dict[str, str] | None = None) -> tuple[Any, str, float]:
-    """The process, what its ready line says, and the seconds until then."""
+    """Starts a process; returns it, the address of its ready line, and the seconds until then."""
     began = time.perf_counter()
     command = [sys.executable, "-m", "emulator", kind, "--port", "0", *map(str, arguments)]
     process = subprocess.Popen(
@@ -48,7 +48,7 @@ def stop(process: Any) -> None:
 
 
 def start_bare() -> Any:
-    """A bare server, which prints its address."""
+    """Starts a bare server, which prints its address."""
     return subprocess.Popen([sys.executable, "-m", "benchmarks.host.bare"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
@@ -77,14 +77,14 @@ async def _ask(session: aiohttp.ClientSession, url: str, requests: int) -> tuple
 
     async def ask() -> float:
         began = time.perf_counter()
-        async with session.get(url) as answer:
-            await answer.read()
+        async with session.get(url) as response:
+            await response.read()
         return (time.perf_counter() - began) * 1000
 
-    gate = asyncio.Semaphore(32)
+    semaphore = asyncio.Semaphore(32)
 
     async def many() -> None:
-        async with gate:
+        async with semaphore:
             await ask()
 
     await asyncio.gather(*(ask() for _ in range(50)))
@@ -110,7 +110,7 @@ async def service_bus(folder: Path, messages: int) -> list[str]:
         "host", "--app", write_app(folder / "bus-app", with_bus=True), environment={"BUS_CONNECTION": connection}
     )
     try:
-        await asyncio.sleep(1.0)  # the receiver's link is open
+        await asyncio.sleep(1.0)  # for the link of the receiver
         async with ServiceBusClient.from_connection_string(connection) as client:
             async with client.get_queue_sender("work") as sender:
                 began = time.perf_counter()
@@ -127,16 +127,16 @@ async def service_bus(folder: Path, messages: int) -> list[str]:
 
 
 async def _taken(session: aiohttp.ClientSession, url: str) -> int:
-    async with session.get(f"{url}/taken") as answer:
-        return int(await answer.text())
+    async with session.get(f"{url}/taken") as response:
+        return int(await response.text())
 
 
 def durable(app: Path, data: Path, *arguments: str | int) -> dict[str, Any]:
     """Runs `benchmarks.host.durable` in a process of its own."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.host.durable", str(app), str(data)]
     done = subprocess.run([*command, *map(str, arguments)], cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    numbers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return numbers
 
 
 def main() -> None:
@@ -158,29 +158,29 @@ def main() -> None:
             ("run", 5000 // scale, 3),
             ("grown", 100 // scale, 1000),
         ):
-            found = durable(app, folder / f"data-{mode}-{instances}-{size}", mode, instances, size)
-            sdk = f"{found['sdk_ms']:.2f} ms ({found['sdk_share']:.0%}) of it in the SDK and the app's code"
+            numbers = durable(app, folder / f"data-{mode}-{instances}-{size}", mode, instances, size)
+            sdk = f"{numbers['sdk_ms']:.2f} ms ({numbers['sdk_share']:.0%}) of it in the SDK and the app's code"
             print(
-                f"{instances} instances at once, histories of {found['history']} events in the end: "
-                f"{found['episodes_s']:.0f} episodes/s, {found['steps_s']:.0f} steps/s; "
-                f"{found['cpu_ms']:.2f} ms of CPU an episode, {sdk}",
+                f"{instances} instances at once, histories of {numbers['history']} events in the end: "
+                f"{numbers['episodes_s']:.0f} episodes/s, {numbers['steps_s']:.0f} steps/s; "
+                f"{numbers['cpu_ms']:.2f} ms of CPU an episode, {sdk}",
                 flush=True,
             )
-        found = durable(app, folder / "waiting", "wait", 10_000 // scale)
-        print(f"{found['instances']} waiting instances: {found['bytes_each']:.0f} bytes of memory each")
-        for line in asyncio.run(recovery(app, folder / "waiting", found["instances"] - 1)):
+        numbers = durable(app, folder / "waiting", "wait", 10_000 // scale)
+        print(f"{numbers['instances']} waiting instances: {numbers['bytes_each']:.0f} bytes of memory each")
+        for line in asyncio.run(recovery(app, folder / "waiting", numbers["instances"] - 1)):
             print(line)
 
 
 async def recovery(app: Path, data: Path, waiting: int) -> list[str]:
-    """From the start of the process until it serves, and until the last of those that wait has got its event."""
+    """Measures the time until a host with waiting instances serves, and until one of them has ended by its event."""
     process, url, started = start("host", "--app", app, "--data", data)
     try:
         began = time.perf_counter()
         one = f"{url}/runtime/webhooks/durabletask/instances/{waiting}"
         async with aiohttp.ClientSession() as session:
-            async with session.post(f"{one}/raiseEvent/go", json={}) as answer:
-                assert answer.status == 202, answer.status
+            async with session.post(f"{one}/raiseEvent/go", json={}) as response:
+                assert response.status == 202, response.status
             while await _status(session, one) != "Completed":  # noqa: ASYNC110  # as a client has to
                 await asyncio.sleep(0.005)
         answered = time.perf_counter() - began
@@ -190,8 +190,8 @@ async def recovery(app: Path, data: Path, waiting: int) -> list[str]:
 
 
 async def _status(session: aiohttp.ClientSession, url: str) -> str:
-    async with session.get(url) as answer:
-        return str((await answer.json())["runtimeStatus"])
+    async with session.get(url) as response:
+        return str((await response.json())["runtimeStatus"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes the function app that is measured into a folder."""
+"""Writes the function app that is measured."""
 
 from __future__ import annotations
 

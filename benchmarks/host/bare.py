@@ -1,4 +1,4 @@
-"""The least that an HTTP answer costs with the same library: what the host adds is measured against it."""
+"""A bare aiohttp server: the host's cost is measured against it."""
 
 from __future__ import annotations
 

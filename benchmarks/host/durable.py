@@ -1,4 +1,4 @@
-"""The durable part of the benchmark: a host whose engine is driven from within. Prints one JSON line."""
+"""The durable part of the benchmark: a host whose engine is driven in its own process. Prints one JSON line."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any
 from functions_emulator.durable.client import Client
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.runner import Runner
-from functions_emulator.host import app_side
-from functions_emulator.host.server import Server
+from functions_emulator.host import worker
+from functions_emulator.host.functions_host import FunctionsHost
 
 #: OrchestratorStarted, TaskCompleted or EventRaised, OrchestratorCompleted twice, and one TaskScheduled.
 _EVENTS_A_STEP = 7
 
 
 class Measured:
-    """Wraps the app's side, and adds up what its calls take and how many they are."""
+    """Wraps the functions of the app, and counts their episodes and CPU seconds."""
 
     def __init__(self, functions: Any) -> None:
         self._functions = functions
@@ -38,8 +38,8 @@ class Measured:
 
 
 def _time_calls(measured: Measured) -> None:
-    """Adds up the CPU time of the app's sync functions, which is the SDK's and the app's own."""
-    original = app_side._call_sync
+    """Adds up the CPU time of sync functions: that of the SDK and of the app's code."""
+    original = worker._call_sync
 
     def call_sync(*arguments: Any) -> Any:
         began = time.thread_time()
@@ -48,42 +48,42 @@ def _time_calls(measured: Measured) -> None:
         finally:
             measured.seconds += time.thread_time() - began
 
-    app_side._call_sync = call_sync
+    worker._call_sync = call_sync
 
 
-async def _start(app: Path, data: Path) -> tuple[Server, Engine, Measured]:
-    server = Server(app, data_dir=data, host="127.0.0.1", port=0)
-    await server.start()
-    runner: Runner = server._runner
+async def _start(app: Path, data: Path) -> tuple[FunctionsHost, Engine, Measured]:
+    host = FunctionsHost(app, data_dir=data, host="127.0.0.1", port=0)
+    await host.start()
+    runner: Runner = host._runner
     measured = Measured(runner._functions)
     runner._functions = measured
     _time_calls(measured)
-    return server, runner._engine, measured
+    return host, runner._engine, measured
 
 
 async def run(app: Path, data: Path, instances: int, steps: int) -> dict[str, Any]:
-    """Instances that all begin at once and take so many steps."""
-    server, engine, measured = await _start(app, data)
+    """Instances that start at once and take `steps` steps each."""
+    host, engine, measured = await _start(app, data)
     client = Client(engine)
     for number in range(instances):
         client.start("job", str(number), json.dumps(json.dumps(steps)))
-    return await _measure(server, engine, measured, instances, instances * steps)
+    return await _measure(host, engine, measured, instances, instances * steps)
 
 
 async def grown(app: Path, data: Path, instances: int, events: int) -> dict[str, Any]:
-    """Instances whose histories are that long already take their last steps.
+    """Instances with histories of `events` events take their last steps.
 
-    One is grown by its code; the others are copies of its rows under other ids.
+    The code of one instance makes its history; the others are copies of its rows under other ids.
     """
     before, rest = (events - 4) // _EVENTS_A_STEP, 4
-    server, engine, _ = await _start(app, data)
+    host, engine, _ = await _start(app, data)
     client = Client(engine)
     client.start("job", "0", json.dumps(json.dumps(before + rest)))
     for step in range(before):
-        await _come_to_rest(engine)
+        await _wait_until_idle(engine)
         client.raise_event("0", f"done:{step}", "null")
-    await _come_to_rest(engine)
-    await server.stop()
+    await _wait_until_idle(engine)
+    await host.stop()
     db = sqlite3.connect(data / "host.sqlite3")
     for number in range(1, instances):
         for table in ("instances", "history"):
@@ -95,20 +95,22 @@ async def grown(app: Path, data: Path, instances: int, events: int) -> dict[str,
             )
     db.commit()
     db.close()
-    server, engine, measured = await _start(app, data)
+    host, engine, measured = await _start(app, data)
     client = Client(engine)
     for number in range(instances):
         client.raise_event(str(number), f"done:{before}", "null")
-    return await _measure(server, engine, measured, instances, instances * rest)
+    return await _measure(host, engine, measured, instances, instances * rest)
 
 
-async def _come_to_rest(engine: Engine) -> None:
+async def _wait_until_idle(engine: Engine) -> None:
     while not engine.idle:  # noqa: ASYNC110  # nothing tells when an engine comes to rest
         await asyncio.sleep(0.001)
 
 
-async def _measure(server: Server, engine: Engine, measured: Measured, instances: int, steps: int) -> dict[str, Any]:
-    """Until all have ended. Each one's next event comes when it waits for it, as a service's reply would."""
+async def _measure(
+    host: FunctionsHost, engine: Engine, measured: Measured, instances: int, steps: int
+) -> dict[str, Any]:
+    """Runs until all instances have ended. Each gets its next event when it waits for it, as by a service's reply."""
     client = Client(engine)
     began, cpu = time.perf_counter(), time.process_time()
     done = asyncio.Event()
@@ -131,7 +133,7 @@ async def _measure(server: Server, engine: Engine, measured: Measured, instances
     seconds = time.perf_counter() - began
     history = len(client.history(client.status("0")))
     busy = time.process_time() - cpu
-    await server.stop()
+    await host.stop()
     return {
         "episodes_s": measured.episodes / seconds,
         "steps_s": steps / seconds,
@@ -143,20 +145,20 @@ async def _measure(server: Server, engine: Engine, measured: Measured, instances
 
 
 async def wait(app: Path, data: Path, instances: int) -> dict[str, Any]:
-    """Leaves instances that wait, each for an event and a timer; what one costs in memory."""
-    server, engine, _ = await _start(app, data)
+    """Leaves instances that wait, each for an event and a timer; measures the memory of one."""
+    host, engine, _ = await _start(app, data)
     client = Client(engine)
     before = _resident()
     for number in range(instances):
         client.start("patient", str(number), None)
-    await _come_to_rest(engine)
+    await _wait_until_idle(engine)
     each = (_resident() - before) / instances
-    await server.stop()
+    await host.stop()
     return {"instances": instances, "bytes_each": each}
 
 
 def _resident() -> int:
-    """Linux only."""
+    """The resident memory in bytes; on Linux only."""
     status = Path("/proc/self/status").read_text()
     (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1]) * 1024

@@ -17,7 +17,7 @@ from functions_emulator.durable.engine import Engine, Episode
 from functions_emulator.durable.errors import InstanceExistsError, InstanceGoneError, InstanceNotFoundError
 from functions_emulator.durable.events import ActivityTask, Instance
 from functions_emulator.durable.store import Store
-from functions_emulator.host import fast_timestamps
+from functions_emulator.host.durable_functions import use_fast_timestamps
 from orchestrations.job import job, step
 from shared.core import durable_names
 from shared.errors import InstanceEnded, InstanceNotFound
@@ -25,7 +25,7 @@ from shared.ports.durable import InstanceState
 from tests.simulation.chaos import Chaos
 from tests.simulation.scheduler import Scheduler
 
-fast_timestamps.install()
+use_fast_timestamps()
 
 Activity = Callable[..., Awaitable[dict[str, Any]]]
 

@@ -1,1 +1,1 @@
-"""Azure Functions with Durable Functions for development and tests: a host for any Python v2-model app."""
+"""Azure Functions and Durable Functions for development and tests: a host for any app of the Python v2 model."""

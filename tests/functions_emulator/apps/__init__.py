@@ -1,1 +1,1 @@
-"""Function apps for the tests of the host: each folder is an app of its own, run by `emulator host --app`."""
+"""Function apps for the tests of the host; each folder is an app of its own."""

@@ -1,1 +1,1 @@
-"""Tests of the durable engine; most drive it without sockets and with a clock of their own."""
+"""Tests of the durable engine; most drive it without sockets, on a manual clock."""

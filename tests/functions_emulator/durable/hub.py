@@ -1,4 +1,4 @@
-"""An engine with real SDK orchestrators, driven by hand on a clock that stands still."""
+"""An engine with real orchestrators of the SDK, driven by the test on a manual clock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 class Hub:
-    """`run` does all that is due; `advance` moves the time and then does it. Counts what was run."""
+    """`run` does all work that is due; `advance` moves the time on the way. Counts episodes and activity calls."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Hub:
         self.calls: list[tuple[str, Any]] = []
 
     def start(self, name: str, value: Any = None, instance_id: str | None = None) -> str:
-        """As the SDK's client posts it: JSON text in a JSON string."""
+        """Starts an orchestration as the SDK's client does: JSON text in a JSON string."""
         text = None if value is None else json.dumps(json.dumps(value))
         return self.client.start(name, instance_id, text)
 
@@ -62,7 +62,7 @@ class Hub:
             pass
 
     def advance(self, **by: float) -> None:
-        """Step by step over every timer on the way, as real time would pass."""
+        """Moves the clock from timer to timer, as real time would pass, and runs the work of each."""
         end = self.clock.now() + timedelta(**by)
         self.run()
         while (at := self.engine.next_wake()) is not None and at <= end:
@@ -79,9 +79,9 @@ class Hub:
         batch = self.entities.next_batch()
         if batch is not None:
             code = self._entities[entity_name(batch.entity_id)]
-            answer = json.loads(code(func.EntityContext(encode_batch(batch))))
+            reply = json.loads(code(func.EntityContext(encode_batch(batch))))
             self.entities.finish(
-                batch, exists=answer["entityExists"], state=answer["entityState"], results=answer["results"]
+                batch, exists=reply["entityExists"], state=reply["entityState"], results=reply["results"]
             )
             return True
         task = self.engine.next_activity()
@@ -108,7 +108,7 @@ class Hub:
         return self.client.status(instance_id)
 
     def outcome(self, instance_id: str) -> tuple[str, Any]:
-        """Runtime status and decoded output."""
+        """The runtime status and the decoded output."""
         instance = self.status(instance_id)
         return instance.status.value, None if instance.output is None else json.loads(instance.output)
 

@@ -1,4 +1,4 @@
-"""Orchestrators whose histories are recorded in `histories/`; run this module to record them anew."""
+"""Orchestrators with histories recorded in `histories/`; run this module to record them again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Context = df.DurableOrchestrationContext
 
 
 def two_steps(context: Context) -> Any:
-    """A step with an ACK and a result each, as the job orchestration waits for them."""
+    """Two steps that wait for an ACK and a result each, as the job orchestration of LUCIUS does."""
     results = []
     for number in range(2):
         yield context.call_activity("send", number)
@@ -34,7 +34,7 @@ def two_steps(context: Context) -> Any:
 
 
 def retried(context: Context) -> Any:
-    """A call that fails twice, beside a sub-orchestration and an entity."""
+    """A call that fails twice, then a sub-orchestration, then a call of an entity."""
     options = df.RetryOptions(1000, 3)
     value = yield context.call_activity_with_retry("flaky", options, None)
     child = yield context.call_sub_orchestrator("child", value)

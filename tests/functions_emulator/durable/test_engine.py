@@ -1,4 +1,4 @@
-"""What orchestrations do, by the extension's rules, on an engine without sockets."""
+"""Orchestrations by the rules of the extension, on an engine without sockets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from functions_emulator.durable.errors import FunctionNotFoundError
 from functions_emulator.durable.events import Event, Kind
-from functions_emulator.durable.recent import RecentHistories
+from functions_emulator.durable.store import RecentHistories
 from tests.functions_emulator.durable.hub import Hub
 
 Context = df.DurableOrchestrationContext
@@ -55,7 +55,7 @@ def test_calls_in_parallel_keep_their_order() -> None:
 
 
 def test_a_failed_activity_fails_the_orchestration() -> None:
-    """An exception that nobody catches is the orchestration's failure, in the extension's words."""
+    """An exception that the code does not catch fails the orchestration, with the text of the extension."""
 
     def calls(context: Context) -> Any:
         yield context.call_activity("broken", 7)
@@ -85,7 +85,7 @@ def test_a_failed_activity_can_be_caught() -> None:
 
 @pytest.mark.parametrize(("fails", "expected"), [(0, 1), (2, 3), (3, 3)])
 def test_retries_follow_their_options(fails: int, expected: int) -> None:
-    """A failing activity is called again after each interval, as often as the options say."""
+    """A failing activity is called again after each interval, up to the number of attempts."""
     attempts: list[int] = []
 
     def flaky(value: Any) -> int:
@@ -124,7 +124,7 @@ def event_or_timer(context: Context) -> Any:
 
 
 def test_an_event_wins_against_a_timer() -> None:
-    """The event's payload comes back, and the cancelled timer does not hold the instance open."""
+    """The event's payload is returned, and the cancelled timer does not hold the instance open."""
     hub = Hub({"w": event_or_timer})
     instance_id = hub.start("w")
     hub.run()
@@ -136,7 +136,7 @@ def test_an_event_wins_against_a_timer() -> None:
 
 
 def test_a_timer_fires_when_it_is_due_and_not_before() -> None:
-    """Nothing happens up to the instant; then the timer wins."""
+    """A second before the timer nothing happens; when it is due it wins."""
     hub = Hub({"w": event_or_timer})
     instance_id = hub.start("w")
     hub.advance(minutes=9, seconds=59)
@@ -146,7 +146,7 @@ def test_a_timer_fires_when_it_is_due_and_not_before() -> None:
 
 
 def test_an_early_event_waits_for_its_waiter() -> None:
-    """An event that comes before the wait is kept; one for a pending instance too."""
+    """An event that comes before the wait is kept, also one for a pending instance."""
 
     def later(context: Context) -> Any:
         yield context.create_timer(context.current_utc_datetime + TEN_MINUTES)
@@ -176,7 +176,7 @@ def test_a_long_timer_goes_in_legs() -> None:
 
 
 def test_a_sub_orchestration_answers_its_parent() -> None:
-    """A child runs as an instance of its own, and its output is the parent's result."""
+    """A child runs as an instance of its own, and its output is the result of the parent's call."""
 
     def parent(context: Context) -> Any:
         named = yield context.call_sub_orchestrator("one_call", "a", "child-1")
@@ -191,7 +191,7 @@ def test_a_sub_orchestration_answers_its_parent() -> None:
 
 
 def test_a_failed_sub_orchestration_fails_where_it_is_awaited() -> None:
-    """The parent gets an exception with the child's words."""
+    """The parent gets an exception with the text of the child's failure."""
 
     def parent(context: Context) -> Any:
         try:
@@ -210,7 +210,7 @@ def test_a_failed_sub_orchestration_fails_where_it_is_awaited() -> None:
 
 
 def test_continue_as_new_starts_over_with_an_empty_history() -> None:
-    """Each round has its own input and history; events that nobody took are dropped (P6)."""
+    """Each execution has its own input and history."""
 
     def rounds(context: Context) -> Any:
         left = context.get_input()
@@ -231,7 +231,7 @@ def test_continue_as_new_starts_over_with_an_empty_history() -> None:
 
 
 def test_custom_status_is_kept_when_it_is_falsy() -> None:
-    """P8: the SDK leaves a falsy custom status out, so it never clears one."""
+    """The SDK does not send a falsy custom status, so it never clears one."""
 
     def talks(context: Context) -> Any:
         context.set_custom_status({"at": 1})
@@ -266,7 +266,7 @@ def test_unknown_functions_are_named() -> None:
 
 
 def test_a_changed_orchestrator_is_caught() -> None:
-    """Code that no longer asks for what the history holds fails the instance as non-deterministic."""
+    """Code that does not repeat the decisions of the history fails the instance as non-deterministic."""
     names = iter(["upper", "other", "other"])
 
     def changing(context: Context) -> Any:
@@ -282,7 +282,7 @@ def test_a_changed_orchestrator_is_caught() -> None:
 
 
 def test_late_results_of_an_older_execution_are_dropped() -> None:
-    """An activity of an instance that was replaced meanwhile does not reach its successor."""
+    """The result of an activity does not reach the instance that replaced its own."""
 
     def calls(context: Context) -> Any:
         return (yield context.call_activity("upper", context.get_input()))
@@ -333,7 +333,7 @@ def test_entities_answer_calls_and_take_signals() -> None:
 
 
 def test_a_crash_does_not_count_an_operation_twice(tmp_path: Path) -> None:
-    """A batch whose answer was lost runs again from the state before it."""
+    """A batch without a committed result runs again from the state before it."""
 
     def counter(context: df.DurableEntityContext) -> None:
         context.set_state(context.get_state(lambda: 0) + 1)
@@ -353,7 +353,7 @@ def test_a_crash_does_not_count_an_operation_twice(tmp_path: Path) -> None:
 
 
 def test_histories_in_memory_are_bounded() -> None:
-    """The least recently used go first, and what was taken out is not found again."""
+    """The least recently used history is dropped first; a history that was taken is not found again."""
     recent = RecentHistories(max_events=3)
     event = Event(Kind.GENERIC, -1, "", {})
     recent.put("a", "1", [event, event])

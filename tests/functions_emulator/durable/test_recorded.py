@@ -1,4 +1,4 @@
-"""Recorded histories, replayed against today's engine and SDK."""
+"""Recorded histories, replayed by the engine and the SDK."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def _replay(name: str, code: Any, history: list[Event], execution_id: str) -> tu
 
 
 def _execution_id(history: list[Event]) -> str:
-    """Ids of entity calls are derived from it, and the history holds one of them."""
+    """The execution id of the recording, which a child's id contains; ids of entity calls are derived from it."""
     child = next((one for one in history if one.kind is Kind.SUB_ORCHESTRATION_CREATED), None)
     return "execution" if child is None else str(child.data["InstanceId"]).split(":")[0]
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_recorded_history_replays_to_its_end(name: str) -> None:
-    """The code gives the recorded result, and the extension's side finds every decision again."""
+    """The code returns the recorded result, and the replay repeats every decision."""
     history = _load(name)
     reply, outcome = _replay(name, recorded.ORCHESTRATORS[name], history, _execution_id(history))
     assert (reply.done, json.loads(reply.output or "")) == (True, EXPECTED[name])
@@ -48,7 +48,7 @@ def test_a_recorded_history_replays_to_its_end(name: str) -> None:
 
 
 def test_every_beginning_of_a_recorded_history_replays() -> None:
-    """Cut after any episode, the history asks for nothing new and fails nothing."""
+    """Cut after any episode, the replay makes no new decision and does not fail."""
     history = _load("two_steps")
     ends = [index for index, event in enumerate(history) if event.kind is Kind.ORCHESTRATOR_COMPLETED]
     assert len(ends) > 3
@@ -58,7 +58,7 @@ def test_every_beginning_of_a_recorded_history_replays() -> None:
 
 
 def test_a_changed_orchestrator_fails_on_a_recorded_history() -> None:
-    """Code that calls another activity first is told from the code that was recorded."""
+    """Code that calls another activity first is found non-deterministic."""
 
     def changed(context: df.DurableOrchestrationContext) -> Any:
         yield context.call_activity("prepare", 0)
@@ -71,7 +71,7 @@ def test_a_changed_orchestrator_fails_on_a_recorded_history() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_todays_engine_records_the_same_kinds(name: str) -> None:
-    """Playing the orchestrator anew gives the recorded sequence of events."""
+    """Running the orchestrator again gives the recorded sequence of event kinds."""
     hub, instance_id = recorded.play(name)
     assert isinstance(hub, Hub)
     assert [one.kind for one in _load(name)] == hub.kinds(instance_id)

@@ -1,4 +1,4 @@
-"""The stall detector: what hangs on Azure is named, and what does not is left in peace."""
+"""The stall detector reports what would hang on Azure, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Context = df.DurableOrchestrationContext
 HOUR = timedelta(hours=1)
 
 
-def p1_two_waits_on_one_name(context: Context) -> Any:
+def two_waits_on_one_name(context: Context) -> Any:
     yield context.call_activity("echo", "a moment")
     first = yield context.wait_for_external_event("answer")
     second = yield context.wait_for_external_event("answer")
     return [first, second]
 
 
-def p3_winner_scheduled_earlier(context: Context) -> Any:
+def winner_scheduled_earlier(context: Context) -> Any:
     result = context.wait_for_external_event("result")
     ack = context.wait_for_external_event("ack")
     yield context.task_any([ack, result])
@@ -32,7 +32,7 @@ def p3_winner_scheduled_earlier(context: Context) -> Any:
     return result.result  # the timer is not cancelled
 
 
-def p3_right(context: Context) -> Any:
+def winner_with_cancelled_timer(context: Context) -> Any:
     result = context.wait_for_external_event("result")
     ack = context.wait_for_external_event("ack")
     yield context.task_any([ack, result])
@@ -42,14 +42,14 @@ def p3_right(context: Context) -> Any:
     return result.result
 
 
-def p4_open_timer(context: Context) -> Any:
+def returns_with_open_timer(context: Context) -> Any:
     timer = context.create_timer(context.current_utc_datetime + HOUR)
     event = context.wait_for_external_event("go")
     yield context.task_any([event, timer])
     return "done"
 
 
-def p4_raises_with_open_timer(context: Context) -> Any:
+def raises_with_open_timer(context: Context) -> Any:
     timer = context.create_timer(context.current_utc_datetime + HOUR)
     event = context.wait_for_external_event("go")
     yield context.task_any([event, timer])
@@ -62,20 +62,20 @@ def wrong_case(context: Context) -> Any:
 
 def hub() -> Hub:
     codes = (
-        p1_two_waits_on_one_name,
-        p3_winner_scheduled_earlier,
-        p3_right,
-        p4_open_timer,
-        p4_raises_with_open_timer,
+        two_waits_on_one_name,
+        winner_scheduled_earlier,
+        winner_with_cancelled_timer,
+        returns_with_open_timer,
+        raises_with_open_timer,
         wrong_case,
     )
     return Hub({code.__name__: code for code in codes}, {"echo": lambda value: value})
 
 
-def test_p1_an_early_event_answers_two_waits_of_its_name() -> None:
-    """The code gets the event twice and returns; the extension still waits: stalled for ever."""
+def test_an_early_event_answers_two_waits_of_its_name() -> None:
+    """The code gets the event twice and returns; the extension still waits, and nothing can wake it."""
     one = hub()
-    instance_id = one.start("p1_two_waits_on_one_name")
+    instance_id = one.start("two_waits_on_one_name")
     one.raise_event(instance_id, "answer", 1)
     one.run()
     assert one.outcome(instance_id) == ("Running", None)
@@ -85,10 +85,10 @@ def test_p1_an_early_event_answers_two_waits_of_its_name() -> None:
     assert "a name of its own" in report.reason
 
 
-def test_p1_another_event_of_the_name_ends_the_stall() -> None:
-    """What Azure would do with a second event: the extension's wait is over, and so is the instance."""
+def test_another_event_of_the_name_ends_the_stall() -> None:
+    """A second event ends the wait of the extension, and with it the instance, as on Azure."""
     one = hub()
-    instance_id = one.start("p1_two_waits_on_one_name")
+    instance_id = one.start("two_waits_on_one_name")
     one.raise_event(instance_id, "answer", 1)
     one.run()
     one.raise_event(instance_id, "answer", 2)
@@ -97,8 +97,8 @@ def test_p1_another_event_of_the_name_ends_the_stall() -> None:
     assert one.engine.reports.stalls[0].over_at is not None
 
 
-def test_p2_the_sdks_payload_is_text_and_a_raw_one_is_not() -> None:
-    """The SDK's client double-encodes: the orchestrator gets a str of JSON; a raw post arrives decoded."""
+def test_the_sdks_payload_is_text_and_a_raw_one_is_not() -> None:
+    """The SDK's client encodes twice, so the orchestrator gets JSON text; a raw payload arrives decoded."""
 
     def waits(context: Context) -> Any:
         value = yield context.wait_for_external_event("e")
@@ -113,10 +113,10 @@ def test_p2_the_sdks_payload_is_text_and_a_raw_one_is_not() -> None:
     assert one.outcome(raw) == ("Completed", ["dict", {"a": 1}])
 
 
-def test_p3_a_winner_that_was_scheduled_earlier() -> None:
-    """The extension waits for the new timer alone: the instance hangs until that has fired."""
+def test_a_winner_that_was_scheduled_earlier() -> None:
+    """The extension waits for the new timer alone, so the instance hangs until the timer has fired."""
     one = hub()
-    instance_id = one.start("p3_winner_scheduled_earlier")
+    instance_id = one.start("winner_scheduled_earlier")
     one.raise_event(instance_id, "ack")
     one.run()
     assert one.stalls == []
@@ -130,10 +130,10 @@ def test_p3_a_winner_that_was_scheduled_earlier() -> None:
     assert one.outcome(instance_id) == ("Completed", 7)
 
 
-def test_p3_done_right_is_no_stall() -> None:
-    """R4: the fresh timer is cancelled as soon as the reused event wins."""
+def test_a_timer_cancelled_at_once_is_no_stall() -> None:
+    """The code cancels the new timer as soon as the reused event wins."""
     one = hub()
-    instance_id = one.start("p3_right")
+    instance_id = one.start("winner_with_cancelled_timer")
     one.raise_event(instance_id, "ack")
     one.run()
     one.raise_event(instance_id, "result", 7)
@@ -142,9 +142,9 @@ def test_p3_done_right_is_no_stall() -> None:
     assert one.stalls == []
 
 
-@pytest.mark.parametrize("name", ["p4_open_timer", "p4_raises_with_open_timer"])
-def test_p4_an_open_timer_holds_the_end_up(name: str) -> None:
-    """Returning or raising with an open timer leaves the instance Running until the timer has fired."""
+@pytest.mark.parametrize("name", ["returns_with_open_timer", "raises_with_open_timer"])
+def test_an_open_timer_delays_the_end(name: str) -> None:
+    """After a return or raise with an open timer the instance is Running until the timer has fired."""
     one = hub()
     instance_id = one.start(name)
     one.run()
@@ -158,7 +158,7 @@ def test_p4_an_open_timer_holds_the_end_up(name: str) -> None:
 
 
 def test_an_events_name_in_another_case_is_lost() -> None:
-    """The extension matches names without case, the SDK with it: the event is taken and the code never wakes."""
+    """The extension ignores the case of names, the SDK does not: the event is taken and the code does not wake."""
     one = hub()
     instance_id = one.start("wrong_case")
     one.run()
@@ -171,7 +171,7 @@ def test_an_events_name_in_another_case_is_lost() -> None:
 
 
 def test_a_long_timer_cannot_be_cancelled() -> None:
-    """SDK 1.7 splits a timer over six days into legs, and `cancel` does not reach the leg that is open."""
+    """SDK 1.7 splits a timer over six days into legs, and `cancel` does not reach the open leg."""
 
     def long(context: Context) -> Any:
         timer = context.create_timer(context.current_utc_datetime + timedelta(days=8))
@@ -190,24 +190,24 @@ def test_a_long_timer_cannot_be_cancelled() -> None:
 
 
 def test_another_process_knows_who_waits_and_who_hangs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """What an instance waits for and a stall are told again after a crash, until the instance goes on."""
+    """The waits and the stalls of instances are known after a crash, until the instances go on."""
 
     def patient(context: Context) -> Any:
         yield context.wait_for_external_event("go")
 
     path = tmp_path / "hub.sqlite3"
-    code = {"patient": patient, "hanging": p1_two_waits_on_one_name}
+    code = {"patient": patient, "hanging": two_waits_on_one_name}
     one = Hub(code, {"echo": str}, path=path)
     waits, hangs = one.start("patient"), one.start("hanging")
     one.raise_event(hangs, "answer", "only")
     one.run()
-    told = one.stalls
-    assert len(told) == 1
+    stalls_before = one.stalls
+    assert len(stalls_before) == 1
     one.store.close()
     caplog.clear()
 
     other = Hub(code, {"echo": str}, path=path, clock=one.clock)
-    assert other.stalls == told
+    assert other.stalls == stalls_before
     assert f"STALL: orchestration {hangs} (hanging)" in caplog.text
     assert other.engine.reports.waiting_for(waits) == ("event go",)
     other.raise_event(waits, "go")
@@ -221,9 +221,9 @@ def test_another_process_knows_who_waits_and_who_hangs(tmp_path: Path, caplog: p
 
 
 def test_a_store_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
-    """One without the column for notes; its instances go on."""
+    """A store without the column `note` is opened, and its instances go on."""
     path = tmp_path / "hub.sqlite3"
-    code = {"hanging": p1_two_waits_on_one_name}
+    code = {"hanging": two_waits_on_one_name}
     one = Hub(code, {"echo": str}, path=path)
     instance_id = one.start("hanging")
     one.run()

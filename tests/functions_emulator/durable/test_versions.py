@@ -1,4 +1,4 @@
-"""Which versions of an orchestration a worker runs."""
+"""The versions of orchestrations that a worker runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_strategies(strategy: str, version: str | None, runs: bool) -> None:
 
 
 def test_the_code_sees_its_version() -> None:
-    """The version given at the start, else none."""
+    """The code gets the version of the start, or none."""
     hub = Hub({"shows": shows})
     old, new = hub.client.start("shows", None, None), hub.client.start("shows", None, None, "2.0")
     hub.run()
@@ -43,7 +43,7 @@ def test_the_code_sees_its_version() -> None:
 
 
 def test_a_foreign_version_waits_or_fails() -> None:
-    """Reject leaves the instance pending for another worker; Fail ends it with the reason."""
+    """`Reject` leaves the instance pending for another worker; `Fail` ends it with the reason."""
     rejecting = Hub({"shows": shows}, versions=Versions("1", "Strict"))
     one = rejecting.client.start("shows", None, None, "2")
     rejecting.run()

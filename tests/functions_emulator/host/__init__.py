@@ -1,1 +1,1 @@
-"""Tests of the Functions host: its parts, and the whole as a program over real HTTP."""
+"""Tests of the Functions host: its modules, and the whole as a process over real HTTP."""

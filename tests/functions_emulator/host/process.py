@@ -1,4 +1,4 @@
-"""A host as a program of its own, on a free port."""
+"""Starts a host as a process of its own, on a free port."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 import httpx
 
 ROOT = Path(__file__).parents[3]
-APPS = ROOT / "tests" / "apps"
+APPS = Path(__file__).parents[1] / "apps"
 START_TIMEOUT_S = 60.0
-#: For things that happen at once on an idle machine.
+#: The limit for what takes no time on an idle machine.
 SOON_S = 30.0
 
-#: Making a client is slow. It keeps no connection: the next request may go to a host that was killed.
+#: One client for all hosts, since making one is slow. It keeps no connection, because the host may be killed.
 _CLIENT = httpx.Client(timeout=SOON_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 
@@ -44,12 +44,12 @@ class Host:
         return _CLIENT.request(method, self.url + path, **options)
 
     def kill(self) -> None:
-        """SIGKILL: nothing gets a chance to be saved."""
+        """SIGKILL: the host has no chance to save anything."""
         self.process.kill()
         self._wait()
 
     def stop(self) -> int:
-        """SIGTERM; the exit code."""
+        """SIGTERM; returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self._wait()
 
@@ -62,21 +62,21 @@ class Host:
     # --- durable
 
     def start(self, orchestrator: str, value: Any = None, instance_id: str | None = None) -> str:
-        """Through the app's own starter function, that is through the SDK's client."""
+        """Starts an orchestration by the app's starter function, and so by the SDK's client."""
         query = {} if instance_id is None else {"id": instance_id}
-        answer = self.post(f"/start/{orchestrator}", params=query, json=value)
-        assert answer.status_code == 202, answer.text
-        return str(answer.json()["id"])
+        response = self.post(f"/start/{orchestrator}", params=query, json=value)
+        assert response.status_code == 202, response.text
+        return str(response.json()["id"])
 
     def status(self, instance_id: str, **query: str) -> dict[str, Any]:
-        answer = self.get(f"/runtime/webhooks/durabletask/instances/{instance_id}", params=query)
-        assert answer.status_code in (200, 202), answer.status_code
-        return dict(answer.json())
+        response = self.get(f"/runtime/webhooks/durabletask/instances/{instance_id}", params=query)
+        assert response.status_code in (200, 202), response.status_code
+        return dict(response.json())
 
     def wait_for(self, instance_id: str, *statuses: str, within: float = SOON_S) -> dict[str, Any]:
-        wanted = statuses or ("Completed", "Failed", "Terminated")
+        expected = statuses or ("Completed", "Failed", "Terminated")
         return eventually(
-            lambda: found if (found := self.status(instance_id))["runtimeStatus"] in wanted else None,
+            lambda: status if (status := self.status(instance_id))["runtimeStatus"] in expected else None,
             lambda: f"{self.status(instance_id)}\n{self.log[-3000:]}",
             within,
         )
@@ -90,13 +90,13 @@ T = TypeVar("T")
 
 
 def eventually(probe: Callable[[], T | None], explain: Callable[[], str] = lambda: "", within: float = SOON_S) -> T:
-    """What `probe` gives once it is true; fails with `explain` after `within` seconds."""
+    """Returns what `probe` returns once it is true; fails with `explain` after `within` seconds."""
     deadline = time.monotonic() + within
     while True:
-        found = probe()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"it did not happen within {within} s: {explain()}"
+        result = probe()
+        if result:
+            return result
+        assert time.monotonic() < deadline, f"no result within {within} s: {explain()}"
         time.sleep(0.05)
 
 
@@ -122,7 +122,10 @@ def start_host(
     environment: dict[str, str] | None = None,
     port: int = 0,
 ) -> Host:
-    """Starts a host for an app of `tests/apps` (or a path) and waits until it serves; logs go to `folder`."""
+    """Starts a host and waits until it serves. `app` is a name in `tests/functions_emulator/apps` or a path.
+
+    The log is `host.log` in `folder`.
+    """
     log_path = folder / "host.log"
     process = launch(APPS / app, log_path, *arguments, environment=environment, port=port)
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Keys, limits, CORS, settings, and running a function by hand."""
+"""Keys, limits, CORS, settings, and functions that are run manually."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def host(folder: Path) -> Iterator[Host]:
     ],
 )
 def test_keys_open_what_they_should(host: Host, path: str, key: str | None, status: int) -> None:
-    """A key works by header and by `code`, for its own level only."""
+    """A key is valid in the header and in `code`, for its own level only."""
     headers = {} if key is None else {"x-functions-key": key}
     query = {} if key is None else {"code": key}
     assert host.get(path, headers=headers).status_code == status
@@ -62,15 +62,15 @@ def test_keys_open_what_they_should(host: Host, path: str, key: str | None, stat
 
 
 def test_management_urls_carry_the_system_key(host: Host) -> None:
-    """The SDK's client and a holder of the status URL get through."""
-    answer = host.get("/api/begin").json()
-    assert "code=s-key" in answer["statusQueryGetUri"]
-    path = answer["statusQueryGetUri"].removeprefix(host.url)
+    """The SDK's client and the caller that has the status URL are admitted."""
+    response = host.get("/api/begin").json()
+    assert "code=s-key" in response["statusQueryGetUri"]
+    path = response["statusQueryGetUri"].removeprefix(host.url)
     eventually(lambda: host.get(path).json()["runtimeStatus"] == "Completed")
 
 
 def test_the_environment_wins_over_the_file(host: Host) -> None:
-    """local.settings.json fills in what the environment lacks."""
+    """`local.settings.json` is read for names that the environment lacks."""
     assert host.get("/api/settings").text == "file environment"
 
 
@@ -82,25 +82,25 @@ def test_too_many_requests_are_429(host: Host) -> None:
 
 
 def test_cors_for_the_origin_that_is_allowed(host: Host) -> None:
-    """A preflight is answered by the host; answers carry the origin; other origins get nothing."""
-    asked = {"Origin": "https://a.example", "Access-Control-Request-Method": "GET"}
-    preflight = host.request("OPTIONS", "/api/open", headers=asked)
+    """The host responds to a preflight; responses name the allowed origin, and no other one."""
+    headers = {"Origin": "https://a.example", "Access-Control-Request-Method": "GET"}
+    preflight = host.request("OPTIONS", "/api/open", headers=headers)
     assert preflight.status_code == 204
     assert preflight.headers["access-control-allow-methods"] == "GET"
-    answer = host.get("/api/open", headers={"Origin": "https://a.example"})
-    assert answer.headers["access-control-allow-origin"] == "https://a.example"
-    assert answer.headers["access-control-allow-credentials"] == "true"
+    response = host.get("/api/open", headers={"Origin": "https://a.example"})
+    assert response.headers["access-control-allow-origin"] == "https://a.example"
+    assert response.headers["access-control-allow-credentials"] == "true"
     other = host.get("/api/open", headers={"Origin": "https://b.example"})
     assert "access-control-allow-origin" not in other.headers
 
 
-def test_an_answer_of_the_wrong_type_is_a_failure(host: Host) -> None:
-    """500 for the caller, the reason in the log."""
+def test_a_value_of_the_wrong_type_is_a_failure(host: Host) -> None:
+    """The caller gets 500; the reason is in the log."""
     assert host.get("/api/wrong").status_code == 500
     assert "must return a str or func.HttpResponse, not dict" in host.log
 
 
-def test_a_function_can_be_run_by_hand(host: Host, folder: Path) -> None:
+def test_a_function_can_be_run_manually(host: Host, folder: Path) -> None:
     """POST /admin/functions/{name} runs a timer function now."""
     headers = {"x-functions-key": "m-key"}
     assert host.post("/admin/functions/by_hand", headers=headers, json={"input": ""}).status_code == 202

@@ -1,4 +1,4 @@
-"""The page at /emulator as a person sees and uses it: in a browser, with scripts switched off."""
+"""The page at /emulator in Chromium without scripts, as a person uses it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests import machine
-from tests.functions_emulator.host.process import SOON_S, START_TIMEOUT_S, Host, start_host
+from tests.functions_emulator.host.process import SOON_S, START_TIMEOUT_S, Host
 
-#: A busy machine is slow to paint; what is there at once costs none of it.
+#: A busy machine paints slowly; an element that is there costs no waiting.
 expect.set_options(timeout=SOON_S * 1000)
 
 pytestmark = pytest.mark.needs("browser")
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    running = start_host("tour", tmp_path_factory.mktemp("host"))
-    yield running
-    assert running.stop() == 0
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +40,7 @@ def page(browser: Browser, host: Host) -> Iterator[Page]:
 
 
 def press(page: Page, name: str) -> None:
-    """A button whose form leads to a page."""
+    """Clicks a button whose form leads to a page."""
     with page.expect_navigation():
         page.get_by_role("button", name=name).click()
 
@@ -57,7 +50,7 @@ def status(page: Page) -> str:
 
 
 def test_an_instance_is_found_suspended_resumed_and_given_its_event(page: Page, host: Host) -> None:
-    """From the overview by a link and the page's own buttons to the end, and the timeline tells it."""
+    """By the links and buttons of the page, from the overview to the end; the timeline shows all of it."""
     host.start("approval", 600, "seen-in-browser")
     host.wait_for("seen-in-browser", "Running")
     page.goto("/emulator")
@@ -93,7 +86,7 @@ def test_an_instance_is_found_suspended_resumed_and_given_its_event(page: Page, 
 
 
 def test_an_instance_is_terminated_with_a_reason(page: Page, host: Host) -> None:
-    """The reason typed in becomes the output."""
+    """The reason becomes the output."""
     host.start("approval", 600, "stopped-in-browser")
     host.wait_for("stopped-in-browser", "Running")
     page.goto("/emulator/instances/stopped-in-browser")
@@ -108,7 +101,7 @@ def test_an_instance_is_terminated_with_a_reason(page: Page, host: Host) -> None
 def test_light_and_dark_as_the_reader_prefers(
     browser: Browser, host: Host, scheme: Literal["light", "dark"], is_dark: bool
 ) -> None:
-    """The background follows prefers-color-scheme, and every text stands out from it (WCAG AA, 4.5 to 1)."""
+    """The background follows prefers-color-scheme; every text has a contrast of 4.5 to 1 (WCAG AA)."""
     host.wait_for(host.start("chain", "x", f"shown-{scheme}"))
     page = browser.new_page(base_url=host.url, color_scheme=scheme)
     try:
@@ -125,7 +118,7 @@ def test_light_and_dark_as_the_reader_prefers(
 
 
 def test_nothing_runs_off_a_phones_screen(browser: Browser, host: Host) -> None:
-    """At 375 pixels the page's parts scroll, not the page."""
+    """At 375 pixels parts of the page scroll, but not the page."""
     host.wait_for(host.start("chain", "x" * 300, "narrow"))
     page = browser.new_page(base_url=host.url, viewport={"width": 375, "height": 700})
     try:
@@ -137,7 +130,7 @@ def test_nothing_runs_off_a_phones_screen(browser: Browser, host: Host) -> None:
 
 
 def _luminance(colour: str, is_dark: bool) -> float:
-    """Of `rgb(r, g, b)` by WCAG 2.2; a page without a background of its own has the scheme's, black or white."""
+    """The luminance of `rgb(r, g, b)` by WCAG 2.2; without a background the scheme's own counts, black or white."""
     red, green, blue, *alpha = (float(part) for part in re.findall(r"[\d.]+", colour))
     if alpha == [0.0]:
         return 0.006 if is_dark else 1.0  # Chromium's dark canvas is #121212

@@ -1,7 +1,10 @@
-"""Faults on demand, and that the app comes through them."""
+"""The faults of `--fault`, and that an app survives them."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +15,39 @@ from functions_emulator.durable.events import Kind
 from functions_emulator.host.errors import HostError
 from functions_emulator.host.faults import parse_faults
 from tests.functions_emulator.durable.hub import Hub
-from tests.functions_emulator.host.process import SOON_S, eventually, start_host
+from tests.functions_emulator.host.process import APPS, SOON_S, Host, eventually, launch, start_host
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host with three faults; its virtual clock makes the delay of events independent of the machine's load."""
+    faults = ("--fault", "run-twice=flaky", "--fault", "delay-events=5m", "--fault", "drop-answer=1")
+    host = start_host("tour", tmp_path_factory.mktemp("faulty"), "--virtual-clock", *faults)
+    yield host
+    assert host.stop() == 0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def dropped(faulty: Host) -> httpx.Response:
+    """The app's response to the first call of the durable client, which gets no response itself."""
+    return faulty.post("/start/chain?id=job", json="x")
+
+
 @pytest.mark.parametrize("commit", [2, 3, 4, 5])
-def test_a_kill_around_any_commit_loses_nothing(tmp_path: Path, moment: str, commit: int) -> None:
-    """The host dies around its n-th commit; started again, the job ends with its result."""
+def test_a_kill_around_any_commit_loses_nothing(tmp_path: Path, commit: int) -> None:
+    """A host dies before the n-th commit of a job, the next one right after that commit; the third ends the job."""
     data = tmp_path / "data"
-    host = start_host("tour", tmp_path, "--data", data, "--fault", f"kill-{moment}-commit={commit}")
+    host = start_host("tour", tmp_path, "--data", data, "--fault", f"kill-before-commit={commit}")
     try:
         host.start("chain", "x", "job")
     except httpx.TransportError:
-        pass  # it died before it could answer
+        pass  # it died before it could respond
     except AssertionError:
-        pass  # the app's own client lost its answer
-    assert host.process.wait(timeout=SOON_S) == -9
-    assert host.process.stdout is not None
-    host.process.stdout.close()
+        pass  # the app's durable client got no response
+    assert _exit_code(host.process) == -signal.SIGKILL
+    # on start it goes on with the job, so that its first commit is the one that is missing
+    second = launch(APPS / "tour", tmp_path / "second.log", "--data", data, "--fault", "kill-after-commit=1")
+    assert _exit_code(second) == -signal.SIGKILL
     host = start_host("tour", tmp_path, "--data", data)
     try:
         ended = host.wait_for("job")
@@ -38,50 +56,48 @@ def test_a_kill_around_any_commit_loses_nothing(tmp_path: Path, moment: str, com
         assert host.stop() == 0
 
 
-def test_an_activity_can_be_made_to_run_twice(tmp_path: Path) -> None:
-    """What "at least once" may do: two runs, one result."""
-    host = start_host("tour", tmp_path, "--fault", "run-twice=flaky")
-    try:
-        ended = host.wait_for(host.start("failing", {"file": str(tmp_path / "attempts"), "fails": 0}))
-        assert ended["runtimeStatus"] == "Completed"
-        assert len((tmp_path / "attempts").read_text().splitlines()) == 2
-    finally:
-        assert host.stop() == 0
+def _exit_code(process: subprocess.Popen[str]) -> int:
+    code = process.wait(timeout=SOON_S)
+    if process.stdout is not None:
+        process.stdout.close()
+    return code
 
 
-def test_events_can_be_delayed(tmp_path: Path) -> None:
+def test_an_activity_can_be_made_to_run_twice(faulty: Host, tmp_path: Path) -> None:
+    """An activity runs twice, as "at least once" allows, and the orchestration gets one result."""
+    ended = faulty.wait_for(faulty.start("failing", {"file": str(tmp_path / "attempts"), "fails": 0}))
+    assert ended["runtimeStatus"] == "Completed"
+    assert len((tmp_path / "attempts").read_text().splitlines()) == 2
+
+
+def test_events_can_be_delayed(faulty: Host) -> None:
     """A timer that is due before the delayed event wins."""
-    host = start_host("tour", tmp_path, "--fault", "delay-events=5s")
-    try:
-        late, intime = host.start("approval", 1), host.start("approval", 600)
-        for one in (late, intime):
-            assert host.post(f"/raise/{one}/approve", json=1).status_code == 202
-        assert host.wait_for(late)["output"] == "timed out"
-        assert host.wait_for(intime)["output"] == "1"
-    finally:
-        assert host.stop() == 0
+    timed_out, completed = faulty.start("approval", 60), faulty.start("approval", 3600)
+    for instance_id in (timed_out, completed):
+        assert faulty.post(f"/raise/{instance_id}/approve", json=1).status_code == 202
+    assert faulty.post("/admin/emulator/advance", json={"by": "2m"}).status_code == 200
+    assert faulty.wait_for(timed_out)["output"] == "timed out"
+    assert faulty.status(completed)["runtimeStatus"] == "Running"
+    assert faulty.post("/admin/emulator/advance", json={"by": "4m"}).status_code == 200
+    assert faulty.wait_for(completed)["output"] == "1"
 
 
-def test_an_answer_can_be_lost_after_its_effect(tmp_path: Path) -> None:
-    """The caller sees a broken call; the orchestration was started all the same."""
-    host = start_host("tour", tmp_path, "--fault", "drop-answer=1")
-    try:
-        assert host.post("/start/chain?id=job", json="x").status_code == 409  # the app's word for any failure
-        ended = eventually(lambda: host.wait_for("job"))
-        assert ended["runtimeStatus"] == "Completed"
-    finally:
-        assert host.stop() == 0
+def test_a_response_can_be_lost_after_its_effect(faulty: Host, dropped: httpx.Response) -> None:
+    """The caller gets an error, but the orchestration was started."""
+    assert dropped.status_code == 409  # the app's status for any failure
+    ended = eventually(lambda: faulty.wait_for("job"))
+    assert ended["runtimeStatus"] == "Completed"
 
 
-@pytest.mark.parametrize("given", ["kill-after-commit", "nothing=1", "drop-answer=x", "delay-events=5"])
-def test_a_wrong_fault_is_named(given: str) -> None:
-    """One line with the fault."""
+@pytest.mark.parametrize("option", ["kill-after-commit", "nothing=1", "drop-answer=x", "delay-events=5"])
+def test_a_wrong_fault_is_named(option: str) -> None:
+    """The error names the option."""
     with pytest.raises(HostError, match="--fault"):
-        parse_faults([given])
+        parse_faults([option])
 
 
 def test_events_can_be_shuffled() -> None:
-    """Each arrives later by its own part of the time, in another order than they were sent, always the same."""
+    """Each event arrives later by its own part of the duration, in another order that is the same in every run."""
 
     def collects(context: Any) -> Any:
         return (yield context.task_all([context.wait_for_external_event(name) for name in "abcdef"]))

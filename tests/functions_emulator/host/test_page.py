@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from html.parser import HTMLParser
 
-import pytest
-
-from tests.functions_emulator.host.process import Host, eventually, start_host
+from tests.functions_emulator.host.process import Host, eventually
 
 _VOID = {"meta", "input", "br", "link"}
 _OPTIONAL_END = {"th", "td", "tr", "li", "p"}
 
 
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    running = start_host("tour", tmp_path_factory.mktemp("host"))
-    yield running
-    assert running.stop() == 0
-
-
 class Balanced(HTMLParser):
-    """Fails on a tag that is closed and was not open."""
+    """Fails on an end tag without its start tag."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,30 +30,30 @@ class Balanced(HTMLParser):
 
 
 def page(host: Host, path: str) -> str:
-    answer = host.get(path)
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/html")
-    Balanced().feed(answer.text)
-    return answer.text
+    response = host.get(path)
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/html")
+    Balanced().feed(response.text)
+    return response.text
 
 
 def test_functions_and_orchestrations_are_listed(host: Host) -> None:
     """The overview shows every function, and instances by status with what they wait for."""
-    host.start("approval", 600, "page-waits")
-    host.wait_for(host.start("chain", "x", "page-done"))
-    host.wait_for("page-waits", "Running")
-    text = page(host, "/emulator")
+    host.start("approval", 600, "listed-waits")
+    host.wait_for(host.start("chain", "x", "listed-done"))
+    host.wait_for("listed-waits", "Running")
+    text = page(host, "/emulator?prefix=listed-")
     assert "echo/{word}/{number:int?}" in text
-    assert "page-done" in text
+    assert "listed-done" in text
     assert "event approve, timer 0" in text
-    only = page(host, "/emulator?status=Running&prefix=page-")
-    assert "page-waits" in only
-    assert "page-done" not in only
+    only = page(host, "/emulator?status=Running&prefix=listed-")
+    assert "listed-waits" in only
+    assert "listed-done" not in only
 
 
 def test_an_instance_can_be_controlled(host: Host) -> None:
-    """Suspend, resume, raise an event: by the forms of the instance's page, which then shows the history."""
-    instance_id = host.start("approval", 600, "page-controlled")
+    """Suspend, resume and raise an event by the forms of the page, which then shows the history."""
+    instance_id = host.start("approval", 600, "listed-controlled")
     host.wait_for(instance_id, "Running")
     path = f"/emulator/instances/{instance_id}"
     for operation, status in (("suspend", "Suspended"), ("resume", "Running")):
@@ -79,14 +69,14 @@ def test_an_instance_can_be_controlled(host: Host) -> None:
 
 
 def test_texts_are_escaped(host: Host) -> None:
-    """What users put into inputs and names cannot become markup."""
+    """Inputs and names of users cannot become markup."""
     instance_id = host.start("approval", "<script>alert(1)</script>")
     host.wait_for(instance_id)
     assert "<script>" not in page(host, f"/emulator/instances/{instance_id}")
 
 
 def test_another_sites_page_cannot_press_buttons(host: Host) -> None:
-    """A form posted from a foreign origin is refused; an unknown instance is 404."""
+    """A form from another origin is refused; an unknown instance is 404."""
     foreign = {"Origin": "https://evil.example"}
     assert host.post("/emulator/instances/x/terminate", headers=foreign).status_code == 403
     assert host.get("/emulator/instances/nobody").status_code == 404

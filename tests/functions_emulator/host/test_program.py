@@ -1,15 +1,34 @@
-"""The host as a program: starting, refusing, stopping, timers."""
+"""The host as a program: starting, refusing, stopping, restarting, timers."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import shutil
 import signal
 import socket
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.functions_emulator.host.process import APPS, START_TIMEOUT_S, eventually, launch, start_host
+import httpx
+import pytest
+
+from tests.functions_emulator.host.process import APPS, START_TIMEOUT_S, Host, eventually, launch, start_host
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hanging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host that was stopped while a function hangs. It waits 10 s for the function, while the other tests run."""
+    host = start_host("tour", tmp_path_factory.mktemp("hanging"))
+    caller = _caller(host, "/sleep-sync?s=300")
+    eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_sync"] or None)
+    host.process.send_signal(signal.SIGTERM)
+    yield host
+    host.kill()
+    caller.join()
 
 
 def _fails(app: Path, folder: Path, *arguments: str | Path, port: int = 0) -> list[str]:
@@ -23,7 +42,7 @@ def _fails(app: Path, folder: Path, *arguments: str | Path, port: int = 0) -> li
 
 
 def test_functions_that_cannot_be_served_are_named_and_left_out(tmp_path: Path) -> None:
-    """One line each with function and reason; the others are served."""
+    """The log has one line for each, with the reason; the others are served."""
     host = start_host("faulty", tmp_path)
     try:
         assert host.get("/good").text == "good"
@@ -57,7 +76,7 @@ def test_functions_that_cannot_be_served_are_named_and_left_out(tmp_path: Path) 
 
 
 def test_an_app_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:
-    """File, line and exception; no stack trace; exit code 1."""
+    """The line has file, line and exception, without a stack trace; the exit code is 1."""
     (tmp_path / "host.json").write_text('{"version": "2.0"}')
     (tmp_path / "function_app.py").write_text("import azure.functions\nimport no_such_package\n")
     (line,) = _fails(tmp_path, tmp_path)
@@ -65,13 +84,13 @@ def test_an_app_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_app(tmp_path: Path) -> None:
-    """A missing host.json is one clear line."""
+    """A missing host.json is an error of one line."""
     (line,) = _fails(tmp_path / "nothing", tmp_path)
     assert "host.json is missing" in line
 
 
 def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
-    """Exit code 1 and the address."""
+    """The exit code is 1, and the line has the address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         lines = _fails(APPS / "tour", tmp_path, port=port)
@@ -79,7 +98,7 @@ def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_two_hosts_on_one_data_folder(tmp_path: Path) -> None:
-    """The second refuses in one line, and the first goes on."""
+    """The second one refuses to start, with one line, and the first one goes on."""
     host = start_host("tour", tmp_path, "--data", tmp_path / "data")
     (tmp_path / "second").mkdir()
     try:
@@ -91,36 +110,24 @@ def test_two_hosts_on_one_data_folder(tmp_path: Path) -> None:
 
 
 def test_a_stop_lets_running_functions_end(tmp_path: Path) -> None:
-    """SIGTERM during a request: the function can still start an orchestration, its answer comes, then exit code 0."""
+    """After SIGTERM a running function can still start an orchestration and respond; the exit code is 0."""
     host = start_host("tour", tmp_path, "--data", tmp_path / "data")
-    answers: list[str] = []
-    caller = threading.Thread(target=lambda: answers.append(host.post("/start-late").text))
+    responses: list[str] = []
+    caller = threading.Thread(target=lambda: responses.append(host.post("/start-late").text))
     caller.start()
     eventually(lambda: host.get("/admin/emulator/running").json() == ["start_late"] or None)
     assert host.stop() == 0
     caller.join()
-    assert answers == ["late"]
+    assert responses == ["late"]
     host = start_host("tour", tmp_path, "--data", tmp_path / "data")
     assert host.wait_for("late")["runtimeStatus"] == "Completed"
     assert host.stop() == 0
 
 
-def test_a_function_that_hangs_does_not_keep_the_host(tmp_path: Path) -> None:
-    """After the time to drain the host ends, and says what was still running."""
-    host = start_host("tour", tmp_path)
-    caller = threading.Thread(target=lambda: _ignore_failure(host.get, "/sleep-sync?s=300"))
-    caller.start()
-    eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_sync"] or None)
-    assert host.stop() == 0
-    caller.join()
-    assert "stopped while running: sleep_sync" in host.log
-
-
 def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
-    """Ctrl-C twice does not wait for a function that hangs."""
+    """A second Ctrl-C does not wait for a function that hangs."""
     host = start_host("tour", tmp_path)
-    caller = threading.Thread(target=lambda: _ignore_failure(host.get, "/sleep-async?s=60"))
-    caller.start()
+    caller = _caller(host, "/sleep-async?s=60")
     eventually(lambda: host.get("/admin/emulator/running").json() == ["sleep_async"] or None)
     host.process.send_signal(signal.SIGINT)
     eventually(lambda: "stopping" in host.log or None)
@@ -131,15 +138,20 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
     host.process.stdout.close()
 
 
-def _ignore_failure(call, path: str) -> None:  # type: ignore[no-untyped-def]
-    try:
-        call(path)
-    except Exception:
-        return
+def _caller(host: Host, path: str) -> threading.Thread:
+    """A thread that waits for a response, which may never come."""
+
+    def call() -> None:
+        with contextlib.suppress(httpx.HTTPError):
+            host.get(path)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread
 
 
 def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
-    """A timer ticks, runs at startup where asked, and after a restart is told that it is past due."""
+    """A timer runs by its schedule and at startup, and past due after a restart."""
     seen = tmp_path / "seen.jsonl"
     environment = {"SEEN_FILE": str(seen), "HOURLY": "0 0 * * * *", "AzureWebJobsStorage": ""}
 
@@ -149,7 +161,9 @@ def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
     host = start_host("timers", tmp_path, "--data", tmp_path / "data", environment=environment)
     eventually(lambda: len([one for one in lines() if one[0] == "every_second"]) >= 2 or None, lambda: host.log)
     assert [one for one in lines() if one[0] == "at_startup"] != []
-    retries = eventually(lambda: found if len(found := [one for one in lines() if one[0] == "retried"]) == 3 else None)
+    retries = eventually(
+        lambda: retried if len(retried := [one for one in lines() if one[0] == "retried"]) == 3 else None
+    )
     assert [one[2] for one in retries] == [[0, 2], [1, 2], [2, 2]]
     host.kill()
     before = len(lines())
@@ -157,14 +171,48 @@ def test_timers_run_on_schedule_and_after_a_gap(tmp_path: Path) -> None:
     host = start_host("timers", tmp_path, "--data", tmp_path / "data", environment=environment)
     try:
         eventually(lambda: any(one[:2] == ["every_second", True] for one in lines()[before:]) or None)
-        # more than once a minute: nothing is kept of it, so nothing is past due
+        # it runs more often than once a minute, so its schedule is not kept and nothing is past due
         quick = eventually(lambda: [one for one in lines()[before:] if one[0] == "not_monitored"])
-        assert {(late, json.dumps(status)) for _, late, status in quick} == {(False, "{}")}
+        assert {(past_due, json.dumps(status)) for _, past_due, status in quick} == {(False, "{}")}
     finally:
         assert host.stop() == 0
 
 
 def _seconds_since(path: Path) -> float:
-    import time
-
     return time.time() - path.stat().st_mtime
+
+
+def _responds(host: Host, text: str) -> bool:
+    try:
+        return host.get("/sync?name=bob").text == text
+    except httpx.HTTPError:
+        return False
+
+
+def test_watch_serves_changed_code_and_keeps_the_store(tmp_path: Path) -> None:
+    """New code is served on the same port; a broken change waits for the next one; an orchestration survives both."""
+    app = tmp_path / "app"
+    shutil.copytree(APPS / "tour", app)
+    script = app / "function_app.py"
+    host = start_host(app, tmp_path, "--watch")
+    try:
+        instance_id = host.start("approval", 600)
+        host.wait_for(instance_id, "Running")
+        assert _responds(host, "hello bob")
+        code = script.read_text()
+        script.write_text(code.replace("hello {", "good day {"))
+        eventually(lambda: _responds(host, "good day bob"), lambda: host.log)
+        script.write_text("this is not Python")
+        eventually(lambda: "cannot be served, waiting for the next change" in host.log, lambda: host.log)
+        script.write_text(code)
+        eventually(lambda: _responds(host, "hello bob"), lambda: host.log)
+        host.post(f"/raise/{instance_id}/approve", json=1)
+        assert host.wait_for(instance_id)["output"] == "1"
+    finally:
+        assert host.stop() == 0
+
+
+def test_a_function_that_hangs_does_not_keep_the_host(hanging: Host) -> None:
+    """After the time for running functions the host ends, and logs what was still running."""
+    assert hanging.process.wait(timeout=START_TIMEOUT_S) == 0
+    assert "stopped while running: sleep_sync" in hanging.log

@@ -1,4 +1,4 @@
-"""Route templates, as ASP.NET Core reads them."""
+"""Route templates as ASP.NET Core reads them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from functions_emulator.host.routes import parse_template
     ],
 )
 def test_templates_match(template: str, path: str, values: dict[str, str] | None) -> None:
-    """A path matches a template with these values, or not at all."""
+    """A path matches a template with these values, or does not match."""
     assert parse_template(template).match(path) == values
 
 
 @pytest.mark.parametrize("template", ["{id", "id}", "{id:nope}", "{a}/{a}"])
 def test_bad_templates_are_named(template: str) -> None:
-    """A template that is not valid is an error that shows it."""
+    """The error names the template."""
     with pytest.raises(BindingError, match="route"):
         parse_template(template)

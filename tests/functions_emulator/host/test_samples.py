@@ -1,4 +1,4 @@
-"""Common durable patterns, each run through real HTTP."""
+"""Common durable patterns, over real HTTP."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 
 def test_a_counter_entity_by_its_client(host: Host) -> None:
-    """Signals change the state, reading shows it, and a destructed entity is gone."""
+    """Signals change the state, a read returns it, and a destructed entity does not exist."""
     assert host.get("/api/counters/a").status_code == 404
     for _ in range(3):
         assert host.post("/api/counters/a/add", json=2).status_code == 202
@@ -34,8 +34,8 @@ def test_a_counter_entity_by_its_client(host: Host) -> None:
 
 def test_a_counter_entity_by_an_orchestration(host: Host) -> None:
     """A call returns the entity's result after earlier signals; an unknown operation raises."""
-    answer = host.post("/api/run/count_twice", json="b")
-    assert answer.json() == [11, "a counter does not dance"]
+    response = host.post("/api/run/count_twice", json="b")
+    assert response.json() == [11, "a counter does not dance"]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_counter_entity_by_an_orchestration(host: Host) -> None:
     [([4711], "verified"), ([1, 4711], "verified"), ([1, 2, 3], "too many tries"), ([], "too late")],
 )
 def test_somebody_verifies_a_phone(host: Host, tmp_path: Path, answers: list[int], outcome: str) -> None:
-    """The code comes into the inbox; wrong answers, and none in time, are told apart."""
+    """The code is in the inbox; the result depends on the codes that are typed in."""
     phone = {"number": "555", "inbox": str(tmp_path / "inbox"), "seconds": 0.3 if outcome == "too late" else 600}
     started = host.post("/runtime/webhooks/durabletask/orchestrators/verify_phone", json=phone).json()
     eventually((tmp_path / "inbox").exists, lambda: host.log)
@@ -55,7 +55,7 @@ def test_somebody_verifies_a_phone(host: Host, tmp_path: Path, answers: list[int
 
 
 def test_files_are_backed_up_side_by_side(host: Host, tmp_path: Path) -> None:
-    """Each is copied, and the sizes come back together."""
+    """Each file is copied, and the sum of the sizes is returned."""
     source = tmp_path / "from"
     for name, size in (("a", 10), ("b/c", 200), ("b/d", 3000)):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
@@ -66,22 +66,22 @@ def test_files_are_backed_up_side_by_side(host: Host, tmp_path: Path) -> None:
 
 
 def test_sub_orchestrations_are_tried_again_as_a_whole(host: Host, tmp_path: Path) -> None:
-    """Two devices come up, one after two failures; one that never does fails the parent with its reason."""
+    """Two devices are set up, one after two failures; a device that never is fails the parent with its reason."""
     log = str(tmp_path / "log")
     fine = [{"name": "one", "fails": 0, "log": log}, {"name": "two", "fails": 2, "log": log}]
     assert host.post("/api/run/set_up_all", json=fine).json() == ["one after 1", "two after 3"]
-    answer = host.post("/api/run/set_up_all", json=[{"name": "three", "fails": 9, "log": log}])
-    assert answer.status_code == 500
-    assert "three does not answer" in answer.json()["output"]
+    response = host.post("/api/run/set_up_all", json=[{"name": "three", "fails": 9, "log": log}])
+    assert response.status_code == 500
+    assert "three does not answer" in response.json()["output"]
     assert Path(log).read_text().split().count("three") == 3
 
 
 def test_a_monitor_looks_until_it_finds(host: Host) -> None:
-    """Durable HTTP calls and timers in turn, until the light is green."""
-    watched = {"url": f"{host.url}/api/light", "wanted": "green", "seconds": 60}
-    answer = host.post("/api/run/monitor", json=watched)
-    assert answer.status_code == 202
-    path = answer.json()["statusQueryGetUri"].removeprefix(host.url)
+    """It makes durable HTTP calls and waits by timers in turn, until the light is green."""
+    watched = {"url": f"{host.url}/api/light", "expected": "green", "seconds": 60}
+    response = host.post("/api/run/monitor", json=watched)
+    assert response.status_code == 202
+    path = response.json()["statusQueryGetUri"].removeprefix(host.url)
     assert host.get("/api/light/green").text == "green"
     output = eventually(lambda: host.get(path).json()["output"], lambda: host.log)
     assert (output["found"], output["status"]) == (True, 200)
@@ -89,21 +89,21 @@ def test_a_monitor_looks_until_it_finds(host: Host) -> None:
 
 
 def test_durable_http_that_cannot_connect_fails_the_call(host: Host) -> None:
-    """A refused connection is a failed activity, told in the output."""
-    watched = {"url": "http://127.0.0.1:9/", "wanted": "x", "seconds": 60}
-    answer = host.post("/api/run/monitor", json=watched)
-    assert answer.status_code == 500
-    assert "http://127.0.0.1:9/" in answer.json()["output"]
+    """The output of the orchestration has the URL of the refused connection."""
+    watched = {"url": "http://127.0.0.1:9/", "expected": "x", "seconds": 60}
+    response = host.post("/api/run/monitor", json=watched)
+    assert response.status_code == 500
+    assert "http://127.0.0.1:9/" in response.json()["output"]
 
 
 def test_a_function_is_cut_off_at_function_timeout(host: Host) -> None:
-    """host.json's four seconds are over: 500, and the log says why."""
+    """After the four seconds of host.json the response is 500, and the log has the reason."""
     assert host.get("/api/hang").status_code == 500
     assert "hang failed" in host.log
     assert "functionTimeout (4 s)" in host.log
 
 
 def test_log_lines_carry_function_and_invocation(host: Host) -> None:
-    """What user code logs is told apart by the invocation's id."""
+    """A log line of the app has the function's name and the invocation id."""
     host.get("/api/light/yellow")
     assert re.search(r"INFO \[light [0-9a-f-]{36}\] the light is yellow", host.log)

@@ -1,4 +1,4 @@
-"""When timers fire, and how retries wait."""
+"""Schedules of timer triggers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from functions_emulator.host.errors import BindingError
-from functions_emulator.host.retry_policy import delays
 from functions_emulator.host.schedule import parse_schedule
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)  # a Sunday
@@ -27,28 +26,12 @@ NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)  # a Sunday
     ],
 )
 def test_the_next_occurrence(text: str, expected: timedelta) -> None:
-    """Seconds first if there are six fields; day of the month and weekday must both fit."""
+    """The first of six fields is seconds; the day of the month and the weekday must both match."""
     assert parse_schedule(text).next_after(NOON) - NOON == expected
 
 
 @pytest.mark.parametrize("text", ["", "every minute", "0 0 * *", "0 61 * * * *", "00:00:00"])
 def test_bad_schedules_are_named(text: str) -> None:
-    """An example shows what is wanted."""
+    """The error names the schedule."""
     with pytest.raises(BindingError, match="schedule"):
         parse_schedule(text)
-
-
-def test_retry_delays() -> None:
-    """A fixed delay repeats; an exponential one doubles up to its maximum."""
-    fixed = {"strategy": "fixed_delay", "max_retry_count": "3", "delay_interval": "00:00:02"}
-    assert delays(fixed) == [2, 2, 2]
-    growing = {
-        "strategy": "exponential_backoff",
-        "max_retry_count": "4",
-        "minimum_interval": "00:00:01",
-        "maximum_interval": "00:00:05",
-    }
-    assert delays(growing) == [1, 2, 4, 5]
-    assert delays(None) == []
-    with pytest.raises(BindingError, match="retry policy"):
-        delays({"strategy": "other", "max_retry_count": "1"})

@@ -1,46 +1,17 @@
-"""Service Bus triggers against the real bus emulator."""
+"""Service Bus triggers and outputs with the bus emulator."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
 
 from tests.functions_emulator.host.process import Host, eventually, start_host
+from tests.functions_emulator.host.service_bus_app import CONFIG, MessageLog, environment, send
 from tests.servicebus_emulator.process import Bus, start_bus
-
-CONFIG = {
-    "UserConfig": {
-        "Namespaces": [
-            {
-                "Name": "sbemulatorns",
-                "Queues": [
-                    {"Name": "work", "Properties": {"MaxDeliveryCount": 3}},
-                    {"Name": "batch", "Properties": {}},
-                    {"Name": "ordered", "Properties": {"RequiresSession": True}},
-                    {"Name": "slow", "Properties": {"LockDuration": "PT2S", "MaxDeliveryCount": 1}},
-                ],
-                "Topics": [{"Name": "news", "Properties": {}, "Subscriptions": [{"Name": "all"}]}],
-            }
-        ]
-    }
-}
-
-
-class Seen:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @property
-    def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
-
-    def of(self, body: str) -> list[dict[str, Any]]:
-        return [line for line in self.lines if line["body"] == body]
 
 
 @pytest.fixture(scope="module")
@@ -58,37 +29,26 @@ def bus(config: Path) -> Iterator[Bus]:
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    return Seen(tmp_path_factory.mktemp("seen") / "seen.jsonl")
-
-
-def _environment(bus: Bus, seen: Seen) -> dict[str, str]:
-    return {"BUS_CONNECTION": bus.connection_string, "TOPIC": "news", "SEEN_FILE": str(seen.path)}
+def received(tmp_path_factory: pytest.TempPathFactory) -> MessageLog:
+    return MessageLog(tmp_path_factory.mktemp("received") / "messages.jsonl")
 
 
 @pytest.fixture(scope="module")
-def host(bus: Bus, seen: Seen, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    environment = _environment(bus, seen)
-    # the same connection by identity, as it is written on Azure
-    namespace = environment.pop("BUS_CONNECTION").split("sb://")[1].split(";")[0].rstrip("/")
-    environment |= {
+def host(bus: Bus, received: MessageLog, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    settings = environment(bus, received)
+    # the same connection, identity-based as on Azure
+    namespace = settings.pop("BUS_CONNECTION").split("sb://")[1].split(";")[0].rstrip("/")
+    settings |= {
         "BUS_CONNECTION__fullyQualifiedNamespace": namespace,
         "BUS_CONNECTION__credential": "managedidentity",
     }
-    running = start_host("bus", tmp_path_factory.mktemp("host"), environment=environment)
+    running = start_host("bus", tmp_path_factory.mktemp("host"), environment=settings)
     yield running
     assert running.stop() == 0
 
 
-def send(bus: Bus, entity: str, *messages: ServiceBusMessage) -> None:
-    with ServiceBusClient.from_connection_string(bus.connection_string) as client:
-        sender = client.get_topic_sender("news") if entity == "news" else client.get_queue_sender(entity)
-        with sender:
-            sender.send_messages(list(messages))
-
-
-def test_a_topic_message_arrives_with_its_metadata(host: Host, bus: Bus, seen: Seen) -> None:
-    """Body, system properties and application properties reach the function; return completes."""
+def test_a_topic_message_arrives_with_its_metadata(host: Host, bus: Bus, received: MessageLog) -> None:
+    """The function gets body, system properties and application properties; its return completes the message."""
     message = ServiceBusMessage(
         "hello",
         message_id="m-1",
@@ -98,7 +58,7 @@ def test_a_topic_message_arrives_with_its_metadata(host: Host, bus: Bus, seen: S
         application_properties={"lane": 3, "word": "w"},
     )
     send(bus, "news", message)
-    (line,) = eventually(lambda: seen.of("hello"), lambda: host.log)
+    (line,) = eventually(lambda: received.of("hello"), lambda: host.log)
     assert line["function"] == "from_topic"
     assert (line["message_id"], line["correlation_id"], line["subject"]) == ("m-1", "c-1", "s")
     assert line["properties"] == {"lane": 3, "word": "w"}
@@ -107,11 +67,11 @@ def test_a_topic_message_arrives_with_its_metadata(host: Host, bus: Bus, seen: S
     assert line["metadata"] == "m-1"
 
 
-def test_a_raise_abandons_at_once_until_the_message_is_dead(host: Host, bus: Bus, seen: Seen) -> None:
-    """Three deliveries in quick succession, then the dead-letter queue (A8)."""
+def test_a_raise_abandons_at_once_until_the_message_is_dead(host: Host, bus: Bus, received: MessageLog) -> None:
+    """Three deliveries follow one another at once, then the message is in the dead-letter queue."""
     send(bus, "work", ServiceBusMessage("bad", message_id="m-bad"))
-    eventually(lambda: len(seen.of("bad")) == 3 or None, lambda: host.log)
-    assert [line["delivery_count"] for line in seen.of("bad")] == [1, 2, 3]
+    eventually(lambda: len(received.of("bad")) == 3 or None, lambda: host.log)
+    assert [line["delivery_count"] for line in received.of("bad")] == [1, 2, 3]
     with ServiceBusClient.from_connection_string(bus.connection_string) as client:
         dead = client.get_queue_receiver("work", sub_queue=ServiceBusSubQueue.DEAD_LETTER)
         with dead:
@@ -121,43 +81,45 @@ def test_a_raise_abandons_at_once_until_the_message_is_dead(host: Host, bus: Bus
     assert "from_queue failed, invocation " in host.log
 
 
-def test_many_messages_are_each_handled_once(host: Host, bus: Bus, seen: Seen) -> None:
-    """Two hundred messages, two at a time, none lost and none twice."""
+def test_many_messages_are_each_handled_once(host: Host, bus: Bus, received: MessageLog) -> None:
+    """Two hundred messages, two at a time; none is lost and none is repeated."""
     send(bus, "work", *(ServiceBusMessage(f"n-{number}") for number in range(200)))
-    wanted = {f"n-{number}" for number in range(200)}
+    expected = {f"n-{number}" for number in range(200)}
     bodies = eventually(
-        lambda: found if wanted <= set(found := [line["body"] for line in seen.lines]) else None, lambda: host.log
+        lambda: lines if expected <= set(lines := [line["body"] for line in received.lines]) else None, lambda: host.log
     )
-    assert sorted(body for body in bodies if body.startswith("n-")) == sorted(wanted)
+    assert sorted(body for body in bodies if body.startswith("n-")) == sorted(expected)
 
 
-def test_outputs_are_sent(host: Host, bus: Bus, seen: Seen) -> None:
-    """What a function sets on its outputs arrives on the queue and the topic; an output not set sends nothing."""
+def test_outputs_are_sent(host: Host, bus: Bus, received: MessageLog) -> None:
+    """The values of the outputs arrive at the queue and the topic; an output that is not set sends nothing."""
     assert host.post("/send?queue=q-1&topic=t-1").text == "sent"
     assert host.post("/send?queue=q-2").text == "sent"
-    eventually(lambda: seen.of("q-2"), lambda: host.log)
-    eventually(lambda: seen.of("t-1"), lambda: host.log)
-    assert [line["function"] for line in (*seen.of("q-1"), *seen.of("t-1"))] == ["from_queue", "from_topic"]
-    assert len([line for line in seen.lines if line["function"] == "from_topic" and line["body"][0] == "t"]) == 1
+    eventually(lambda: received.of("q-2"), lambda: host.log)
+    eventually(lambda: received.of("t-1"), lambda: host.log)
+    assert [line["function"] for line in (*received.of("q-1"), *received.of("t-1"))] == ["from_queue", "from_topic"]
+    assert len([line for line in received.lines if line["function"] == "from_topic" and line["body"][0] == "t"]) == 1
 
 
-def test_cardinality_many_gives_lists(host: Host, bus: Bus, seen: Seen) -> None:
-    """Messages that lie there together come in one list, each once."""
+def test_cardinality_many_gives_lists(host: Host, bus: Bus, received: MessageLog) -> None:
+    """Messages that wait together come in one list, each once."""
     send(bus, "batch", *(ServiceBusMessage(f"b-{number}") for number in range(20)))
-    wanted = sorted(f"b-{number}" for number in range(20))
+    expected = sorted(f"b-{number}" for number in range(20))
     lines = eventually(
-        lambda: found if len(found := [one for one in seen.lines if "in_batches" in one["function"]]) >= 20 else None,
+        lambda: (
+            lines if len(lines := [one for one in received.lines if "in_batches" in one["function"]]) >= 20 else None
+        ),
         lambda: host.log,
     )
-    assert sorted(line["body"] for line in lines) == wanted
+    assert sorted(line["body"] for line in lines) == expected
     assert any(line["function"] != "in_batches/1" for line in lines)
 
 
-def test_sessions_keep_their_order(host: Host, bus: Bus, seen: Seen) -> None:
-    """Messages of one session are handled one after another, sessions side by side."""
+def test_sessions_keep_their_order(host: Host, bus: Bus, received: MessageLog) -> None:
+    """Messages of one session are handled one after another, several sessions at once."""
     send(bus, "ordered", *(ServiceBusMessage(str(n), session_id=f"s{n % 3}") for n in range(30)))
     lines = eventually(
-        lambda: found if len(found := [one for one in seen.lines if "in_order" in one["function"]]) >= 30 else None,
+        lambda: lines if len(lines := [one for one in received.lines if "in_order" in one["function"]]) >= 30 else None,
         lambda: host.log,
     )
     for session in range(3):
@@ -165,28 +127,22 @@ def test_sessions_keep_their_order(host: Host, bus: Bus, seen: Seen) -> None:
         assert bodies == [number for number in range(30) if number % 3 == session]
 
 
-def test_the_lock_of_a_slow_message_is_renewed(host: Host, bus: Bus, seen: Seen) -> None:
-    """A function that takes longer than the lock keeps its message: it runs once and nothing is dead-lettered."""
+def test_the_lock_of_a_slow_message_is_renewed(host: Host, bus: Bus, received: MessageLog) -> None:
+    """A function that takes longer than the lock keeps its message: it runs once, nothing is dead-lettered."""
     send(bus, "slow", ServiceBusMessage("5"))
-    (line,) = eventually(lambda: seen.of("5"), lambda: host.log)
+    (line,) = eventually(lambda: received.of("5"), lambda: host.log)
     assert line["delivery_count"] == 1
     assert "lock" not in host.log
 
 
-def test_a_bus_that_goes_away_is_found_again(config: Path, tmp_path: Path) -> None:
-    """The host says once that it cannot receive, and goes on when the bus is back."""
-    seen = Seen(tmp_path / "seen.jsonl")
-    bus = start_bus("--config", config)
-    host = start_host("bus", tmp_path, environment=_environment(bus, seen))
-    try:
-        send(bus, "work", ServiceBusMessage("before"))
-        eventually(lambda: seen.of("before"), lambda: host.log)
-        bus.kill()
-        eventually(lambda: host.log.count("cannot receive from work") == 1 or None, lambda: host.log)
-        bus = start_bus("--config", config, port=bus.port)
-        send(bus, "work", ServiceBusMessage("after"))
-        eventually(lambda: seen.of("after"), lambda: host.log)
-        assert host.log.count("cannot receive from work") == 1
-    finally:
-        assert host.stop() == 0
-        bus.stop()
+def test_a_bus_that_goes_away_is_found_again(host: Host, bus: Bus, received: MessageLog, config: Path) -> None:
+    """The host logs once that it cannot receive, and goes on when the bus is back."""
+    send(bus, "work", ServiceBusMessage("before"))
+    eventually(lambda: received.of("before"), lambda: host.log)
+    bus.kill()
+    eventually(lambda: host.log.count("cannot receive from work") == 1 or None, lambda: host.log)
+    restarted = start_bus("--config", config, port=bus.port)
+    bus.process, bus.admin_port = restarted.process, restarted.admin_port  # the fixture stops it
+    send(bus, "work", ServiceBusMessage("after"))
+    eventually(lambda: received.of("after"), lambda: host.log)
+    assert host.log.count("cannot receive from work") == 1

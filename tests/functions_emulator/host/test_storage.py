@@ -1,4 +1,4 @@
-"""Queue, blob and table bindings against real Azurite."""
+"""Queue, blob and table bindings with Azurite."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from unittest.mock import AsyncMock
 import pytest
 from azure.storage.queue import QueueClient
 
-from functions_emulator.host.errors import BindingError
-from functions_emulator.host.expressions import fill, match_path
 from functions_emulator.host.storage_queue import QueueOptions, QueueTrigger
 from tests.azurite import running_azurite
 from tests.functions_emulator.host.process import Host, eventually, start_host
@@ -27,7 +25,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def host(connection: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     folder = tmp_path_factory.mktemp("host")
-    # the three services by identity, as they are written on Azure
+    # the three services, identity-based as on Azure
     parts = dict(part.split("=", 1) for part in connection.strip(";").split(";"))
     identity = {
         f"STORAGE_CONNECTION__{service}ServiceUri": parts[f"{service.capitalize()}Endpoint"]
@@ -39,20 +37,20 @@ def host(connection: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def test_a_word_goes_through_queue_blob_and_table(host: Host) -> None:
-    """HTTP to queue, queue to blob, blob to table, and back by table and blob inputs."""
+    """From HTTP to a queue, a blob and a table, and back by table and blob inputs."""
     assert host.get("/word/hello").status_code == 404
     assert host.post("/enqueue/hello").text == "queued"
-    answer = eventually(
-        lambda: found if (found := host.get("/word/hello")).status_code == 200 else None, lambda: host.log
+    response = eventually(
+        lambda: word if (word := host.get("/word/hello")).status_code == 200 else None, lambda: host.log
     )
-    assert answer.json()["blob"] == "hello 1"
-    row = answer.json()["row"]
+    assert response.json()["blob"] == "hello 1"
+    row = response.json()["row"]
     assert (row["text"], row["path"], row["length"]) == ("hello 1", "words/hello.txt", 7)
     assert host.get("/words").json() == ["hello"]
 
 
 def test_a_message_that_fails_becomes_poison(host: Host, connection: str) -> None:
-    """After maxDequeueCount failures it lies in the poison queue."""
+    """After maxDequeueCount failures it is in the poison queue."""
     host.post("/enqueue/bad")
     poison = QueueClient.from_connection_string(connection, "incoming-poison")
 
@@ -68,7 +66,7 @@ def test_a_message_that_fails_becomes_poison(host: Host, connection: str) -> Non
 
 
 async def test_what_the_storage_refuses_is_one_line(connection: str, caplog: pytest.LogCaptureFixture) -> None:
-    """A queue's name that is too short is told without the whole answer."""
+    """A queue name that is too short is logged without the whole response."""
     function: Any = SimpleNamespace(name="shout", trigger=SimpleNamespace(fields={"queueName": "in"}))
     options = QueueOptions(batch_size=1, max_dequeue_count=1, max_poll_s=1, visibility_s=0, base64=True)
     running = asyncio.create_task(QueueTrigger(function, connection, options, AsyncMock()).run())
@@ -80,17 +78,3 @@ async def test_what_the_storage_refuses_is_one_line(connection: str, caplog: pyt
         running.cancel()
     assert "name length" in lines[0]
     assert "\n" not in lines[0]
-
-
-def test_expressions_are_filled_in() -> None:
-    """Names, names within objects, and made-up values; a name that is missing is told."""
-    assert fill("a/{b.c}/{d}", {"b": {"c": 1}, "d": "x"}) == "a/1/x"
-    assert len(fill("{rand-guid}", {})) == 36
-    with pytest.raises(BindingError, match="'nope'"):
-        fill("{nope}", {})
-
-
-def test_paths_give_their_values() -> None:
-    """A blob path pattern takes a path apart."""
-    assert match_path("in/{name}.{ext}", "in/a/b.txt") == {"name": "a/b", "ext": "txt"}
-    assert match_path("in/{name}.txt", "out/a.txt") is None

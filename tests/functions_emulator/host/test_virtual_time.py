@@ -1,4 +1,4 @@
-"""Hours in seconds: the host's clock, its timers and the app's own time move together."""
+"""The virtual clock: the host's timers and the app's own time advance together."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from azure.servicebus import ServiceBusMessage
 
 from functions_emulator.host.virtual_time import parse_duration
-from tests.functions_emulator.host.process import eventually, start_host
-from tests.functions_emulator.host.test_service_bus import CONFIG, Seen, send
+from tests.functions_emulator.host.process import Host, eventually, start_host
+from tests.functions_emulator.host.service_bus_app import CONFIG, MessageLog, environment, send
 from tests.servicebus_emulator.process import Bus, start_bus
 
 
@@ -20,24 +20,24 @@ from tests.servicebus_emulator.process import Bus, start_bus
     ("text", "seconds"), [("90s", 90), ("15m", 900), ("1h30m", 5400), ("2d", 172800), ("250ms", 0.25)]
 )
 def test_durations(text: str, seconds: float) -> None:
-    """Numbers with units, one after another."""
+    """A duration is numbers with units."""
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("text", ["", "15", "m", "15m ", "1y"])
 def test_bad_durations(text: str) -> None:
-    """Anything else is refused with an example."""
+    """The error has an example."""
     with pytest.raises(ValueError, match="15m"):
         parse_duration(text)
 
 
 def test_five_hours_pass_timer_by_timer(tmp_path: Path) -> None:
-    """Each look at the clock is an hour after the one before, in the app's own time, in a few real seconds."""
+    """In a few real seconds the app reads the clock five times, an hour apart."""
     host = start_host("tour", tmp_path, "--virtual-clock", "--data", tmp_path / "data")
     try:
         instance_id = host.start("hourly", 5)
-        answer = host.post("/admin/emulator/advance", json={"by": "5h1m"})
-        assert answer.status_code == 200, answer.text
+        response = host.post("/admin/emulator/advance", json={"by": "5h1m"})
+        assert response.status_code == 200, response.text
         ended = host.status(instance_id)
         assert ended["runtimeStatus"] == "Completed"
         wall = [datetime.fromisoformat(one[0]) for one in ended["output"]]
@@ -55,14 +55,14 @@ def test_five_hours_pass_timer_by_timer(tmp_path: Path) -> None:
 
 
 def test_timer_triggers_run_once_an_occurrence(tmp_path: Path) -> None:
-    """Three hours: three runs of an hourly timer, none past due."""
-    seen = tmp_path / "seen.jsonl"
-    environment = {"SEEN_FILE": str(seen), "HOURLY": "0 0 * * * *"}
-    host = start_host("timers", tmp_path, "--virtual-clock", environment=environment)
+    """During three virtual seconds a timer of one second runs each time, and never past due."""
+    seen_file = tmp_path / "seen.jsonl"
+    settings = {"SEEN_FILE": str(seen_file), "HOURLY": "0 0 * * * *"}
+    host = start_host("timers", tmp_path, "--virtual-clock", environment=settings)
     try:
-        answer = host.post("/admin/emulator/advance", json={"by": "3s"})
-        assert answer.status_code == 200, answer.text
-        lines = [json.loads(line) for line in seen.read_text().splitlines()]
+        response = host.post("/admin/emulator/advance", json={"by": "3s"})
+        assert response.status_code == 200, response.text
+        lines = [json.loads(line) for line in seen_file.read_text().splitlines()]
         ticks = [one for one in lines if one[0] == "every_second"]
         assert len(ticks) >= 3
         assert not any(one[1] for one in ticks)
@@ -70,39 +70,34 @@ def test_timer_triggers_run_once_an_occurrence(tmp_path: Path) -> None:
         assert host.stop() == 0
 
 
-def test_without_the_option_time_cannot_be_moved(tmp_path: Path) -> None:
-    """409 says how to start the host."""
-    host = start_host("tour", tmp_path)
-    try:
-        answer = host.post("/admin/emulator/advance", json={"by": "1h"})
-        assert (answer.status_code, answer.json()) == (409, {"error": "start the host with --virtual-clock"})
-    finally:
-        assert host.stop() == 0
+def test_without_the_option_time_cannot_be_advanced(host: Host) -> None:
+    """The response is 409 and names the option."""
+    response = host.post("/admin/emulator/advance", json={"by": "1h"})
+    assert (response.status_code, response.json()) == (409, {"error": "start the host with --virtual-clock"})
 
 
 def test_the_bus_comes_along(tmp_path: Path) -> None:
-    """Before, while and after half an hour passes on both, messages are handled once and settled."""
+    """Before, between and after three advances of the host and the bus, each message is handled once and settled."""
     config = tmp_path / "Config.json"
     config.write_text(json.dumps(CONFIG))
     bus = start_bus("--config", config, "--virtual-clock")
-    seen = Seen(tmp_path / "seen.jsonl")
-    environment = {"BUS_CONNECTION": bus.connection_string, "TOPIC": "news", "SEEN_FILE": str(seen.path)}
-    host = start_host("bus", tmp_path, "--virtual-clock", environment=environment)
+    received = MessageLog(tmp_path / "messages.jsonl")
+    host = start_host("bus", tmp_path, "--virtual-clock", environment=environment(bus, received))
     try:
         send(bus, "work", ServiceBusMessage("before"))
-        eventually(lambda: seen.of("before"), lambda: host.log)
+        eventually(lambda: received.of("before"), lambda: host.log)
         for number in range(3):
-            answer = host.post("/admin/emulator/advance", json={"by": "10m", "bus": bus.admin_url})
-            assert answer.status_code == 200, answer.text
+            response = host.post("/admin/emulator/advance", json={"by": "10m", "bus": bus.admin_url})
+            assert response.status_code == 200, response.text
             send(bus, "work", ServiceBusMessage(f"after-{number}"))
-            eventually(lambda number=number: seen.of(f"after-{number}"), lambda: host.log)
+            eventually(lambda number=number: received.of(f"after-{number}"), lambda: host.log)
         eventually(lambda: _active(bus, "work") == 0 or None, lambda: f"{host.log}\n{bus.get('/entities')}")
-        assert sorted(line["body"] for line in seen.lines) == ["after-0", "after-1", "after-2", "before"]
+        assert sorted(line["body"] for line in received.lines) == ["after-0", "after-1", "after-2", "before"]
     finally:
         assert host.stop() == 0
         bus.stop()
 
 
 def _active(bus: Bus, queue: str) -> int:
-    found = bus.get("/entities")[queue]
-    return int(found["active"])
+    entity = bus.get("/entities")[queue]
+    return int(entity["active"])

@@ -1,16 +1,16 @@
-"""What an orchestrator asks for, as values; the extension awaits them strictly one after another."""
+"""The actions of an orchestrator, as values. The extension awaits them one after another."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The SDK's `RetryOptions` let the first interval repeat; those of an HTTP call may let it grow."""
+    """Retry options. The SDK's `RetryOptions` repeat the interval; only HTTP calls have another `backoff` than 1."""
 
     interval: timedelta
     max_attempts: int
@@ -18,7 +18,7 @@ class Retry:
     longest: timedelta = timedelta(days=6)
 
     def delay(self, attempts: int) -> timedelta:
-        """Until the next attempt; nothing after the last one (DurableTask.Core RetryInterceptor)."""
+        """The wait after that many attempts; zero after the last (source: RetryInterceptor of DurableTask.Core)."""
         if attempts >= self.max_attempts:
             return timedelta()
         return timedelta(
@@ -74,7 +74,7 @@ class SignalEntity:
 
 @dataclass(frozen=True, slots=True)
 class CallHttp:
-    """`polls`: an answer of 202 is followed to its `Location` until there is another answer."""
+    """`polls`: after a 202 response its `Location` is polled until the status is another one."""
 
     request: Mapping[str, Any]
     polls: bool = False
@@ -105,12 +105,25 @@ Action = (
 )
 
 
+@dataclass(slots=True, eq=False)
+class Await:
+    """An action that a replay awaits; `children` are those of a `WhenAny` or `WhenAll`."""
+
+    action: Action
+    parent: Await | None
+    done: bool = False
+    children: list[Await] = field(default_factory=list)
+    attempts: int = 0
+    in_backoff: bool = False
+    poll: Mapping[str, Any] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer of an orchestrator function to one episode.
+    """What an orchestrator function returned for one episode.
 
-    `actions` is the full list since the start. `output` and `custom_status` are JSON texts; `error` is the
-    message of the exception that ended the code.
+    `actions` is the full list since the start of the execution. `output` and `custom_status` are JSON texts. `error` is
+    the message of the exception that ended the code.
     """
 
     done: bool

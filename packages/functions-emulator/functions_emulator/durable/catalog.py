@@ -1,4 +1,4 @@
-"""The names an orchestration may call. Function names are compared without regard to case, as the host does."""
+"""The registered orchestrators, activities and entities. Function names are compared without regard to case."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from functions_emulator.durable.errors import FunctionNotFoundError
 
 
 class Catalog:
+    """The names of durable functions, by kind."""
+
     def __init__(self, orchestrators: Iterable[str], activities: Iterable[str], entities: Iterable[str] = ()) -> None:
         self._names = {
             "orchestrator": {name.lower(): name for name in orchestrators},
@@ -17,15 +19,18 @@ class Catalog:
         }
 
     def resolve(self, kind: str, name: str) -> str:
-        """The registered spelling; `FunctionNotFoundError` if there is none."""
-        known = self._names[kind]
-        found = known.get(name.lower())
-        if found is None:
-            raise FunctionNotFoundError(kind, name, sorted(known.values()))
-        return found
+        """The name as it was registered. Raises `FunctionNotFoundError` for an unknown one.
+
+        `kind` is `orchestrator`, `activity` or `entity`.
+        """
+        names = self._names[kind]
+        registered = names.get(name.lower())
+        if registered is None:
+            raise FunctionNotFoundError(kind, name, sorted(names.values()))
+        return registered
 
     def problem(self, action: Action) -> str | None:
-        """Why the extension would refuse to schedule this action."""
+        """Why the extension would refuse to schedule this action, or `None`."""
         try:
             match action:
                 case CallActivity(name):

@@ -1,4 +1,4 @@
-"""What a client may do with orchestrations: the operations behind the extension's HTTP API."""
+"""The operations on orchestrations behind the extension's HTTP API: start, raise, terminate, rewind and the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from functions_emulator.durable.creation import create
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.errors import (
     InstanceExistsError,
@@ -26,17 +25,20 @@ _FORBIDDEN_IN_IDS = frozenset("/\\#?")
 
 
 class Client:
+    """Unknown ids raise `InstanceNotFoundError`; operations that need a live instance raise `InstanceGoneError`."""
+
     def __init__(self, engine: Engine, default_version: str | None = None, *, replace_running: bool = False) -> None:
-        """`replace_running`: `overridableExistingInstanceStates` is `AnyState`."""
+        """`replace_running`: `overridableExistingInstanceStates` of host.json is `AnyState`."""
         self._engine = engine
         self._store = engine.store
         self._default_version = default_version
         self._replace_running = replace_running
 
     def start(self, name: str, instance_id: str | None, input_text: str | None, version: str | None = None) -> str:
-        """Starts an orchestration; a finished instance of that id is silently replaced, a live one is an error.
+        """Starts an orchestration and returns its id.
 
-        `input_text` is the JSON text as the client posted it.
+        A finished instance with that id is replaced; a live one raises `InstanceExistsError`. `input_text` is the JSON
+        text as the client posted it.
         """
         name = self._engine.catalog.resolve("orchestrator", name)
         if instance_id is None:
@@ -46,11 +48,11 @@ class Client:
             existing = self._store.instance(instance_id)
             if existing is not None and not existing.status.is_terminal and not self._replace_running:
                 raise InstanceExistsError(instance_id, existing.status)
-            create(self._engine, name, instance_id, input_text, version or self._default_version, None)
+            self._engine.create(name, instance_id, input_text, version or self._default_version)
         return instance_id
 
     def raise_event(self, instance_id: str, name: str, data_text: str | None) -> None:
-        """`data_text` is JSON text."""
+        """Sends an external event; `data_text` is JSON text."""
         self._post(instance_id, Kind.EVENT_RAISED, {"Name": name, "Input": data_text})
 
     def terminate(self, instance_id: str, reason: str) -> None:
@@ -63,14 +65,17 @@ class Client:
         self._post(instance_id, Kind.EXECUTION_RESUMED, {"Input": reason})
 
     def restart(self, instance_id: str, *, with_new_id: bool) -> str:
-        """Runs the same function with the same input again."""
+        """Starts the same function with the same input again and returns the id."""
         old = self._existing(instance_id)
         if not with_new_id and not old.status.is_terminal:
             raise InstanceExistsError(instance_id, old.status)
         return self.start(old.name, None if with_new_id else instance_id, old.input, old.version)
 
     def rewind(self, instance_id: str, reason: str) -> None:
-        """Takes the failures out of a failed instance's history, so that those calls are made again."""
+        """Removes the failures from the history of a failed instance, so that the failed calls are made again.
+
+        Raises `WrongStatusError` if the instance has not failed.
+        """
         old = self._existing(instance_id)
         if old.status is not Status.FAILED:
             raise WrongStatusError("The rewind operation is only supported on failed orchestration instances.")
@@ -78,10 +83,10 @@ class Client:
         with self._store.transaction():
             past = self._store.history(instance_id, old.execution_id)
             kept, children = _rewound(past)
-            if _went_on_after_failure(past):
+            if _continued_after_failure(past):
                 _LOG.warning(
                     "rewind of %s: its code went on after a call that failed (retries do), which a rewind does not "
-                    "take back: expect it to fail as non-deterministic, as on Azure",
+                    "undo: expect it to fail as non-deterministic, as on Azure",
                     instance_id,
                 )
             self._store.delete_history(instance_id)
@@ -91,10 +96,11 @@ class Client:
                 failed = self._store.instance(child)
                 if failed is not None and failed.status is Status.FAILED:
                     self.rewind(child, reason)
-            # A generic event has no meaning to the code; it gives the instance an episode to ask again.
+            # A generic event means nothing to the code; it makes the instance run an episode.
             self._engine.post(instance_id, None, Kind.GENERIC, {"Data": reason}, now)
 
     def purge(self, instance_id: str) -> None:
+        """Deletes a finished instance. Raises `WrongStatusError` for a live one."""
         old = self._existing(instance_id)
         if not old.status.is_terminal:
             raise WrongStatusError(f"The instance '{instance_id}' is {old.status} and cannot be purged.")
@@ -103,13 +109,14 @@ class Client:
         self._engine.reports.forget(instance_id, self._engine.clock.now())
 
     def purge_by(self, created_from: datetime, created_to: datetime | None, statuses: Sequence[Status]) -> int:
-        wanted = [one for one in statuses or tuple(Status) if one.is_terminal]
-        if not wanted:
+        """Deletes the finished instances with one of `statuses` (none: any); returns their count."""
+        terminal = [one for one in statuses or tuple(Status) if one.is_terminal]
+        if not terminal:
             return 0
-        found = self._store.instances(created_from=created_from, created_to=created_to, statuses=wanted)
-        for instance in found:
+        instances = self._store.instances(created_from=created_from, created_to=created_to, statuses=terminal)
+        for instance in instances:
             self.purge(instance.instance_id)
-        return len(found)
+        return len(instances)
 
     def status(self, instance_id: str) -> Instance:
         return self._existing(instance_id)
@@ -124,7 +131,7 @@ class Client:
         after: str = "",
         limit: int = -1,
     ) -> list[Instance]:
-        """By id, `limit` at most; `after` is the last id of the page before."""
+        """Instances in the order of their ids, at most `limit`; `after` is the last id of the previous page."""
         return self._store.instances(
             created_from=created_from,
             created_to=created_to,
@@ -144,7 +151,7 @@ class Client:
         return instance
 
     def check_live(self, instance_id: str) -> None:
-        """Raises unless there is such an instance and it is not finished."""
+        """Raises `InstanceNotFoundError` or `InstanceGoneError` unless the instance is live."""
         instance = self._existing(instance_id)
         if instance.status.is_terminal:
             raise InstanceGoneError(instance_id, instance.status)
@@ -162,7 +169,7 @@ def _check_id(instance_id: str) -> None:
         or any(char in _FORBIDDEN_IN_IDS or ord(char) < 32 for char in instance_id)
     ):
         raise InvalidInstanceIdError(
-            f"{instance_id!r} is no instance id: "
+            f"{instance_id!r} is not a valid instance id: "
             "it must not be empty, start with @, or hold / \\ # ? or control characters"
         )
 
@@ -175,13 +182,13 @@ def _rewound(past: Sequence[Event]) -> tuple[list[Event], list[str]]:
     for event in past:
         if event.kind is Kind.SUB_ORCHESTRATION_CREATED and event.event_id in failed:
             children.append(str(event.data["InstanceId"]))
-            kept.append(event)  # the child itself is rewound, and answers under the same id
+            kept.append(event)  # the child is rewound itself; its result has the same task id
         elif not (event.kind in _ENDED or (event.kind is Kind.TASK_SCHEDULED and event.event_id in failed)):
             kept.append(event)
     return kept, children
 
 
-def _went_on_after_failure(past: Sequence[Event]) -> bool:
+def _continued_after_failure(past: Sequence[Event]) -> bool:
     first = next((index for index, one in enumerate(past) if one.kind in _FAILED), len(past))
     return any(one.kind in _DECISIONS for one in past[first:])
 

@@ -1,4 +1,4 @@
-"""Where the engine takes its time from."""
+"""The clocks of the engine, and the text forms of its instants and durations."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Aware UTC time, and how long to really sleep until an instant of it."""
+    """A source of aware UTC instants."""
 
-    def now(self) -> datetime: ...
+    def now(self) -> datetime:
+        """The current instant, in UTC."""
 
     def seconds_until(self, instant: datetime) -> float | None:
-        """Real seconds to wait; `None`: only `subscribe`'s callback will tell."""
+        """Real seconds until `instant`. `None`: the clock stands still, wait for the callback of `subscribe`."""
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Calls `changed` after the time was moved by hand."""
+        """Registers `changed`, which is called whenever the time was moved by hand."""
 
 
 class SystemClock:
@@ -30,11 +31,11 @@ class SystemClock:
         return max(0.0, (instant - self.now()).total_seconds())
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Nobody moves this clock."""
+        """Does nothing: this clock is not moved by hand."""
 
 
 class ManualClock:
-    """Stands still until `advance` moves it; never backwards."""
+    """A clock for tests: it stands still until `advance` moves it forward."""
 
     def __init__(self, start: datetime) -> None:
         if start.tzinfo is None:
@@ -63,14 +64,14 @@ class ManualClock:
 
 
 def stamp(instant: datetime) -> str:
-    """ISO text with microseconds and `Z`; sorts as time does."""
+    """ISO 8601 text in UTC with microseconds and `Z`; texts sort as their instants do."""
     if instant.tzinfo is None:
         raise ValueError("naive datetime")
     return instant.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def parse_stamp(text: str) -> datetime:
-    """The instant of a text as `stamp` or the SDK writes it; up to 7 decimals, `Z` or no zone means UTC."""
+    """The instant of an ISO 8601 text with up to 7 decimals; `Z` or no zone means UTC."""
     if "." in text:
         head, _, tail = text.partition(".")
         digits = tail.rstrip("Z")
@@ -84,10 +85,10 @@ _TIME_SPAN = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,7}
 
 
 def parse_time_span(text: str) -> timedelta:
-    """A .NET TimeSpan, `[d.]hh:mm:ss[.fffffff]`, not negative; `ValueError` if it is none."""
-    found = _TIME_SPAN.fullmatch(text)
-    if found is None:
+    """A .NET TimeSpan, `[d.]hh:mm:ss[.fffffff]`, not negative. Raises `ValueError` for other texts."""
+    match = _TIME_SPAN.fullmatch(text)
+    if match is None:
         raise ValueError(f"not a time span like 00:05:00: {text!r}")
-    days, hours, minutes, seconds, fraction = found.groups()
+    days, hours, minutes, seconds, fraction = match.groups()
     whole = timedelta(days=int(days or 0), hours=int(hours), minutes=int(minutes), seconds=int(seconds))
     return whole + timedelta(seconds=float(f"0.{fraction or 0}"))

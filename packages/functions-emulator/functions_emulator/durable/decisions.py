@@ -1,16 +1,23 @@
-"""What an episode newly asks the outside for. `task_id` is the SDK's and the extension's common counter."""
+"""New decisions of an episode: activities, timers, sub-orchestrations and entity operations.
+
+`task_id` counts the decisions of an execution; the SDK and the extension count alike.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from functions_emulator.durable.clock import stamp
+from functions_emulator.durable.events import Event, Kind
+
 
 @dataclass(frozen=True, slots=True)
 class ScheduleActivity:
-    """`input` is JSON text, or the request of an HTTP call."""
+    """`input` is JSON text; for an HTTP call it is the request."""
 
     task_id: int
     name: str
@@ -34,7 +41,7 @@ class ScheduleSubOrchestration:
 
 @dataclass(frozen=True, slots=True)
 class SendOperation:
-    """An entity operation. A call is answered by an event whose name is `request_id`; a signal is not."""
+    """An entity operation. The result of a call is an event with the name `request_id`; a signal has no result."""
 
     task_id: int
     entity: str
@@ -45,3 +52,19 @@ class SendOperation:
 
 
 Decision = ScheduleActivity | ScheduleTimer | ScheduleSubOrchestration | SendOperation
+
+
+def history_event(decision: Decision, at: str) -> Event:
+    """The history event that records a decision; `at` is its timestamp as `stamp` writes it."""
+    if isinstance(decision, ScheduleActivity):
+        text = decision.input if isinstance(decision.input, str | None) else json.dumps(decision.input)
+        data = {"Name": decision.name, "Version": "", "Input": json.dumps([text])}
+        return Event(Kind.TASK_SCHEDULED, decision.task_id, at, data)
+    if isinstance(decision, ScheduleTimer):
+        return Event(Kind.TIMER_CREATED, decision.task_id, at, {"FireAt": stamp(decision.fire_at)})
+    if isinstance(decision, ScheduleSubOrchestration):
+        data = {"Name": decision.name, "InstanceId": decision.instance_id, "Input": decision.input or ""}
+        return Event(Kind.SUB_ORCHESTRATION_CREATED, decision.task_id, at, data)
+    request = {"id": decision.request_id, "op": decision.operation, "signal": decision.signal}
+    data = {"InstanceId": decision.entity, "Name": "op", "Input": json.dumps(request)}
+    return Event(Kind.EVENT_SENT, decision.task_id, at, data)

@@ -1,8 +1,8 @@
-"""The dispatcher: turns messages into episodes, and the answers of episodes into history and new messages.
+"""The dispatcher: turns messages into episodes, and the replies of episodes into history and new messages.
 
-Rules of DurableTask.Core's TaskOrchestrationDispatcher. Synchronous and single-threaded: whoever drives it takes
-an `Episode` or an `ActivityTask`, runs the function, and brings the answer back. What was taken and never
-brought back is handed out again after a restart, so activities run at least once.
+The rules are those of TaskOrchestrationDispatcher in DurableTask.Core. The engine is synchronous and single-threaded.
+Its driver takes an `Episode` or an `ActivityTask`, runs the function, and finishes or drops it. What was taken and not
+finished is given out again after a restart, so activities run at least once.
 """
 
 from __future__ import annotations
@@ -18,33 +18,32 @@ from datetime import datetime, timedelta
 from functions_emulator.durable.actions import ContinueAsNew, Reply
 from functions_emulator.durable.catalog import Catalog
 from functions_emulator.durable.clock import Clock, parse_stamp, stamp
-from functions_emulator.durable.creation import start_child
 from functions_emulator.durable.decisions import (
     Decision,
     ScheduleActivity,
     ScheduleSubOrchestration,
     ScheduleTimer,
     SendOperation,
+    history_event,
 )
-from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Status
+from functions_emulator.durable.errors import InstanceExistsError
+from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Parent, Status
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
-from functions_emulator.durable.recent import RecentHistories
 from functions_emulator.durable.replay import Outcome, Replay
-from functions_emulator.durable.reports import Reports, StallReport
-from functions_emulator.durable.store import Store
+from functions_emulator.durable.reports import Reports, log_stall
+from functions_emulator.durable.store import RecentHistories, Store
 from functions_emulator.durable.versions import Versions
 from functions_emulator.durable.wakeups import Wakeups
 
 _LOG = logging.getLogger("functions_emulator.durable")
 
-
-#: How soon an instance of another version is looked at again.
-_REFUSED_AGAIN = timedelta(seconds=30)
+#: After this time an instance of another version is looked at again.
+_VERSION_RETRY = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One run of an orchestrator function: the whole history, of which events from `new_from` on are new."""
+    """One run of an orchestrator function: the whole history; events from index `new_from` on are new."""
 
     instance: Instance
     messages: tuple[Message, ...]
@@ -53,7 +52,7 @@ class Episode:
 
 
 class Engine:
-    """`work_arrived` is called whenever there may be something new to take."""
+    """`work_arrived` is called whenever there may be an episode, a batch or an activity to take."""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class Engine:
         for noted in store.notes():
             self.reports.restore(*noted)
         for report in self.reports.stalls:
-            _log_stall(report)
+            log_stall(report)
         self._refused: set[str] = set()
         self._recent = RecentHistories()
         self.work_arrived: Callable[[], None] = lambda: None
@@ -85,10 +84,10 @@ class Engine:
             self._wakeups_for(instance_id).add(instance_id, at, now)
         clock.subscribe(lambda: self.work_arrived())
 
-    # --- for whoever drives the engine
+    # --- taking work
 
     def next_episode(self) -> Episode | None:
-        """An orchestration with news; call `finish_episode` or `drop_episode` with it."""
+        """The next episode, or `None`. The caller must pass it to `finish_episode` or `drop_episode`."""
         while True:
             instance_id = self._wakeups.take(self.clock.now())
             if instance_id is None:
@@ -99,17 +98,19 @@ class Engine:
             self._wakeups.release(instance_id)
 
     def next_wake(self) -> datetime | None:
+        """When the next timer or delayed event of an orchestration is due."""
         return self._wakeups.next_at()
 
     @property
     def idle(self) -> bool:
-        """Everything due has been dealt with, and no activity is waiting or running."""
+        """No message is due, no episode or batch is taken, and no activity waits or runs."""
         next_at = self._wakeups.next_at()
         due = next_at is not None and next_at <= self.clock.now()
         busy = self._activities or self.running_activities or not self.entity_wakeups.idle
         return self._wakeups.idle and not due and not busy
 
     def next_activity(self) -> ActivityTask | None:
+        """The next activity call, or `None`. The caller must pass it to `finish_activity` or `fail_activity`."""
         if not self._activities:
             return None
         task = self._activities.popleft()
@@ -117,14 +118,15 @@ class Engine:
         return task
 
     def finish_activity(self, task: ActivityTask, result: str | None) -> None:
-        """`result` is JSON text."""
-        self._answer_activity(task, Kind.TASK_COMPLETED, {"TaskScheduledId": task.task_id, "Result": result})
+        """Sends the result of an activity, JSON text, to its orchestration."""
+        self._end_activity(task, Kind.TASK_COMPLETED, {"TaskScheduledId": task.task_id, "Result": result})
 
     def fail_activity(self, task: ActivityTask, reason: str, details: str) -> None:
+        """Sends the failure of an activity to its orchestration."""
         data = {"TaskScheduledId": task.task_id, "Reason": reason, "Details": details}
-        self._answer_activity(task, Kind.TASK_FAILED, data)
+        self._end_activity(task, Kind.TASK_FAILED, data)
 
-    def _answer_activity(self, task: ActivityTask, kind: Kind, data: dict[str, object]) -> None:
+    def _end_activity(self, task: ActivityTask, kind: Kind, data: dict[str, object]) -> None:
         self.running_activities.pop(task.seq, None)
         with self.store.transaction():
             if not self.store.delete_activity(task.seq):
@@ -134,10 +136,37 @@ class Engine:
     def post(
         self, instance_id: str, execution_id: str | None, kind: Kind, data: dict[str, object], at: datetime
     ) -> None:
-        """Sends a message to an instance, visible from `at` on. Call it within a transaction of the store."""
+        """Sends a message to an instance, visible from `at` on. Must be called within a transaction of the store."""
         self.store.post(instance_id, execution_id, kind, data, at)
         self._wakeups_for(instance_id).add(instance_id, at, self.clock.now())
         self.work_arrived()
+
+    def create(
+        self, name: str, instance_id: str, text: str | None, version: str | None, parent: Parent | None = None
+    ) -> None:
+        """Creates an instance in place of a finished one with that id; `text` is the input as JSON text.
+
+        Must be called within a transaction of the store.
+        """
+        now = self.clock.now()
+        self.store.delete_instance(instance_id)
+        self.reports.forget(instance_id, now)
+        instance = Instance(
+            instance_id=instance_id,
+            execution_id=uuid.uuid4().hex,
+            name=name,
+            version=version,
+            input=text,
+            status=Status.PENDING,
+            custom_status=None,
+            output=None,
+            created_at=now,
+            updated_at=now,
+            parent=parent,
+        )
+        self.store.put_instance(instance)
+        data: dict[str, object] = {"Name": name, "Version": version, "Input": text}
+        self.post(instance_id, instance.execution_id, Kind.EXECUTION_STARTED, data, now)
 
     def _wakeups_for(self, instance_id: str) -> Wakeups:
         return self.entity_wakeups if instance_id.startswith("@") else self._wakeups
@@ -179,29 +208,29 @@ class Engine:
         return Episode(instance, tuple(messages), (*past, *news), len(past))
 
     def _refuse_version(self, instance: Instance, messages: Sequence[Message]) -> None:
-        """Another worker may know this version, so its messages wait; or it fails, if host.json says so."""
+        """By `versionFailureStrategy` of host.json: leaves the messages for another worker, or fails the instance."""
         now = self.clock.now()
         reason = self._versions.refusal(instance.version)
         if not self._versions.fail:
             if instance.instance_id not in self._refused:
                 self._refused.add(instance.instance_id)
                 _LOG.error("orchestration %s waits for a worker of its version: %s", instance.instance_id, reason)
-            self._wakeups.add(instance.instance_id, now + _REFUSED_AGAIN, now)
+            self._wakeups.add(instance.instance_id, now + _VERSION_RETRY, now)
             return
         with self.store.transaction():
             self.store.delete_messages(message.seq for message in messages)
             changed = replace(instance, status=Status.FAILED, output=json.dumps(reason), updated_at=now, note=None)
             self.store.put_instance(changed)
-            self.after_end(changed)
+            self.notify_parent(changed)
 
     def drop_episode(self, episode: Episode) -> None:
-        """Gives an episode back unanswered, so that it is taken again."""
+        """Gives an episode back without a reply; it is taken again."""
         instance_id = episode.instance.instance_id
         self._wakeups.release(instance_id)
         self._wakeups.add(instance_id, self.clock.now(), self.clock.now())
 
     def finish_episode(self, episode: Episode, reply: Reply) -> None:
-        """Commits what the orchestrator function answered."""
+        """Commits the reply of the orchestrator function in one transaction."""
         instance = episode.instance
         try:
             current = self.store.instance(instance.instance_id)
@@ -224,17 +253,17 @@ class Engine:
     def _report(self, instance: Instance, outcome: Outcome) -> None:
         report = self.reports.update(instance, outcome, self.clock.now())
         if report is not None:
-            _log_stall(report)
+            log_stall(report)
 
     def _commit(self, episode: Episode, reply: Reply, outcome: Outcome) -> Sequence[Event]:
-        """The history that the next episode of this execution begins with; empty: there will be none."""
+        """Returns the history that the next episode begins with; it is empty if this execution has ended."""
         instance, now = episode.instance, self.clock.now()
         at = episode.history[episode.new_from].at
         self.store.delete_messages(one.seq for one in episode.messages)
         if reply.custom_status is not None:
             instance = replace(instance, custom_status=reply.custom_status)
         news = list(episode.history[episode.new_from :])
-        news.extend(_decision_event(one, at) for one in outcome.decisions)
+        news.extend(history_event(one, at) for one in outcome.decisions)
         status, output = _verdict(instance, reply, outcome)
         if outcome.failure is None and outcome.finished and outcome.continue_as_new is not None:
             self._send_operations(instance, outcome.decisions, now)
@@ -253,7 +282,7 @@ class Engine:
         changed = replace(instance, status=status, output=output, updated_at=now, note=note)
         self.store.put_instance(changed)
         if status.is_terminal:
-            self.after_end(changed)
+            self.notify_parent(changed)
             return ()
         return (*episode.history[: episode.new_from], *news)
 
@@ -274,8 +303,24 @@ class Engine:
                     decision.fire_at,
                 )
             elif isinstance(decision, ScheduleSubOrchestration):
-                start_child(self, instance, decision, now)
+                self._start_child(instance, decision, now)
         self._send_operations(instance, decisions, now)
+
+    def _start_child(self, parent: Instance, call: ScheduleSubOrchestration, now: datetime) -> None:
+        """Starts a sub-orchestration of `parent`. An id that is in use fails the call, not the parent."""
+        name = self.catalog.resolve("orchestrator", call.name)
+        existing = self.store.instance(call.instance_id)
+        if existing is not None and not existing.status.is_terminal:
+            data: dict[str, object] = {
+                "TaskScheduledId": call.task_id,
+                "Reason": str(InstanceExistsError(call.instance_id, existing.status)),
+                "Details": "",
+            }
+            self.post(parent.instance_id, parent.execution_id, Kind.SUB_ORCHESTRATION_FAILED, data, now)
+            return
+        text = None if call.input is None else json.dumps(call.input)
+        link = Parent(parent.instance_id, parent.execution_id, call.task_id)
+        self.create(name, call.instance_id, text, call.version or parent.version, link)
 
     def _send_operations(self, instance: Instance, decisions: Sequence[Decision], now: datetime) -> None:
         for decision in decisions:
@@ -293,7 +338,7 @@ class Engine:
     def _continue(
         self, instance: Instance, action: ContinueAsNew, carried_over: Sequence[Event], now: datetime
     ) -> None:
-        """A new execution of the same instance with an empty history."""
+        """Starts a new execution of the instance with an empty history."""
         self.store.delete_history(instance.instance_id)
         text = None if action.input is None else json.dumps(action.input)
         fresh = replace(
@@ -320,11 +365,11 @@ class Engine:
             self.store.append_history(instance.instance_id, instance.execution_id, len(past), end)
             changed = replace(instance, status=Status.TERMINATED, output=output, updated_at=now, note=None)
             self.store.put_instance(changed)
-            self.after_end(changed)
+            self.notify_parent(changed)
         self.reports.forget(instance.instance_id, now)
 
-    def after_end(self, instance: Instance) -> None:
-        """Tells a waiting parent how its sub-orchestration ended."""
+    def notify_parent(self, instance: Instance) -> None:
+        """Sends the result of a sub-orchestration to its parent."""
         parent = instance.parent
         if parent is None:
             return
@@ -339,18 +384,8 @@ class Engine:
         self.post(parent.instance_id, parent.execution_id, kind, data, self.clock.now())
 
 
-def _log_stall(report: StallReport) -> None:
-    _LOG.error(
-        "STALL: orchestration %s (%s) %s: %s",
-        report.instance_id,
-        report.name,
-        "hangs for ever" if report.for_ever else "is held up",
-        report.reason,
-    )
-
-
 def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status, str | None]:
-    """A completion takes effect only when every await is over and nothing is open; so does a failure."""
+    """The status and the output. A completion or an error takes effect only when nothing is open any more."""
     if outcome.failure is not None:
         return Status.FAILED, json.dumps(f"Orchestrator function '{instance.name}' failed: {outcome.failure}")
     if outcome.finished and reply.error is not None:
@@ -358,18 +393,3 @@ def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status
     if outcome.finished and reply.done:
         return Status.COMPLETED, reply.output
     return (Status.SUSPENDED if outcome.suspended else Status.RUNNING), None
-
-
-def _decision_event(decision: Decision, at: str) -> Event:
-    if isinstance(decision, ScheduleActivity):
-        text = decision.input if isinstance(decision.input, str | None) else json.dumps(decision.input)
-        data = {"Name": decision.name, "Version": "", "Input": json.dumps([text])}
-        return Event(Kind.TASK_SCHEDULED, decision.task_id, at, data)
-    if isinstance(decision, ScheduleTimer):
-        return Event(Kind.TIMER_CREATED, decision.task_id, at, {"FireAt": stamp(decision.fire_at)})
-    if isinstance(decision, ScheduleSubOrchestration):
-        data = {"Name": decision.name, "InstanceId": decision.instance_id, "Input": decision.input or ""}
-        return Event(Kind.SUB_ORCHESTRATION_CREATED, decision.task_id, at, data)
-    request = {"id": decision.request_id, "op": decision.operation, "signal": decision.signal}
-    data = {"InstanceId": decision.entity, "Name": "op", "Input": json.dumps(request)}
-    return Event(Kind.EVENT_SENT, decision.task_id, at, data)

@@ -1,7 +1,7 @@
 """Entities: named pieces of state that handle one operation after another.
 
-Operations wait in the store as messages to `@name@key` (the name lower-cased). A batch is handed to the entity
-function; its new state and the answers to callers are one transaction.
+Operations wait in the store as messages to `@name@key`, the name in lower case. The entity function gets a batch of
+them; the new state and the results for the callers are one transaction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functions_emulator.durable.events import Kind, Message
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Operations for one entity. `state` is JSON text, `None` while it does not exist."""
+    """Operations for one entity. `state` is JSON text, `None` for an entity that does not exist."""
 
     entity_id: str
     state: str | None
@@ -29,7 +29,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """`id` is `@name@key`, `state` JSON text."""
+    """An existing entity. `id` is `@name@key`; `state` is JSON text."""
 
     id: str
     state: str
@@ -45,14 +45,16 @@ class Entity:
 
 
 class Entities:
+    """Gives out batches of operations, and reads and signals entities."""
+
     def __init__(self, engine: Engine, max_batch: int = 50) -> None:
-        """`max_batch` operations are handed over at once."""
+        """`max_batch`: the most operations in one batch."""
         self._max_batch = max_batch
         self._engine = engine
         self._store = engine.store
 
     def state(self, name: str, key: str) -> str | None:
-        """JSON text, or `None`: no such entity."""
+        """The state as JSON text; `None` if the entity does not exist."""
         return self._store.entity(entity_id(name, key))
 
     def find(
@@ -64,13 +66,16 @@ class Entities:
         after: str = "",
         limit: int = -1,
     ) -> list[Entity]:
-        """By id, `limit` at most; `after` is the last id of the page before."""
+        """Entities in the order of their ids, at most `limit`; `after` is the last id of the previous page."""
         prefix = "@" if name is None else entity_id(name, "")
         rows = self._store.entities(prefix, after, limit, used_from, used_to)
         return [Entity(one, state, parse_stamp(at)) for one, state, at in rows]
 
     def signal(self, name: str, key: str, operation: str, input_text: str | None) -> None:
-        """`input_text` is the JSON text as the client posted it; the SDK posts a JSON string of JSON text."""
+        """Sends an operation without a result.
+
+        `input_text` is the JSON text as the client posted it; the SDK posts a JSON string that holds JSON text.
+        """
         self._engine.catalog.resolve("entity", name)
         decoded = None if input_text is None else json.loads(input_text)
         text = decoded if isinstance(decoded, str) or decoded is None else input_text
@@ -86,18 +91,18 @@ class Entities:
             self._engine.post(entity_id(name, key), None, Kind.GENERIC, data, self._engine.clock.now())
 
     def next_batch(self) -> Batch | None:
-        """An entity with waiting operations; call `finish` or `drop` with it."""
+        """The next entity with waiting operations, or `None`. The caller must pass it to `finish` or `drop`."""
         while True:
-            wanted = self._engine.entity_wakeups.take(self._engine.clock.now())
-            if wanted is None:
+            target = self._engine.entity_wakeups.take(self._engine.clock.now())
+            if target is None:
                 return None
-            messages = self._store.due_messages(wanted, self._engine.clock.now())[: self._max_batch]
+            messages = self._store.due_messages(target, self._engine.clock.now())[: self._max_batch]
             if messages:
-                return Batch(wanted, self._store.entity(wanted), tuple(messages))
-            self._engine.entity_wakeups.release(wanted)
+                return Batch(target, self._store.entity(target), tuple(messages))
+            self._engine.entity_wakeups.release(target)
 
     def finish(self, batch: Batch, *, exists: bool, state: str | None, results: Sequence[Mapping[str, Any]]) -> None:
-        """`results` are `{"isError", "result"}`, one an operation, `result` JSON text."""
+        """Commits the new state and sends `results`: `{"isError", "result"}` per operation, `result` is JSON text."""
         now = self._engine.clock.now()
         try:
             with self._store.transaction():
@@ -107,16 +112,16 @@ class Entities:
                     parent = message.data["parent"]
                     if parent is None:
                         continue
-                    answer: dict[str, Any] = {"result": result["result"]}
+                    event_input: dict[str, Any] = {"result": result["result"]}
                     if result["isError"]:
-                        answer["exceptionType"] = "Error"
-                    data: dict[str, object] = {"Name": message.data["id"], "Input": json.dumps(answer)}
+                        event_input["exceptionType"] = "Error"
+                    data: dict[str, object] = {"Name": message.data["id"], "Input": json.dumps(event_input)}
                     self._engine.post(parent, message.data["parent_execution"], Kind.EVENT_RAISED, data, now)
         finally:
             self.drop(batch)
 
     def drop(self, batch: Batch) -> None:
-        """Gives a batch back; what was not finished is taken again."""
+        """Gives a batch back; operations that were not finished are taken again."""
         now = self._engine.clock.now()
         self._engine.entity_wakeups.release(batch.entity_id)
         self._engine.entity_wakeups.add(batch.entity_id, now, now)
@@ -124,11 +129,12 @@ class Entities:
 
 
 def entity_id(name: str, key: str) -> str:
+    """`@name@key`, the name in lower case."""
     return f"@{name.lower()}@{key}"
 
 
 def encode_batch(batch: Batch) -> str:
-    """The trigger input of an entity function."""
+    """The trigger input of an entity function, JSON text."""
     _, name, key = batch.entity_id.split("@", 2)
     return json.dumps(
         {

@@ -1,4 +1,4 @@
-"""What a client of the engine can get wrong."""
+"""Errors of the durable operations that a client may ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The history of an orchestration: event kinds and the values the engine keeps about an instance."""
+"""The values that the store keeps: instances, history events, messages and activity calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Kind(IntEnum):
-    """Numbers of DurableTask.Core's `EventType`, which are also those on the SDK's wire."""
+    """Kinds of history events, with the numbers of `EventType` in DurableTask.Core, which the SDK uses too."""
 
     EXECUTION_STARTED = 0
     EXECUTION_COMPLETED = 1
@@ -50,21 +50,21 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One history event. `data` holds DurableTask's own field names (`Name`, `Input`, `TaskScheduledId`, ...).
-
-    `memo` is where the wire format keeps the text it has made of the event, since it is sent in every episode.
-    """
+    """One history event."""
 
     kind: Kind
     event_id: int
+    #: The timestamp as `stamp` writes it.
     at: str
+    #: Fields with the names of DurableTask: `Name`, `Input`, `TaskScheduledId`, ...
     data: Mapping[str, Any]
+    #: The encoded event, once `wire` has made it: it is part of every later episode.
     memo: list[str] = field(default_factory=list, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """Who waits for a sub-orchestration, and under which task id."""
+    """The orchestration that waits for a sub-orchestration, and the task id of its call."""
 
     instance_id: str
     execution_id: str
@@ -73,10 +73,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An orchestration as its status shows it. `input`, `output`, `custom_status` are JSON texts or `None`.
-
-    `note` is JSON text of `Reports`, so that another process knows what the instance waits for and whether it hangs.
-    """
+    """An orchestration. `input`, `output` and `custom_status` are JSON texts or `None`."""
 
     instance_id: str
     execution_id: str
@@ -89,12 +86,13 @@ class Instance:
     created_at: datetime
     updated_at: datetime
     parent: Parent | None
+    #: JSON text of `Reports`: what the instance waits for and whether it hangs, for the next process.
     note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An event on its way to an instance. `execution_id` `None`: for whichever execution is current."""
+    """An event that was sent to an instance. `execution_id` `None`: it is for the current execution."""
 
     seq: int
     instance_id: str
@@ -106,7 +104,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ActivityTask:
-    """One activity call that has not reported back yet. `input` is the JSON text the function gets."""
+    """An activity call without a result yet. `input` is the JSON text that the function gets."""
 
     seq: int
     instance_id: str

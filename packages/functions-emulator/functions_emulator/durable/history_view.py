@@ -1,4 +1,4 @@
-"""The history as `showHistory=true` shows it: names instead of numbers, schedules merged into their ends."""
+"""The history as `showHistory=true` shows it: names instead of numbers, a call and its result as one item."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ _ENDS = frozenset(
 
 
 def show_history(history: Sequence[Event], *, with_output: bool) -> list[dict[str, Any]]:
+    """JSON objects for a history; `with_output` adds `Result` and `Input`."""
     begun = {one.event_id: one for one in history if one.kind in _BEGINNINGS}
     ended = {_task_id(one) for one in history if one.kind in _ENDS}
-    shown = []
+    lines = []
     for event in history:
         if event.kind not in _NAMES or (event.kind in _BEGINNINGS and event.event_id in ended):
             continue
@@ -68,8 +69,8 @@ def show_history(history: Sequence[Event], *, with_output: bool) -> list[dict[st
             for field in ("Result", "Input"):
                 if event.data.get(field) is not None:
                     line[field] = _parsed(event.data[field])
-        shown.append({key: value for key, value in line.items() if value is not None})
-    return shown
+        lines.append({key: value for key, value in line.items() if value is not None})
+    return lines
 
 
 def _task_id(event: Event) -> Any:

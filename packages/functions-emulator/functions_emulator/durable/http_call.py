@@ -1,4 +1,4 @@
-"""The built-in activity behind `call_http`. Source: TaskHttpActivityShim of the Durable extension."""
+"""The built-in activity behind `call_http` (source: TaskHttpActivityShim of the Durable extension)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from functions_emulator.durable.clock import parse_time_span
 #: The extension's HttpClient.Timeout; a request may ask for less.
 _TIMEOUT_S = 240.0
 
-#: .NET keeps headers that describe the body apart, so the extension does not pass them on.
+#: .NET keeps the headers of the content apart from the others, so the extension does not return them.
 _CONTENT_HEADERS = frozenset({"allow", "expires", "last-modified"})
 
 
 class HttpCallError(Exception):
-    """the HTTP call could not be made, or was answered with a status that asks for a retry"""
+    """the HTTP call could not be made, or its status is one of those to retry"""
 
 
 async def call_http(request_text: str, token_of: Callable[[str], str | None]) -> str:
-    """Makes the call of a `DurableHttpRequest`; gives `{"statusCode", "headers", "content"}` as JSON text.
+    """Makes the call of a `DurableHttpRequest`; returns `{"statusCode", "headers", "content"}` as JSON text.
 
-    Headers have one value or a list of them, as the extension writes `StringValues`. `token_of` gives the bearer
-    token for a resource, `None` if there is none.
+    A header has one value or a list of values, as the extension writes `StringValues`. `token_of` returns the bearer
+    token for a resource, or `None`. Raises `HttpCallError`.
     """
     request = json.loads(request_text)
     headers = _headers(request, token_of)
@@ -43,12 +43,12 @@ async def call_http(request_text: str, token_of: Callable[[str], str | None]) ->
     except (aiohttp.ClientError, ValueError) as error:
         raise HttpCallError(f"{request.get('method')} {request.get('uri')}: {error!r}") from None
     _check_status(request, response.status)
-    shown: dict[str, str | list[str]] = {}
+    headers_out: dict[str, str | list[str]] = {}
     for name in response.headers:
         if name.lower() not in _CONTENT_HEADERS and not name.lower().startswith("content-"):
             values = response.headers.getall(name)
-            shown[name] = values[0] if len(values) == 1 else list(values)
-    return json.dumps({"statusCode": response.status, "headers": shown, "content": content})
+            headers_out[name] = values[0] if len(values) == 1 else list(values)
+    return json.dumps({"statusCode": response.status, "headers": headers_out, "content": content})
 
 
 def _headers(request: Mapping[str, Any], token_of: Callable[[str], str | None]) -> dict[str, str]:
@@ -67,15 +67,15 @@ def _headers(request: Mapping[str, Any], token_of: Callable[[str], str | None]) 
         token = token_of(str(source["resource"]))
         if token is None:
             raise HttpCallError(
-                f"there is no managed identity here to get a token for {source['resource']} from: "
-                "set EMULATOR_IDENTITY_TOKEN to the token that the callee is to see"
+                f"the emulator has no managed identity to get a token for {source['resource']}: "
+                "set EMULATOR_IDENTITY_TOKEN to the token to send"
             )
         headers["Authorization"] = f"Bearer {token}"
     return headers
 
 
 def _check_status(request: Mapping[str, Any], status: int) -> None:
-    """With retry options a status can be a failure: one of those named, else any of 400 and above."""
+    """With retry options a status can be a failure: one of `statusCodesToRetry`, without them any from 400 on."""
     options = {name.lower(): value for name, value in (request.get("retryOptions") or {}).items()}
     if not options:
         return

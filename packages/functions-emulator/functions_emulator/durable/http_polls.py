@@ -1,7 +1,7 @@
-"""The polling of an HTTP call that was answered with 202, as the extension does it for who asks for it.
+"""Polling after a 202 response of an HTTP call, for requests with `asynchronousPatternEnabled`.
 
-Source: DurableOrchestrationContext.CallHttpAsync. SDK 1.7 for Python does not ask (its requests carry no
-`asynchronousPatternEnabled`; durable-python issue 380), so on Azure too its `call_http` gives the 202.
+Source: DurableOrchestrationContext.CallHttpAsync of the extension. SDK 1.7 for Python does not send that field
+(azure-functions-durable-python issue 380), so on Azure too its `call_http` returns the 202.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ACCEPTED = 202
 def next_poll(
     request: Mapping[str, Any], response_text: str, interval: timedelta
 ) -> tuple[Mapping[str, Any], timedelta] | None:
-    """The request to make next and how long to wait before it; `None`: this answer is the last."""
+    """The next request and the wait before it; `None` if this response is the last one."""
     response = json.loads(response_text)
     headers = {name.lower(): value for name, value in response["headers"].items()}
     location = headers.get("location")
@@ -29,7 +29,7 @@ def next_poll(
     wait = interval
     if str(headers.get("retry-after", "")).isdigit():
         wait = timedelta(seconds=int(headers["retry-after"]))
-    # The key of the first call opens a function, and the status is somebody else's.
+    # The key is for the function of the first call; `Location` may lead elsewhere.
     kept = {name: value for name, value in (request.get("headers") or {}).items() if name.lower() != "x-functions-key"}
     poll = {"method": "GET", "uri": location, "headers": kept}
     for name in ("tokenSource", "timeout"):

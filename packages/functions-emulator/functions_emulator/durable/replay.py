@@ -1,22 +1,22 @@
-"""The extension's side of a replay: which awaits of an orchestrator are over, and what is newly asked for.
+"""The extension's side of a replay: which actions of an orchestrator are finished, and which decisions are new.
 
-The out-of-process shim of the Durable extension gets the orchestrator's whole action list, and awaits its
-entries strictly one after another while the history is played (OutOfProcOrchestrationShim; DurableTask.Core
-TaskOrchestrationContext). The code runs ahead of it on the same history. Where the two disagree about what
-is finished, an instance hangs on Azure: `Outcome.stall` says so.
+The out-of-process shim of the Durable extension gets the orchestrator's whole action list. It awaits the entries one
+after another while it plays the history (sources: OutOfProcOrchestrationShim of the extension, TaskOrchestrationContext
+of DurableTask.Core). The orchestrator's code has played the same history before. Where the two disagree about what is
+finished, an instance hangs on Azure; `Outcome.stall` reports this.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from functions_emulator.durable.actions import (
     Action,
+    Await,
     CallActivity,
     CallEntity,
     CallHttp,
@@ -45,39 +45,27 @@ from functions_emulator.durable.stalls import Stall, describe_stall
 HTTP_ACTIVITY = "BuiltIn::HttpActivity"
 
 
-@dataclass(slots=True, eq=False)
-class Await:
-    """One action being awaited."""
-
-    action: Action
-    parent: Await | None
-    done: bool = False
-    children: list[Await] = field(default_factory=list)
-    attempts: int = 0
-    in_backoff: bool = False
-    poll: Mapping[str, Any] | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an episode amounts to.
+    """The result of one episode."""
 
-    `decisions` are new, in order of their ids. `finished`: every action has been awaited and nothing is open,
-    so a completion may take effect. `failure`: the instance fails with this text, whatever its code says.
-    """
-
+    #: New decisions, in the order of their ids.
     decisions: tuple[Decision, ...]
+    #: Every action has been awaited and nothing is open, so a completion may take effect.
     finished: bool
     continue_as_new: ContinueAsNew | None
+    #: Events that came after `continue_as_new`; the next execution gets them.
     carried_over: tuple[Event, ...]
     suspended: bool
+    #: The instance fails with this text, whatever its code returned.
     failure: str | None
     stall: Stall | None
+    #: Descriptions of the events, timers and calls that the instance waits for.
     waiting_for: tuple[str, ...]
 
 
 class Replay:
-    """Plays a history over an action list. `check` names what is wrong with a function call, or nothing."""
+    """Plays a history over an action list. `check` returns what is wrong with a function call, or `None`."""
 
     def __init__(
         self,
@@ -107,6 +95,7 @@ class Replay:
         self._carried_over: list[Event] = []
 
     def run(self, history: Sequence[Event]) -> Outcome:
+        """Plays the whole history. A replay runs once."""
         for event in history:
             self._play(event)
             if self._failure is not None:
@@ -143,26 +132,26 @@ class Replay:
             queued, self._queued = self._queued, []
             for waiting in queued:
                 self._play(waiting)
-        elif kind in _ANSWERS:
+        elif kind in _RESULTS:
             if self._suspended:
                 self._queued.append(event)
             else:
-                self._answer(event)
-        elif kind in _CONFIRMED:
+                self._take_result(event)
+        elif kind in _DECISION_OF:
             self._confirm(event)
 
-    def _answer(self, event: Event) -> None:
+    def _take_result(self, event: Event) -> None:
         if event.kind is Kind.EVENT_RAISED:
-            self._raise(event)
+            self._take_event(event)
         else:
             task_id = event.data["TimerId" if event.kind is Kind.TIMER_FIRED else "TaskScheduledId"]
             node = self._open.pop(task_id, None)
             if node is None:
-                return  # a cancelled timer, or a result that came twice
-            self._settle(node, event)
+                return  # a cancelled timer, or a repeated result
+            self._resolve(node, event)
         self._advance()
 
-    def _raise(self, event: Event) -> None:
+    def _take_event(self, event: Event) -> None:
         name = str(event.data["Name"]).lower()
         waiters = self._waiters.get(name)
         if waiters:
@@ -173,10 +162,10 @@ class Replay:
             self._buffered[name].append(event)
 
     def _confirm(self, event: Event) -> None:
-        """A decision of an earlier episode must be taken again now, else the code has changed."""
+        """Removes a decision that the history holds already. If this replay did not take it, the code has changed."""
         decision = self._unscheduled.pop(event.event_id, None)
         recorded = event.data.get("Name")
-        if decision is None or not isinstance(decision, _CONFIRMED[event.kind]):
+        if decision is None or not isinstance(decision, _DECISION_OF[event.kind]):
             self._failure = (
                 f"Non-Deterministic workflow detected: the history has {event.kind.name} with id {event.event_id}"
                 f"{f' and name {recorded!r}' if recorded else ''}, which the code has not asked for in this replay. "
@@ -226,7 +215,7 @@ class Replay:
                 node.done = True
             case WhenAny(children) | WhenAll(children):
                 node.children = [self._invoke(child, node) for child in children]
-                self._weigh(node)
+                self._complete_if_met(node)
         return node
 
     def _call(self, node: Await) -> None:
@@ -254,9 +243,11 @@ class Replay:
         self._unscheduled[task_id] = SendOperation(task_id, entity, operation, text, signal, request)
         return request
 
-    def _settle(self, node: Await, event: Event) -> None:
-        """Answers an open call. Retries and polls of HTTP are timers and calls of the extension's own: the code
-        sees nothing of them but the ids they take."""
+    def _resolve(self, node: Await, event: Event) -> None:
+        """Completes an open call, or starts its retry or its next HTTP poll.
+
+        Retries and polls are timers and calls of the extension; the code sees only that they take ids.
+        """
         action = node.action
         retry = action.retry if isinstance(action, CallActivity | CallSubOrchestration | CallHttp) else None
         if node.in_backoff:
@@ -266,14 +257,14 @@ class Replay:
             else:
                 self._complete(node)
         elif event.kind in _FAILURES and retry is not None and node.poll is None:
-            # After the last attempt too: a timer that fires at once, there since a bug of old.
+            # After the last attempt too the extension makes a timer, which fires at once.
             self._back_off(node, retry.delay(node.attempts))
         elif isinstance(action, CallHttp) and action.polls and event.kind is Kind.TASK_COMPLETED:
-            found = next_poll(action.request, event.data["Result"], self._poll_interval)
-            if found is None:
+            poll = next_poll(action.request, event.data["Result"], self._poll_interval)
+            if poll is None:
                 self._complete(node)
             else:
-                node.poll, wait = found
+                node.poll, wait = poll
                 self._back_off(node, wait)
         else:
             self._complete(node)
@@ -287,10 +278,10 @@ class Replay:
     def _complete(self, node: Await) -> None:
         node.done = True
         if node.parent is not None and not node.parent.done:
-            self._weigh(node.parent)
+            self._complete_if_met(node.parent)
 
-    def _weigh(self, node: Await) -> None:
-        """Ends a compound when its rule is met; one without children is over at once."""
+    def _complete_if_met(self, node: Await) -> None:
+        """Completes a `WhenAny` or `WhenAll` whose rule is met; one without children is complete at once."""
         enough = any if isinstance(node.action, WhenAny) and node.children else all
         if enough(child.done for child in node.children):
             self._complete(node)
@@ -321,7 +312,7 @@ def _describe_open(task_id: int, node: Await) -> str:
 
 
 _FAILURES = frozenset({Kind.TASK_FAILED, Kind.SUB_ORCHESTRATION_FAILED})
-_ANSWERS = frozenset(
+_RESULTS = frozenset(
     {
         Kind.TASK_COMPLETED,
         Kind.SUB_ORCHESTRATION_COMPLETED,
@@ -330,7 +321,7 @@ _ANSWERS = frozenset(
         *_FAILURES,
     }
 )
-_CONFIRMED: dict[Kind, type] = {
+_DECISION_OF: dict[Kind, type] = {
     Kind.TASK_SCHEDULED: ScheduleActivity,
     Kind.TIMER_CREATED: ScheduleTimer,
     Kind.SUB_ORCHESTRATION_CREATED: ScheduleSubOrchestration,

@@ -1,8 +1,9 @@
-"""Stalls seen so far, for the log, the admin query and the tests that fail on them."""
+"""What instances wait for, and the stalls seen so far: for the log, the page and `/admin/emulator/stalls`."""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,10 +12,12 @@ from functions_emulator.durable.clock import parse_stamp, stamp
 from functions_emulator.durable.events import Instance
 from functions_emulator.durable.replay import Outcome
 
+_LOG = logging.getLogger("functions_emulator.durable")
+
 
 @dataclass(frozen=True, slots=True)
 class StallReport:
-    """`over_at`: the instance has gone on since; `None`: it still hangs."""
+    """One stall. `over_at` is when the instance went on or ended; `None` while it hangs."""
 
     instance_id: str
     name: str
@@ -25,29 +28,31 @@ class StallReport:
 
 
 class Reports:
+    """What the instances of one engine wait for, and their stalls."""
+
     def __init__(self) -> None:
         self._open: dict[str, StallReport] = {}
         self._over: list[StallReport] = []
         self._waiting: dict[str, tuple[str, ...]] = {}
 
     def note(self, instance_id: str) -> str:
-        """JSON text of what is known of an instance, for `restore`."""
-        known: dict[str, object] = {"waits": self.waiting_for(instance_id)}
+        """JSON text of what is known about an instance, for `restore` in the next process."""
+        note: dict[str, object] = {"waits": self.waiting_for(instance_id)}
         stall = self._open.get(instance_id)
         if stall is not None:
-            known["stall"] = {"for_ever": stall.for_ever, "reason": stall.reason, "seen_at": stamp(stall.seen_at)}
-        return json.dumps(known)
+            note["stall"] = {"for_ever": stall.for_ever, "reason": stall.reason, "seen_at": stamp(stall.seen_at)}
+        return json.dumps(note)
 
     def restore(self, instance_id: str, name: str, note: str) -> None:
-        """Takes up what another process knew."""
-        known = json.loads(note)
-        self._waiting[instance_id] = tuple(known["waits"])
-        if stall := known.get("stall"):
+        """Reads the note of the previous process."""
+        fields = json.loads(note)
+        self._waiting[instance_id] = tuple(fields["waits"])
+        if stall := fields.get("stall"):
             seen_at = parse_stamp(stall["seen_at"])
             self._open[instance_id] = StallReport(instance_id, name, stall["for_ever"], stall["reason"], seen_at)
 
     def update(self, instance: Instance, outcome: Outcome, now: datetime) -> StallReport | None:
-        """Takes note of an episode; gives the stall that it shows, if that was not known."""
+        """Records the outcome of an episode; returns its stall if it is a new one."""
         self._waiting[instance.instance_id] = outcome.waiting_for
         before = self._open.get(instance.instance_id)
         if outcome.stall is None:
@@ -61,7 +66,7 @@ class Reports:
         return report
 
     def forget(self, instance_id: str, now: datetime, *, keep_waiting: bool = False) -> None:
-        """The instance has gone on, or is no more."""
+        """Ends the stall of an instance, and forgets what it waited for."""
         report = self._open.pop(instance_id, None)
         if report is not None:
             self._over.append(replace(report, over_at=now))
@@ -69,10 +74,21 @@ class Reports:
             self._waiting.pop(instance_id, None)
 
     def waiting_for(self, instance_id: str) -> tuple[str, ...]:
-        """What an instance waited for at the end of its last episode."""
+        """Descriptions of what an instance waited for at the end of its last episode."""
         return self._waiting.get(instance_id, ())
 
     @property
     def stalls(self) -> Sequence[StallReport]:
-        """Those that last, and all since the start of this process that are over; oldest first."""
+        """The stalls that last, and those that ended since the start of this process; oldest first."""
         return sorted([*self._over, *self._open.values()], key=lambda report: report.seen_at)
+
+
+def log_stall(report: StallReport) -> None:
+    """Writes one error line."""
+    _LOG.error(
+        "STALL: orchestration %s (%s) %s: %s",
+        report.instance_id,
+        report.name,
+        "hangs for ever" if report.for_ever else "is held up",
+        report.reason,
+    )

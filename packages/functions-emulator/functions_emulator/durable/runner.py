@@ -1,4 +1,4 @@
-"""Drives the engine on an asyncio loop: hands episodes and activities to the functions, and wakes timers."""
+"""Drives the engine on an asyncio loop: runs functions for episodes, batches and activities, and wakes timers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from functions_emulator.durable.replay import HTTP_ACTIVITY
 class ActivityFailedError(Exception):
     """an activity function failed
 
-    `reason` and `details` are what the orchestrator's exception is made of.
+    The orchestrator's exception is made of `reason` and `details`.
     """
 
     def __init__(self, reason: str, details: str = "") -> None:
@@ -31,7 +31,7 @@ class ActivityFailedError(Exception):
 
 
 class OrchestratorRaisedError(Exception):
-    """an orchestrator function raised; the message is the exception's, with the state behind the marker"""
+    """an orchestrator function raised; the message ends with the marker and the state"""
 
 
 _LOG = logging.getLogger("functions_emulator.durable")
@@ -39,7 +39,7 @@ _LOG = logging.getLogger("functions_emulator.durable")
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorCall:
-    """`context` is the trigger input's JSON text."""
+    """`context` is the trigger input as JSON text."""
 
     name: str
     instance_id: str
@@ -47,27 +47,27 @@ class OrchestratorCall:
 
 
 class Functions(Protocol):
-    """The app's side. Both take and give JSON text."""
+    """Runs the functions of the app. Inputs and results are JSON texts."""
 
     async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
-        """One answer a call; a function that raises is an answer too."""
+        """One result per call; an exception of the function is a result too."""
 
     async def run_entity(self, name: str, entity_id: str, batch: str) -> str:
-        """Raises `ActivityFailedError` when the function could not run at all."""
+        """Returns the new state and the results. Raises `ActivityFailedError` if the function could not run."""
 
     async def run_activity(self, name: str, instance_id: str, text: str | None) -> str:
-        """Raises `ActivityFailedError`."""
+        """Returns the result. Raises `ActivityFailedError` if the function failed."""
 
 
-#: Orchestrator functions are pure Python that only computes. Run beside the host's loop they would take the
-#: interpreter from it at every turn, so they are handed over in batches, one batch after another; a batch that takes
-#: longer than this, because a function blocks, no longer keeps the next one from beginning.
-_BATCH = 16
-_SLOW_S = 0.1
+#: The most episodes in a batch. Orchestrator functions only compute, and would take the interpreter from the host's
+#: loop at every switch of threads; so they run in batches, one batch after another.
+_MAX_BATCH = 16
+#: A batch that takes longer, because a function blocks, lets the next one start.
+_SLOW_BATCH_S = 0.1
 
 
 class Runner:
-    """At most so many orchestrator, activity and entity functions run at once."""
+    """Runs at most `max_episodes` orchestrators, `max_activities` activities and `max_entities` entities at once."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Runner:
         max_entities: int,
         token_of: Callable[[str], str | None] = lambda resource: None,
     ) -> None:
-        """`token_of` gives the bearer token of a managed identity for a resource."""
+        """`token_of` returns the bearer token of a managed identity for a resource, or `None`."""
         self._engine = engine
         self._entities = entities
         self._functions = functions
@@ -94,7 +94,7 @@ class Runner:
         self._stopping = False
 
     async def run(self) -> None:
-        """Until cancelled or stopped."""
+        """Runs until `drain` is called or the task is cancelled."""
         loop = asyncio.get_running_loop()
         self._engine.work_arrived = self._wake.set
         self._wake.set()
@@ -102,24 +102,24 @@ class Runner:
         while not self._stopping:
             await self._wake.wait()
             self._wake.clear()
-            self._hand_out()
+            self._dispatch()
             if timer is not None:
                 timer.cancel()
             at = self._engine.next_wake()
             seconds = None if at is None else self._engine.clock.seconds_until(at)
-            # asyncio's timers are milliseconds early at times; waking once more is cheap.
+            # asyncio's timers fire some milliseconds early at times; another wake-up is cheap.
             timer = None if seconds is None else loop.call_later(min(seconds, 3600.0), self._wake.set)
         if timer is not None:
             timer.cancel()
 
     async def drain(self, timeout: float) -> None:
-        """Takes nothing new, and lets what runs end."""
+        """Takes no new work, and waits up to `timeout` seconds until running functions end."""
         self._stopping = True
         self._wake.set()
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=timeout)
 
-    def _hand_out(self) -> None:
+    def _dispatch(self) -> None:
         while not self._stopping and self._batches == 0:
             episodes = self._next_batch()
             if not episodes:
@@ -152,7 +152,7 @@ class Runner:
 
     def _next_batch(self) -> list[Episode]:
         batch: list[Episode] = []
-        while len(batch) < min(_BATCH, self._episodes):
+        while len(batch) < min(_MAX_BATCH, self._episodes):
             episode = self._engine.next_episode()
             if episode is None:
                 break
@@ -160,7 +160,7 @@ class Runner:
         return batch
 
     async def _run_episodes(self, batch: Sequence[Episode]) -> None:
-        slow = asyncio.get_running_loop().call_later(_SLOW_S, self._let_others_begin)
+        slow = asyncio.get_running_loop().call_later(_SLOW_BATCH_S, self._start_next_batch)
         calls = [
             OrchestratorCall(
                 one.instance.name,
@@ -169,20 +169,20 @@ class Runner:
             )
             for one in batch
         ]
-        answers: Sequence[str | OrchestratorRaisedError] = ()
+        results: Sequence[str | OrchestratorRaisedError] = ()
         try:
-            answers = await self._functions.run_orchestrators(calls)
+            results = await self._functions.run_orchestrators(calls)
         finally:
             self._episodes += len(batch)
             if slow.when() > asyncio.get_running_loop().time():
                 slow.cancel()
-                self._let_others_begin()
-            for one in batch[len(answers) :]:
+                self._start_next_batch()
+            for one in batch[len(results) :]:
                 self._engine.drop_episode(one)
-        for one, answer in zip(batch, answers, strict=True):
-            self._engine.finish_episode(one, _reply(answer))
+        for one, result in zip(batch, results, strict=True):
+            self._engine.finish_episode(one, _reply(result))
 
-    def _let_others_begin(self) -> None:
+    def _start_next_batch(self) -> None:
         self._batches -= 1
         self._wake.set()
 
@@ -191,20 +191,18 @@ class Runner:
         try:
             name = entity_name(batch.entity_id)
             text = await self._functions.run_entity(name, batch.entity_id, encode_batch(batch))
-            answer = json.loads(text)
+            reply = json.loads(text)
             done = True
         except ActivityFailedError as error:
             failure = {"isError": True, "result": json.dumps(error.reason)}
-            answer = {"entityExists": batch.state is not None, "entityState": batch.state}
-            answer["results"] = [failure] * len(batch.messages)
+            reply = {"entityExists": batch.state is not None, "entityState": batch.state}
+            reply["results"] = [failure] * len(batch.messages)
             done = True
         finally:
             self._entity_batches += 1
             if not done:
                 self._entities.drop(batch)
-        self._entities.finish(
-            batch, exists=answer["entityExists"], state=answer["entityState"], results=answer["results"]
-        )
+        self._entities.finish(batch, exists=reply["entityExists"], state=reply["entityState"], results=reply["results"])
 
     async def _run_activity(self, task: ActivityTask) -> None:
         try:
@@ -223,10 +221,10 @@ class Runner:
             self._wake.set()
 
 
-def _reply(answer: str | OrchestratorRaisedError) -> Reply:
-    if isinstance(answer, OrchestratorRaisedError):
-        return wire.decode_error(str(answer))
+def _reply(result: str | OrchestratorRaisedError) -> Reply:
+    if isinstance(result, OrchestratorRaisedError):
+        return wire.decode_error(str(result))
     try:
-        return wire.decode_reply(answer)
+        return wire.decode_reply(result)
     except wire.WireError as error:
         return Reply(done=False, actions=(), error=str(error))

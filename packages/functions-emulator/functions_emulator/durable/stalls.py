@@ -1,17 +1,16 @@
-"""Finds orchestrations that Azure would leave hanging though their code is content.
+"""Finds orchestrations that would hang on Azure because the code and the extension disagree about one history.
 
-Three shapes, from the disagreement of the code and the extension about the same history (traps P1, P3, P4 and
-the case rule of event names): the code has gone past an await that the extension still sits on; the code is
-over while something it started is still open; the code waits for what the extension takes as finished.
+Three cases: the code has passed an await at which the extension still waits; the code has ended while something that it
+started is still open; the code waits for what the extension takes as finished.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from functions_emulator.durable.actions import (
+    Await,
     CallActivity,
     CallEntity,
     CallHttp,
@@ -23,13 +22,10 @@ from functions_emulator.durable.actions import (
     WhenAny,
 )
 
-if TYPE_CHECKING:
-    from functions_emulator.durable.replay import Await
-
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """`for_ever`: nothing that is under way can wake the instance; else it hangs until that has ended."""
+    """`for_ever`: nothing that is open can wake the instance. Otherwise it hangs until what is open has ended."""
 
     for_ever: bool
     reason: str
@@ -42,6 +38,11 @@ def describe_stall(
     open_tasks: Mapping[int, Await],
     waiters: Mapping[str, Sequence[Await]],
 ) -> Stall | None:
+    """Describes the stall after an episode, or returns `None`.
+
+    `blocked` is the action at which the extension waits, at index `position` of the reply. `open_tasks` are calls and
+    timers by task id; `waiters` are waits by lower-case event name.
+    """
     over = reply.done or reply.error is not None
     if blocked is not None:
         if not over and position >= len(reply.actions) - 1:

@@ -1,12 +1,13 @@
-"""What must outlive the process: instances, histories, messages on their way, activities not yet answered.
+"""The state that outlives the process: instances, histories, undelivered messages, activities without a result.
 
-One SQLite database in WAL mode; a commit survives SIGKILL. Everything an episode changes is one transaction.
+One SQLite database in WAL mode; a commit survives SIGKILL. All changes of an episode are one transaction.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -44,6 +45,9 @@ CREATE TABLE IF NOT EXISTS entities (
 CREATE TABLE IF NOT EXISTS host_state (name TEXT PRIMARY KEY, data TEXT NOT NULL) WITHOUT ROWID;
 """
 
+#: About 150 MB of events at most.
+MAX_RECENT_EVENTS = 200_000
+
 _INSTANCE = (
     "instance_id, execution_id, name, version, input, status, custom_status, output, created_at, updated_at, "
     "parent_id, parent_execution_id, parent_task_id, note"
@@ -51,18 +55,17 @@ _INSTANCE = (
 
 
 class Store:
-    """The database of one task hub; `path` `None` keeps it in memory."""
+    """The database of one task hub. With `path` `None` it is in memory."""
 
     def __init__(self, path: Path | None) -> None:
         self._db = sqlite3.connect(":memory:" if path is None else path, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode=WAL")
-        # NORMAL: a commit survives the death of the process, which is what is promised; a power cut may take
-        # the last moments.
+        # NORMAL: a commit survives the death of the process, as promised; a power cut may lose the last commits.
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(_SCHEMA)
         if "note" not in {row[1] for row in self._db.execute("PRAGMA table_info(instances)")}:
             self._db.execute("ALTER TABLE instances ADD COLUMN note TEXT")  # a store of an earlier version
-        #: Called around each commit: with false before it, with true after it.
+        #: Called with false before each commit, with true after it.
         self.committing: Callable[[bool], None] = lambda done: None
 
     def close(self) -> None:
@@ -70,7 +73,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing. A transaction inside another one is part of it."""
+        """Commits all changes or none. A transaction inside another one is part of it."""
         if self._db.in_transaction:
             yield
             return
@@ -122,7 +125,7 @@ class Store:
         after: str = "",
         limit: int = -1,
     ) -> list[Instance]:
-        """By id; `after` is the last id of the page before."""
+        """Instances in the order of their ids; `after` is the last id of the previous page, `limit` -1 is no limit."""
         where, values = ["instance_id > ?"], [after]
         if created_from is not None:
             where.append("created_at >= ?")
@@ -143,7 +146,7 @@ class Store:
         return [_instance(row) for row in rows]
 
     def notes(self) -> list[tuple[str, str, str]]:
-        """Id, function and note of the instances that have one."""
+        """Id, function name and note of the instances that have a note."""
         return self._db.execute("SELECT instance_id, name, note FROM instances WHERE note IS NOT NULL").fetchall()
 
     def count_by_status(self) -> dict[Status, int]:
@@ -154,6 +157,7 @@ class Store:
         return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
     def delete_instance(self, instance_id: str) -> None:
+        """Deletes an instance with its history, messages and activity calls."""
         for table in ("instances", "history", "messages", "activities"):
             self._db.execute(f"DELETE FROM {table} WHERE instance_id = ?", (instance_id,))
 
@@ -194,6 +198,7 @@ class Store:
         )
 
     def due_messages(self, instance_id: str, now: datetime) -> list[Message]:
+        """The visible messages to an instance, in the order in which they became visible."""
         rows = self._db.execute(
             "SELECT seq, instance_id, execution_id, kind, data, visible_at FROM messages "
             "WHERE instance_id = ? AND visible_at <= ? ORDER BY visible_at, seq",
@@ -205,7 +210,7 @@ class Store:
         ]
 
     def wake_times(self) -> list[tuple[str, datetime]]:
-        """Every instance with a message, and when its messages become visible."""
+        """Instances with messages, and the instants at which their messages become visible."""
         rows = self._db.execute("SELECT instance_id, visible_at FROM messages GROUP BY instance_id, visible_at")
         return [(instance_id, parse_stamp(visible_at)) for instance_id, visible_at in rows]
 
@@ -230,20 +235,20 @@ class Store:
         return [ActivityTask(*row) for row in rows]
 
     def delete_activity(self, seq: int) -> bool:
-        """Whether it was still there: a result that comes twice counts once."""
+        """False if it was deleted before: a repeated result counts once."""
         return self._db.execute("DELETE FROM activities WHERE seq = ?", (seq,)).rowcount == 1
 
     # --- entities
 
     def entity(self, entity_id: str) -> str | None:
-        """The state's JSON text; `None`: it does not exist."""
+        """The state as JSON text; `None` if the entity does not exist."""
         row = self._db.execute("SELECT state FROM entities WHERE entity_id = ?", (entity_id,)).fetchone()
         return None if row is None else row[0]
 
     def entities(
         self, prefix: str, after: str, limit: int, used_from: datetime | None, used_to: datetime | None
     ) -> list[tuple[str, str, str]]:
-        """Id, state and last use of those whose id begins so, by id."""
+        """Id, state and last use of the entities whose id begins with `prefix`, in the order of their ids."""
         return self._db.execute(
             "SELECT entity_id, state, updated_at FROM entities WHERE substr(entity_id, 1, ?) = ? AND entity_id > ? "
             "AND updated_at BETWEEN ? AND ? ORDER BY entity_id LIMIT ?",
@@ -266,14 +271,42 @@ class Store:
                 (entity_id, state, stamp(now)),
             )
 
-    # --- what the host around the engine must remember
+    # --- state of the host around the engine
 
     def state(self, name: str) -> Mapping[str, Any] | None:
+        """State that a part of the host has stored under `name`."""
         row = self._db.execute("SELECT data FROM host_state WHERE name = ?", (name,)).fetchone()
         return None if row is None else json.loads(row[0])
 
     def put_state(self, name: str, data: Mapping[str, Any]) -> None:
         self._db.execute("INSERT OR REPLACE INTO host_state (name, data) VALUES (?,?)", (name, json.dumps(data)))
+
+
+class RecentHistories:
+    """A cache of histories, which spares an episode reading and parsing what the previous one has written.
+
+    The least recently used histories are dropped first. The key has the execution id, so that a replaced instance
+    does not get an old history.
+    """
+
+    def __init__(self, max_events: int = MAX_RECENT_EVENTS) -> None:
+        self._max_events = max_events
+        self._histories: OrderedDict[tuple[str, str], list[Event]] = OrderedDict()
+        self._count = 0
+
+    def take(self, instance_id: str, execution_id: str) -> list[Event] | None:
+        """Removes and returns a history; `put` stores it again after a commit."""
+        history = self._histories.pop((instance_id, execution_id), None)
+        if history is not None:
+            self._count -= len(history)
+        return history
+
+    def put(self, instance_id: str, execution_id: str, history: Sequence[Event]) -> None:
+        self._histories[(instance_id, execution_id)] = list(history)
+        self._count += len(history)
+        while self._count > self._max_events and self._histories:
+            _, oldest = self._histories.popitem(last=False)
+            self._count -= len(oldest)
 
 
 _KINDS = {int(kind): kind for kind in Kind}

@@ -1,4 +1,4 @@
-"""Which instances have something to do now, and when the next one will."""
+"""Instances that have messages due now, and the time when the next one will have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 
 
 class Wakeups:
-    """An instance is handed out to one worker at a time; what comes meanwhile wakes it again afterwards."""
+    """A queue of instances. An instance that is taken is not given out again before `release`."""
 
     def __init__(self) -> None:
         self._ready: dict[str, None] = {}
@@ -16,13 +16,14 @@ class Wakeups:
         self._again: set[str] = set()
 
     def add(self, instance_id: str, at: datetime, now: datetime) -> None:
+        """Wakes the instance at `at`."""
         if at > now:
             heapq.heappush(self._later, (at, instance_id))
         else:
             self._ready[instance_id] = None
 
     def take(self, now: datetime) -> str | None:
-        """An instance with work due; it stays taken until `release`."""
+        """The id of an instance with work due, or `None`. The instance stays taken until `release`."""
         while self._later and self._later[0][0] <= now:
             self._ready[heapq.heappop(self._later)[1]] = None
         while self._ready:
@@ -36,16 +37,17 @@ class Wakeups:
         return None
 
     def release(self, instance_id: str) -> None:
+        """Lets the instance be taken again."""
         self._busy.discard(instance_id)
         if instance_id in self._again:
             self._again.discard(instance_id)
             self._ready[instance_id] = None
 
     def next_at(self) -> datetime | None:
-        """When the next sleeping instance wakes."""
+        """The earliest future wake-up, or `None`."""
         return self._later[0][0] if self._later else None
 
     @property
     def idle(self) -> bool:
-        """Nothing is due and nobody is at work."""
+        """No instance is due and none is taken."""
         return not self._ready and not self._busy and not self._again

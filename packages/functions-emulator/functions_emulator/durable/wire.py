@@ -1,6 +1,6 @@
-"""The JSON of azure-functions-durable 1.7: a history goes in, actions come out.
+"""The JSON of azure-functions-durable 1.7: encodes histories for orchestrators, decodes their actions.
 
-Everything the engine knows about the SDK's spelling is here, so that another protocol is another module.
+No other module of the engine depends on the SDK's field names, apart from those of an HTTP request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from functions_emulator.durable.clock import parse_stamp, parse_time_span
 from functions_emulator.durable.events import Event, Instance, Kind
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
 
-#: What stands between the message of a raised orchestrator error and its state.
+#: Stands between the message of an orchestrator's exception and its state.
 OUT_OF_PROC_MARKER = "\n\n$OutOfProcData$:"
 
 #: Timers longer than 6 days are split into legs of 3, as on the Azure Storage provider.
@@ -38,13 +38,13 @@ _LONG_TIMER_LEG = "3.00:00:00"
 
 
 class WireError(ValueError):
-    """the orchestrator's answer is not what the SDK writes"""
+    """the orchestrator's reply is not what the SDK writes"""
 
 
 def encode_context(
     instance: Instance, history: Sequence[Event], new_from: int, poll_interval: timedelta = DEFAULT_POLL_INTERVAL
 ) -> str:
-    """The trigger input of one episode. Events from index `new_from` on have not been played before."""
+    """The trigger input of one episode, JSON text. Events from index `new_from` on have not been played before."""
     events = ",".join(
         [*map(_encode_played, history[:new_from]), *(_encode_event(event, False) for event in history[new_from:])]
     )
@@ -65,7 +65,7 @@ def encode_context(
 
 
 def _input_text(stored: str | None) -> str | None:
-    """The SDK's client posts a JSON string that holds JSON; its orchestrator wants that text. Plain JSON stays."""
+    """The SDK's client posts a JSON string that holds JSON text; its orchestrator takes that text. Plain JSON stays."""
     if stored is None:
         return None
     value = json.loads(stored)
@@ -92,7 +92,7 @@ def _encode_event(event: Event, played: bool) -> str:
 
 def _wire_fields(event: Event) -> Mapping[str, Any]:
     if event.kind is Kind.EXECUTION_STARTED:
-        # The SDK reads `Version` without asking whether it is there; the input goes beside the history.
+        # The SDK requires `Version`; the input is not part of the history.
         return {"Name": event.data.get("Name"), "Version": event.data.get("Version")}
     if event.kind is Kind.ORCHESTRATOR_STARTED:
         return {}
@@ -100,7 +100,7 @@ def _wire_fields(event: Event) -> Mapping[str, Any]:
 
 
 def decode_reply(text: str) -> Reply:
-    """The state an orchestrator function returned."""
+    """The reply in the state that an orchestrator function returned. Raises `WireError` for another text."""
     try:
         state = json.loads(text)
         return _decode_state(state)
@@ -109,9 +109,9 @@ def decode_reply(text: str) -> Reply:
 
 
 def decode_error(message: str) -> Reply:
-    """The state inside the message of the exception an orchestrator function raised.
+    """The reply in the message of the exception that an orchestrator function raised.
 
-    An exception without a state (the code could not even start) is an error with no actions.
+    An exception without a state (the code could not start) is an error without actions.
     """
     error, marker, state_text = message.partition(OUT_OF_PROC_MARKER)
     if not marker:
@@ -158,7 +158,7 @@ def _sub_orchestration(raw: Mapping[str, Any], retry: Retry | None) -> CallSubOr
 
 
 def _http(request: Mapping[str, Any]) -> CallHttp:
-    polls = request.get("asynchronousPatternEnabled") is True  # missing is false, as for the extension
+    polls = request.get("asynchronousPatternEnabled") is True  # missing means false, as in the extension
     options = {name.lower(): value for name, value in (request.get("retryOptions") or {}).items()}
     if not options:
         return CallHttp(request, polls)

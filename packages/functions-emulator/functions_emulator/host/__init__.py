@@ -1,5 +1,6 @@
-"""A local Azure Functions host for Python v2-model apps: `python -m emulator host --app DIR`.
+"""A local Azure Functions host for Python v2-model apps.
 
-It reads the app's own binding metadata, runs its triggers in this process, and drives its orchestrations with
-`functions_emulator.durable`. The app's functions run on an event loop and threads of their own, apart from the host's.
+It reads the binding metadata that the app declares, runs its triggers in this process, and drives its orchestrations
+by `functions_emulator.durable`. `program` is the process; `functions_host` puts the parts together; `worker` runs the
+app's functions on an event loop and threads of their own.
 """

@@ -1,4 +1,4 @@
-"""`/admin`: what Core Tools offers there, and what the emulator adds under `/admin/emulator`."""
+"""The HTTP API below `/admin`: the routes of Core Tools, and those of the emulator below `/admin/emulator`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from functions_emulator.host.indexing import App
 from functions_emulator.host.invoker import Invoker
 from functions_emulator.host.virtual_time import VirtualTime, parse_duration
 
-#: Makes the trigger value of a function from the `input` text of a call by hand.
+#: Makes the trigger value of a function from the `input` text of a manual call.
 ManualTrigger = Callable[[Function, str], Awaitable[Any]]
 
 
 class Admin:
+    """Serves the requests below `/admin`. `manual` has a maker of trigger values by trigger type."""
+
     def __init__(
         self,
         app: App,
@@ -44,6 +46,7 @@ class Admin:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def handle(self, request: web.BaseRequest, path: str) -> web.Response:
+        """The response to a request; `path` has no leading slash."""
         match request.method, path.rstrip("/").split("/"):
             case "GET", ["admin", "host", "status"]:
                 uptime = int((monotonic() - self._started) * 1000)
@@ -74,13 +77,13 @@ class Admin:
         return next((one for one in self._app.functions if one.name.lower() == name.lower()), None)
 
     async def _run(self, name: str, body: bytes) -> web.Response:
-        """Runs a function by hand with `{"input": "..."}`, and answers before it has ended."""
+        """Starts a function with `{"input": "..."}`; responds before it has ended."""
         function = self._find(name)
         if function is None:
             return web.Response(status=404)
         try:
-            given = json.loads(body).get("input", "") if body.strip() else ""
-            text = given if isinstance(given, str) else json.dumps(given)
+            value_in = json.loads(body).get("input", "") if body.strip() else ""
+            text = value_in if isinstance(value_in, str) else json.dumps(value_in)
             if function.trigger.type == "orchestrationTrigger":
                 name = function.trigger.text("orchestration") or function.name
                 return web.json_response({"id": self._client.start(name, None, json.dumps(_json_of(text)))}, status=202)
@@ -97,12 +100,12 @@ class Admin:
         return web.Response(status=202)
 
     async def _advance(self, body: bytes) -> web.Response:
-        """Moves the virtual clock: `{"by": "15m", "bus": admin URL of a bus to take along}`."""
+        """Advances the virtual clock: `{"by": "15m", "bus": URL of the admin API of a bus to advance with it}`."""
         if self._virtual_time is None:
             return web.json_response({"error": "start the host with --virtual-clock"}, status=409)
         try:
-            asked = json.loads(body)
-            await self._virtual_time.advance(parse_duration(str(asked["by"])), asked.get("bus"))
+            document = json.loads(body)
+            await self._virtual_time.advance(parse_duration(str(document["by"])), document.get("bus"))
         except (ValueError, KeyError, TypeError, aiohttp.ClientError) as error:
             return web.json_response({"error": f'the body must be {{"by": "15m"}}: {error}'}, status=400)
         return web.json_response({"now": stamp(self._virtual_time.now())})
@@ -128,7 +131,7 @@ class Admin:
 
 
 def _json_of(text: str) -> str | None:
-    """What the SDK's client would send: JSON text, which a bare word is not yet."""
+    """JSON text as the SDK's client would send it; a text that is not JSON becomes a JSON string."""
     try:
         json.loads(text)
     except ValueError:

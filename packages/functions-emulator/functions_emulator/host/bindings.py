@@ -1,4 +1,4 @@
-"""Makes the readers and writers of the bindings an app uses; what it does not use is not even imported."""
+"""Makes the readers and writers of the bindings that an app uses. The SDK of an unused service is not imported."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ _POISON_BLOBS = "webjobs-blobtrigger-poison"
 def make_bindings(
     app: App, settings: Settings, host_json: HostJson
 ) -> tuple[dict[str, InputReader], dict[str, OutputWriter]]:
-    wanted = {binding.type for one in app.functions for binding in (*one.inputs, *one.outputs)}
+    """Readers and writers by binding type."""
+    binding_types = {binding.type for one in app.functions for binding in (*one.inputs, *one.outputs)}
     readers: dict[str, InputReader] = {}
     writers: dict[str, OutputWriter] = {}
-    if "serviceBus" in wanted:
+    if "serviceBus" in binding_types:
         from functions_emulator.host.service_bus_output import ServiceBusWriter
 
         writers["serviceBus"] = ServiceBusWriter(settings)
-    if "queue" in wanted:
+    if "queue" in binding_types:
         from functions_emulator.host.storage_queue import QueueWriter
 
         writers["queue"] = QueueWriter(settings, encode=queue_options(host_json).base64)
-    if "blob" in wanted:
+    if "blob" in binding_types:
         from functions_emulator.host.storage_blob import BlobStorage
 
         readers["blob"] = writers["blob"] = BlobStorage(settings)
-    if "table" in wanted:
+    if "table" in binding_types:
         from functions_emulator.host.storage_table import TableStorage
 
         readers["table"] = writers["table"] = TableStorage(settings)
@@ -43,12 +44,13 @@ def make_bindings(
 
 
 def queue_options(host_json: HostJson) -> QueueOptions:
+    """The options of storage queues in host.json."""
     from functions_emulator.host.storage_queue import QueueOptions
 
     return QueueOptions(
         batch_size=host_json.number("extensions.queues.batchSize", 16),
         max_dequeue_count=host_json.number("extensions.queues.maxDequeueCount", 5),
-        # Azure's default is a minute; nobody at a laptop waits that long.
+        # Azure's default is a minute, which is too long for development.
         max_poll_s=host_json.seconds("extensions.queues.maxPollingInterval", 2.0),
         visibility_s=host_json.seconds("extensions.queues.visibilityTimeout", 0.0),
         base64=host_json.text("extensions.queues.messageEncoding", "base64") == "base64",
@@ -56,7 +58,7 @@ def queue_options(host_json: HostJson) -> QueueOptions:
 
 
 def poison_blobs(settings: Settings, options: QueueOptions) -> Callable[[Function, str], Awaitable[None]]:
-    """Where a blob trigger tells of a blob it gave up."""
+    """Returns a function that sends a poison message of a blob trigger."""
     from functions_emulator.host.storage_queue import QueueWriter
 
     writer = QueueWriter(settings, encode=options.base64)

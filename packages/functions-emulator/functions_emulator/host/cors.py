@@ -10,13 +10,13 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Cors:
-    """`origins` may hold `*`; none: no cross-origin request is allowed."""
+    """The allowed origins, which may contain `*`; without any, no cross-origin request is allowed."""
 
     origins: frozenset[str]
     credentials: bool
 
     def headers(self, origin: str | None) -> dict[str, str]:
-        """What an answer to `origin` carries."""
+        """The CORS headers of a response to `origin`."""
         if origin is None or not (origin in self.origins or "*" in self.origins):
             return {}
         if self.credentials:
@@ -28,17 +28,18 @@ class Cors:
         return {"Access-Control-Allow-Origin": "*" if "*" in self.origins else origin, "Vary": "Origin"}
 
     def preflight(self, request_headers: Mapping[str, str]) -> dict[str, str] | None:
-        """The answer's headers if this is a preflight that is allowed."""
+        """The headers of the response to an allowed preflight, else `None`."""
         method = request_headers.get("Access-Control-Request-Method")
         allowed = self.headers(request_headers.get("Origin"))
         if not method or not allowed:
             return None
-        wanted = request_headers.get("Access-Control-Request-Headers")
-        extra = {"Access-Control-Allow-Headers": wanted} if wanted else {}
+        request_header_names = request_headers.get("Access-Control-Request-Headers")
+        extra = {"Access-Control-Allow-Headers": request_header_names} if request_header_names else {}
         return {**allowed, **extra, "Access-Control-Allow-Methods": method}
 
 
 def load_cors(app_dir: Path) -> Cors:
+    """Reads `Host` of `local.settings.json`."""
     path = app_dir / "local.settings.json"
     section = json.loads(path.read_text("utf-8-sig")).get("Host", {}) if path.exists() else {}
     origins = frozenset(one.strip() for one in str(section.get("CORS", "")).split(",") if one.strip())

@@ -1,9 +1,11 @@
-"""The app's orchestrators, activities and entities for the engine, and the durable client binding for the app."""
+"""Connects the app to the engine: its orchestrators, activities and entities, and the durable client binding."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from azure.functions import _durable_functions
@@ -11,20 +13,24 @@ from azure.functions.durable_functions import ActivityTriggerConverter
 from azure.functions.meta import Datum
 
 from functions_emulator.durable.catalog import Catalog
+from functions_emulator.durable.http_api import Links
 from functions_emulator.durable.runner import ActivityFailedError, OrchestratorCall, OrchestratorRaisedError
-from functions_emulator.durable.web import Links
-from functions_emulator.host.app_side import AppSide
 from functions_emulator.host.errors import FunctionFailedError
 from functions_emulator.host.functions import Binding, Function
 from functions_emulator.host.invocation import Invocation
 from functions_emulator.host.invoker import Invoker
+from functions_emulator.host.worker import Worker
+
+_HISTORY_EVENT_MODULE = "azure.durable_functions.models.history.HistoryEvent"
 
 _FIELD = {"orchestrationTrigger": "orchestration", "activityTrigger": "activity", "entityTrigger": "entityName"}
 
 
 class DurableFunctions:
-    def __init__(self, functions: tuple[Function, ...], app: AppSide, directory: str) -> None:
-        self._app = app
+    """The durable functions of an app: the `Functions` of the runner."""
+
+    def __init__(self, functions: tuple[Function, ...], worker: Worker, directory: str) -> None:
+        self._worker = worker
         self._directory = directory
         self._functions: dict[str, dict[str, Function]] = {kind: {} for kind in _FIELD}
         for one in functions:
@@ -34,11 +40,12 @@ class DurableFunctions:
         self._invoker: Invoker | None = None
 
     def connect(self, invoker: Invoker) -> None:
-        """Activities have bindings like any function, so they go through the invoker."""
+        """Sets the invoker of activities, which may have bindings as any function."""
         self._invoker = invoker
 
     @property
     def catalog(self) -> Catalog:
+        """The names of the durable functions."""
         names = {
             kind: [one.trigger.text(_FIELD[kind]) or one.name for one in functions.values()]
             for kind, functions in self._functions.items()
@@ -47,23 +54,24 @@ class DurableFunctions:
 
     @property
     def any(self) -> bool:
+        """Whether the app has durable functions."""
         return any(self._functions.values())
 
     async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
-        known = self._functions["orchestrationTrigger"]
+        orchestrators = self._functions["orchestrationTrigger"]
         runs, places = [], []
-        answers: list[str | OrchestratorRaisedError] = []
+        results: list[str | OrchestratorRaisedError] = []
         for place, call in enumerate(calls):
-            answers.append(OrchestratorRaisedError(f"The function {call.name!r} doesn't exist any more."))
-            function = known.get(call.name.lower())
+            results.append(OrchestratorRaisedError(f"The function {call.name!r} doesn't exist any more."))
+            function = orchestrators.get(call.name.lower())
             if function is not None:
                 arguments = {function.trigger.name: _durable_functions.OrchestrationContext(call.context)}
                 runs.append((function, arguments, Invocation(function.name, self._directory)))
                 places.append(place)
-        for place, result in zip(places, await self._app.call_in_a_row(runs), strict=True):
+        for place, result in zip(places, await self._worker.call_batch(runs), strict=True):
             failed = isinstance(result, FunctionFailedError)
-            answers[place] = OrchestratorRaisedError(str(result.cause)) if failed else str(result)
-        return answers
+            results[place] = OrchestratorRaisedError(str(result.cause)) if failed else str(result)
+        return results
 
     async def run_activity(self, name: str, instance_id: str, text: str | None) -> str:
         function = self._functions["activityTrigger"].get(name.lower())
@@ -86,20 +94,20 @@ class DurableFunctions:
             raise ActivityFailedError(f"Entity function '{name}' doesn't exist any more.")
         arguments = {function.trigger.name: _durable_functions.EntityContext(batch)}
         try:
-            result = await self._app.call(function, arguments, Invocation(function.name, self._directory))
+            result = await self._worker.call(function, arguments, Invocation(function.name, self._directory))
         except FunctionFailedError as error:
             raise ActivityFailedError(str(error.cause)) from None
         return str(result)
 
 
 def _reason(name: str, cause: BaseException, stack: str) -> str:
-    """As the extension words a failure of a Python worker."""
+    """The text of a failed activity as the extension writes it for a Python worker."""
     trace = f"\nStack: {stack.rstrip()}" if stack else ""
     return f"Activity function '{name}' failed: Result: Failure\nException: {type(cause).__name__}: {cause}{trace}"
 
 
 class DurableClientReader:
-    """The `durableClient` input: a JSON text with the addresses the SDK's client talks to."""
+    """The `durableClient` input: JSON text with the URLs that the SDK's client uses."""
 
     def __init__(self, links: Links, hub: str, rpc_url: str) -> None:
         self._text = json.dumps(
@@ -116,3 +124,16 @@ class DurableClientReader:
 
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> str:
         return self._text
+
+
+def use_fast_timestamps() -> bool:
+    """Makes the SDK parse timestamps by `datetime.fromisoformat`; returns false if it cannot.
+
+    The SDK parses every history timestamp by `dateutil`, three quarters of the CPU time of an episode. The engine
+    writes ISO 8601 texts only, which `fromisoformat` reads to equal values forty times as fast.
+    """
+    module = sys.modules.get(_HISTORY_EVENT_MODULE)
+    if module is None or not hasattr(module, "dt_parse"):
+        return False
+    module.dt_parse = datetime.fromisoformat  # type: ignore[attr-defined]  # a module of the SDK, known by name
+    return True

@@ -1,4 +1,4 @@
-"""What keeps the host, or one function, from working."""
+"""Errors of the host and of single functions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class WorkerRefusesError(BindingError):
 
 
 class FunctionFailedError(Exception):
-    """a function raised, or returned what its binding cannot take
+    """a function raised, or returned a value that its binding does not take
 
-    `cause` is the exception of the user's code.
+    `cause` is the exception of the user's code, `stack` its formatted stack trace.
     """
 
     def __init__(self, name: str, cause: BaseException, stack: str) -> None:

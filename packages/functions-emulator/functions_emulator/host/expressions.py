@@ -1,4 +1,4 @@
-"""Binding expressions: `{name}` in a path, queue name or key, filled in from what triggered the function."""
+"""Binding expressions: `{name}` in a path, queue name or key, replaced by values of the trigger's data."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NAME = re.compile(r"\{([^{}:]+)(?::([^{}]*))?\}")
 
 
 def fill(text: str, data: Mapping[str, Any]) -> str:
-    """`text` with every `{name}` replaced; `{a.b}` goes into objects; `BindingError` if there is no such value."""
+    """`text` with every `{name}` replaced; `{a.b}` is a value in an object. Raises `BindingError` without a value."""
 
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
+    def value(placeholder: re.Match[str]) -> str:
+        name = placeholder[1]
         if name == "rand-guid":
             return str(uuid.uuid4())
         if name == "DateTime":
@@ -34,17 +34,17 @@ def fill(text: str, data: Mapping[str, Any]) -> str:
 
 
 def match_path(pattern: str, path: str) -> dict[str, str] | None:
-    """The values of `{name}` in a pattern like `container/{name}.txt`, or `None` if the path is another."""
+    """The values of `{name}` in a pattern like `container/{name}.txt`; `None` if the path does not match."""
     expression, position = "", 0
-    for found in _NAME.finditer(pattern):
-        expression += re.escape(pattern[position : found.start()]) + f"(?P<{found[1]}>.+)"
-        position = found.end()
+    for placeholder in _NAME.finditer(pattern):
+        expression += re.escape(pattern[position : placeholder.start()]) + f"(?P<{placeholder[1]}>.+)"
+        position = placeholder.end()
     match = re.fullmatch(expression + re.escape(pattern[position:]), path)
     return None if match is None else match.groupdict()
 
 
 def data_of_body(body: bytes | str) -> dict[str, Any]:
-    """The properties of a JSON object in a message's body."""
+    """The properties of a JSON object in a body; empty for another body."""
     try:
         value = json.loads(body)
     except ValueError:

@@ -1,10 +1,10 @@
-"""Faults on demand, for tests of apps: `--fault NAME=VALUE`, as often as wanted.
+"""Faults for tests of apps: `--fault NAME=VALUE`, which may be repeated.
 
-`kill-before-commit=N`, `kill-after-commit=N`   the process dies by SIGKILL around the N-th commit of its store
+`kill-before-commit=N`, `kill-after-commit=N`   SIGKILL before or after the N-th commit of the store
 `run-twice=ACTIVITY`                            each call of that activity runs the function twice
-`delay-events=DURATION`                         external events arrive so much later
-`shuffle-events=DURATION`                       each external event arrives later by a different part of it
-`drop-answer=N`                                 the N-th call of the durable client takes effect, but its answer is lost
+`delay-events=DURATION`                         external events arrive later by DURATION
+`shuffle-events=DURATION`                       each external event arrives later by a random part of DURATION
+`drop-answer=N`                                 the N-th request of the durable client takes effect without a response
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from datetime import timedelta
 from functions_emulator.durable.client import Client
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.events import Kind
+from functions_emulator.durable.http_api import ApiRequest, ApiResponse, HttpApi, Links
 from functions_emulator.durable.runner import Functions, OrchestratorCall, OrchestratorRaisedError
 from functions_emulator.durable.store import Store
-from functions_emulator.durable.web import Answer, Links, Request, WebApi
 from functions_emulator.host.errors import HostError
 from functions_emulator.host.virtual_time import parse_duration
 
@@ -30,7 +30,7 @@ _NAMES = ("kill-before-commit", "kill-after-commit", "run-twice", "delay-events"
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """`None`: that fault is off."""
+    """The faults of one host. `None`: that fault is off."""
 
     kill_before_commit: int | None = None
     kill_after_commit: int | None = None
@@ -39,8 +39,8 @@ class Faults:
     shuffle_events: timedelta | None = None
     drop_answer: int | None = None
 
-    def watch(self, store: Store) -> None:
-        """Dies around the commit that was asked for."""
+    def kill_at_commit(self, store: Store) -> None:
+        """Makes the process die before or after a commit of `store`."""
         if self.kill_before_commit is None and self.kill_after_commit is None:
             return
         commits = 0
@@ -54,22 +54,26 @@ class Faults:
         store.committing = committing
 
     def client(self, engine: Engine, default_version: str | None, *, replace_running: bool) -> Client:
-        most = self.delay_events or self.shuffle_events
-        if most is None:
+        """The durable client, with the faults of events."""
+        max_delay = self.delay_events or self.shuffle_events
+        if max_delay is None:
             return Client(engine, default_version, replace_running=replace_running)
         shuffle = self.delay_events is None
-        return _LateClient(engine, default_version, most, shuffle=shuffle, replace_running=replace_running)
+        return _DelayingClient(engine, default_version, max_delay, shuffle=shuffle, replace_running=replace_running)
 
     def functions(self, functions: Functions) -> Functions:
-        return functions if self.run_twice is None else _Twice(functions, self.run_twice)
+        """The functions of the app, with the fault of activities."""
+        return functions if self.run_twice is None else _RepeatingFunctions(functions, self.run_twice)
 
-    def api(self, api: WebApi) -> WebApi:
-        return api if self.drop_answer is None else _Forgetful(api, self.drop_answer)
+    def api(self, api: HttpApi) -> HttpApi:
+        """The durable API, with the fault of responses."""
+        return api if self.drop_answer is None else _LosingApi(api, self.drop_answer)
 
 
-def parse_faults(given: Sequence[str]) -> Faults:
+def parse_faults(options: Sequence[str]) -> Faults:
+    """Reads the values of `--fault`. Raises `HostError` for a fault that is not valid."""
     values: dict[str, object] = {}
-    for one in given:
+    for one in options:
         name, equals, value = one.partition("=")
         if name not in _NAMES or not equals:
             raise HostError(f"--fault {one}: must be NAME=VALUE with one of {', '.join(_NAMES)}")
@@ -83,24 +87,24 @@ def parse_faults(given: Sequence[str]) -> Faults:
     return Faults(**values)  # type: ignore[arg-type]  # each value was made for its name above
 
 
-class _LateClient(Client):
+class _DelayingClient(Client):
     def __init__(
-        self, engine: Engine, default_version: str | None, most: timedelta, *, shuffle: bool, replace_running: bool
+        self, engine: Engine, default_version: str | None, max_delay: timedelta, *, shuffle: bool, replace_running: bool
     ) -> None:
         super().__init__(engine, default_version, replace_running=replace_running)
-        self._most = most
-        # Always the same order for the same calls: a failing test must fail again.
+        self._max_delay = max_delay
+        # The same calls have the same order in every run, so that a failing test fails again.
         self._random = random.Random(0) if shuffle else None
 
     def raise_event(self, instance_id: str, name: str, data_text: str | None) -> None:
         self.check_live(instance_id)
         share = 1.0 if self._random is None else self._random.random()
-        at = self._engine.clock.now() + self._most * share
+        at = self._engine.clock.now() + self._max_delay * share
         with self._store.transaction():
             self._engine.post(instance_id, None, Kind.EVENT_RAISED, {"Name": name, "Input": data_text}, at)
 
 
-class _Twice:
+class _RepeatingFunctions:
     def __init__(self, functions: Functions, activity: str) -> None:
         self._functions = functions
         self._activity = activity.lower()
@@ -117,13 +121,13 @@ class _Twice:
         return await self._functions.run_activity(name, instance_id, text)
 
 
-class _Forgetful(WebApi):
-    def __init__(self, api: WebApi, number: int) -> None:
+class _LosingApi(HttpApi):
+    def __init__(self, api: HttpApi, number: int) -> None:
         self._api = api
         self._number = number
         self._calls = 0
 
-    def handle(self, request: Request, links: Links) -> Answer | None:
-        answer = self._api.handle(request, links)
+    def handle(self, request: ApiRequest, links: Links) -> ApiResponse | None:
+        response = self._api.handle(request, links)
         self._calls += 1
-        return None if self._calls == self._number else answer
+        return None if self._calls == self._number else response

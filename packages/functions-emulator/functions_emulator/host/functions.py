@@ -1,4 +1,4 @@
-"""One function of the app, as its metadata declares it."""
+"""A function of the app and its bindings, as its metadata declares them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One binding of `function.json`; texts are resolved (`%SETTING%`) in `fields`."""
+    """One binding. The texts in `fields` are resolved: `%SETTING%` is replaced."""
 
     type: str
     name: str
@@ -18,23 +18,23 @@ class Binding:
 
     @property
     def service(self) -> str:
-        """The Azure service behind it, as its connection is looked up for: `serviceBus`, `blob`, `queue`, `table`."""
+        """The service of its connection: `serviceBus`, `blob`, `queue` or `table`; for other bindings their type."""
         return self.type.removesuffix("Trigger")
 
     @property
     def connection(self) -> str:
-        """The name of its connection; storage bindings may leave it out."""
+        """The name of its connection; the default is the one of the extension."""
         return self.text("connection") or ("ServiceBus" if self.service == "serviceBus" else "Storage")
 
     def text(self, key: str) -> str | None:
+        """A field that is a text and not empty, else `None`."""
         value = self.fields.get(key)
         return value if isinstance(value, str) and value else None
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`plain` are inputs that get the bare value, by the type they are annotated with. `may_return` is false for a
-    function without a binding that its return value could go to."""
+    """One function of the app."""
 
     name: str
     call: Callable[..., Any]
@@ -42,9 +42,12 @@ class Function:
     trigger: Binding
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
-    plain: Mapping[str, type]
-    wants_context: bool
+    #: Inputs annotated `str` or `bytes`, which get the plain value instead of the SDK's object.
+    plain_inputs: Mapping[str, type]
+    takes_context: bool
+    #: A binding exists that takes the return value.
     may_return: bool
+    #: The retry policy as the SDK describes it.
     retry: Mapping[str, Any] | None
 
     @property
@@ -54,6 +57,6 @@ class Function:
 
     @property
     def has_expressions(self) -> bool:
-        """Some binding is filled in from what triggered the function."""
+        """Whether a binding has an expression like `{name}`, which is replaced from the trigger's data."""
         bindings = (*self.inputs, *self.outputs)
         return any("{" in value for one in bindings for value in one.fields.values() if isinstance(value, str))

@@ -1,4 +1,4 @@
-"""`host.json`: what is honoured here, and a warning for the rest."""
+"""Reads `host.json`, and finds the keys that have no effect in the emulator."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from functions_emulator.durable.clock import parse_time_span
 from functions_emulator.host.errors import HostError
 
-#: What Azure allows an HTTP answer; the load balancer cuts the connection then.
+#: The time that Azure's load balancer allows for an HTTP response.
 HTTP_LIMIT_S = 230.0
 
-#: Keys that are read here. A key not listed is named in a warning; a parent listed alone covers its children.
-_HONOURED = {
+#: Keys that the host reads. Other keys are named in a warning; a parent in this list includes its children.
+_SUPPORTED = {
     "version",
     "extensions.http.routePrefix",
     "extensions.http.maxConcurrentRequests",
@@ -47,15 +47,15 @@ _HONOURED = {
     "functionTimeout",
 }
 
-#: Keys that mean something on Azure only: no warning, they do no harm here.
-_SILENT = {
+#: Keys that have a meaning on Azure only; there is no warning for them.
+_AZURE_ONLY = {
     "extensionBundle",
     "extensions.durableTask.storageProvider",
     "extensions.durableTask.tracing",
     "extensions.durableTask.extendedSessionsEnabled",
     "extensions.durableTask.useGracefulShutdown",
     "extensions.serviceBus.clientRetryOptions",
-    "logging",  # `--log-level` rules here
+    "logging",  # the emulator has `--log-level`
     "telemetryMode",
     "concurrency",
     "aggregator",
@@ -66,7 +66,7 @@ _SILENT = {
 
 @dataclass(frozen=True, slots=True)
 class HostJson:
-    """Values by dotted key. Times in seconds."""
+    """The values of host.json by dotted key. Methods raise `HostError` for a value of a wrong type."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -86,24 +86,25 @@ class HostJson:
         return value
 
     def seconds(self, key: str, default: float) -> float:
-        """A .NET TimeSpan; `-1` (no limit) is infinity."""
+        """A .NET TimeSpan in seconds; `-1` (no limit) is infinity."""
         if key not in self.values:
             return default
         return parse_timespan(self.values[key], f"host.json: {key}")
 
-    def below(self, key: str) -> dict[str, str]:
-        """The texts of an object, by name."""
+    def mapping(self, key: str) -> dict[str, str]:
+        """The members of an object, as texts by name."""
         prefix = f"{key}."
         return {name[len(prefix) :]: str(value) for name, value in self.values.items() if name.startswith(prefix)}
 
     @property
     def unknown_keys(self) -> list[str]:
-        """Keys that have no effect here."""
-        known = _HONOURED | _SILENT
-        return sorted(key for key in self.values if not any(key == one or key.startswith(one + ".") for one in known))
+        """Keys that have no effect in the emulator, sorted."""
+        keys = _SUPPORTED | _AZURE_ONLY
+        return sorted(key for key in self.values if not any(key == one or key.startswith(one + ".") for one in keys))
 
 
 def load_host_json(app_dir: Path) -> HostJson:
+    """Reads the file. Raises `HostError` if it is missing or not valid."""
     path = app_dir / "host.json"
     if not path.exists():
         raise HostError(f"{path} is missing: is {app_dir} a function app?")
@@ -123,7 +124,7 @@ def _flatten(prefix: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def parse_timespan(text: object, where: str) -> float:
-    """Seconds of `[d.]hh:mm:ss[.fffffff]`."""
+    """Seconds of `[d.]hh:mm:ss[.fffffff]`; `-1` is infinity. Raises `HostError`, which names `where`."""
     if text == "-1":
         return float("inf")
     try:

@@ -1,8 +1,8 @@
 """HTTP functions that stream: apps that use `azurefunctions-extensions-http-fastapi`.
 
-As soon as an app imports the extension, each of its HTTP functions gets the extension's request and may give its
-responses. Source: http_v2 of azure-functions-python-worker, where the extension's web app runs on a server of its own
-and the host forwards to it. Here the host speaks ASGI to that web app, on the loop of the app's code.
+If an app imports the extension, each of its HTTP functions gets the extension's request and may return its responses.
+Source: http_v2 of azure-functions-python-worker, where the extension's web app runs on a server of its own and the host
+forwards requests to it. Here the host calls that web app by ASGI, on the loop of the app's code.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LOG = logging.getLogger("functions_emulator.host")
 _BASE = "azurefunctions.extensions.base"
 _CHUNK = 64 * 1024
 
-#: Runs the function for the extension's request object, on the host's loop.
+#: Runs the function for the extension's request object; awaited on the host's loop.
 Call = Callable[[Any], Awaitable[Any]]
 
 _call: contextvars.ContextVar[Call] = contextvars.ContextVar("call")
 
 
 def extension() -> Any | None:
-    """The base module of the extension, if the app uses one; PYTHON_ENABLE_INIT_INDEXING=0 switches it off."""
+    """The base module of the extension if the app uses it, else `None`. PYTHON_ENABLE_INIT_INDEXING=0 disables it."""
     base = sys.modules.get(_BASE)
     if base is None or os.environ.get("PYTHON_ENABLE_INIT_INDEXING", "1").lower() in ("0", "false"):
         return None
@@ -40,12 +40,13 @@ def extension() -> Any | None:
 
 
 def annotation_rules() -> AnnotationRules | None:
+    """The types of requests and responses of the extension, if the app uses it."""
     base = extension()
     return base and AnnotationRules(base.RequestTrackerMeta.check_type, base.ResponseTrackerMeta.check_type)
 
 
 class Streams:
-    """`app_loop` runs the app's code, and with it the extension's web app."""
+    """Forwards requests to the extension's web app on `app_loop`, the loop of the app's code."""
 
     def __init__(self, base: Any, app_loop: asyncio.AbstractEventLoop) -> None:
         self._base = base
@@ -59,7 +60,7 @@ class Streams:
             work = asyncio.run_coroutine_threadsafe(_await(_call.get()(request)), host_loop)
             return await asyncio.wrap_future(work)
 
-        # FastAPI finds out by the annotation that it is to pass the request itself.
+        # FastAPI passes the request itself because of this annotation.
         catch_all.__annotations__ = {"request": base.RequestTrackerMeta.get_request_type()}
         web_app.route(catch_all)
 
@@ -71,7 +72,7 @@ class Streams:
         headers: Mapping[str, str],
         limit_s: float,
     ) -> web.StreamResponse:
-        """The function's answer as it comes, with `headers` added; `TimeoutError` if it does not begin in time."""
+        """Streams the function's response with `headers` added. Raises `TimeoutError` if it does not start in time."""
 
         async def with_route(extension_request: Any) -> Any:
             self._base.RequestTrackerMeta.get_synchronizer().sync_route_params(extension_request, dict(values))
@@ -89,12 +90,12 @@ class Streams:
             running.cancel()
             raise
         except ConnectionError:
-            _LOG.info("the caller of %s %s has gone", request.method, request.path)
+            _LOG.info("the caller of %s %s has closed the connection", request.method, request.path)
         except Exception as error:
-            # A function that raises is answered with 500 by the web app before it tells us; a stream that breaks off
-            # is not, and its caller must see that it is not whole.
+            # For a function that raises the web app sends 500 before it raises here. A stream that breaks off has no
+            # end, and its caller must see that it is not complete.
             if not exchange.complete:
-                _LOG.error("the answer to %s %s broke off: %r", request.method, request.path, error)
+                _LOG.error("the response to %s %s broke off: %r", request.method, request.path, error)
                 if request.transport is not None:
                     request.transport.abort()
         return exchange.response
@@ -109,7 +110,7 @@ async def _await(work: Awaitable[Any]) -> Any:
 
 
 class _Exchange:
-    """One request in the words of ASGI; `receive` and `send` are called on the app's loop."""
+    """One request and its response by ASGI; `receive` and `send` are called on the app's loop."""
 
     def __init__(self, request: web.BaseRequest, headers: Mapping[str, str]) -> None:
         self._request = request
@@ -146,7 +147,7 @@ class _Exchange:
 
     async def _next_chunk(self) -> dict[str, Any]:
         if self._received:
-            # There is no more to tell; the web app gives this wait up when its answer is out.
+            # Nothing more will come; the web app cancels this wait after its response.
             await self._loop.create_future()
         chunk = await self._request.content.read(_CHUNK)
         self._received = self._request.content.at_eof()

@@ -1,7 +1,7 @@
-"""Connections given by identity: `NAME__fullyQualifiedNamespace`, `NAME__blobServiceUri` and their like.
+"""Identity-based connections: `NAME__fullyQualifiedNamespace`, `NAME__blobServiceUri` and others.
 
-A managed identity has nobody to answer for it here, so a connection is served where it leads to an emulator on this
-machine: there it is turned into the connection string of the emulators' development account.
+A managed identity needs Azure. A connection to an emulator on this machine is turned into the connection string of the
+emulators' development account; others are errors.
 Source: AzureComponentFactory and the client providers of the Service Bus and Storage extensions.
 """
 
@@ -14,11 +14,11 @@ from functions_emulator.host.errors import BindingError
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
-#: The development account of Azurite, published by Microsoft; it opens nothing else.
+#: The development account of Azurite, which Microsoft publishes; it is no secret.
 _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
-#: Which properties an extension reads for a storage service, in their order.
+#: The properties that an extension reads for a storage service, in its order.
 _STORAGE = {
     "blob": ("blobserviceuri", "serviceuri", "accountname"),
     "queue": ("queueserviceuri", "serviceuri", "accountname"),
@@ -27,9 +27,10 @@ _STORAGE = {
 
 
 def connection_by_identity(name: str, properties: Mapping[str, str], service: str) -> str:
-    """A connection string for `service` (`serviceBus`, `blob`, `queue`, `table`); `BindingError` if there is none.
+    """A connection string for `service`: `serviceBus`, `blob`, `queue` or `table`.
 
-    `properties` are those behind `NAME__`, with names in lower case.
+    `properties` are the settings `NAME__property`, with property names in lower case. Raises `BindingError` if they do
+    not lead to an emulator on this machine.
     """
     if service == "serviceBus":
         return _service_bus(name, properties)
@@ -40,7 +41,7 @@ def connection_by_identity(name: str, properties: Mapping[str, str], service: st
         if value:
             return _storage(name, value, service)
     raise BindingError(
-        f"the connection {name!r} is given by identity but for another service: "
+        f"the connection {name!r} is identity-based but for another service: "
         f"set {name}__{service}ServiceUri, or {name} to a connection string"
     )
 
@@ -49,7 +50,7 @@ def _service_bus(name: str, properties: Mapping[str, str]) -> str:
     namespace = properties.get("fullyqualifiednamespace")
     if not namespace:
         raise BindingError(
-            f"the connection {name!r} is given by identity but not for Service Bus: "
+            f"the connection {name!r} is identity-based but not for Service Bus: "
             f"set {name}__fullyQualifiedNamespace, or {name} to a connection string"
         )
     if urlsplit(f"//{namespace}").hostname not in _LOOPBACK:
@@ -74,6 +75,6 @@ def _storage(name: str, uri: str, service: str) -> str:
 
 def _needs_azure(name: str, what: str) -> str:
     return (
-        f"the connection {name!r} is by identity to {what}, which needs Azure: "
+        f"the connection {name!r} is identity-based to {what}, which needs Azure: "
         f"set {name} to a connection string, or its address to an emulator on this machine"
     )

@@ -1,8 +1,8 @@
-"""Finds the functions of an app by importing its `function_app.py` and reading the metadata it declares.
+"""Finds the functions of an app: imports its `function_app.py` and reads the metadata that it declares.
 
-The setting PYTHON_SCRIPT_FILE_NAME names another script. The rules are the Python worker's: one trigger a function,
-every binding a parameter and every parameter a binding, names unique. An app that cannot be read at all is a
-`HostError`; a function that cannot be served is left out, as the real host does, and its problem is given back.
+The setting PYTHON_SCRIPT_FILE_NAME names another script. The rules are those of the Python worker: one trigger per
+function, a parameter for every binding, a binding for every parameter, unique names. A function that cannot be served
+is left out, with a problem (docs/decisions/0007).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from functions_emulator.host.signature import read_signature
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: Bindings this host serves, with the word Azure uses for them.
+#: The binding types that this host serves.
 TRIGGERS = frozenset(
     {
         "httpTrigger",
@@ -46,24 +46,27 @@ TRIGGERS = frozenset(
 INPUTS = frozenset({"durableClient", "blob", "table"})
 OUTPUTS = frozenset({"http", "serviceBus", "queue", "blob", "table"})
 
-#: Services that a binding needs a connection to.
+#: Services whose bindings need a connection.
 _CONNECTED = frozenset({"serviceBus", "blob", "queue", "table"})
 
-#: Fields that hold the name of a setting, or text that is no template.
+#: Fields in which `%SETTING%` is not replaced.
 _NOT_TEMPLATES = frozenset({"connection", "type", "direction", "name", "dataType"})
 
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """`problems` are of functions left out, one line each; for those in `refusals` Azure would serve no function."""
+    """The functions of an app."""
 
     directory: Path
     functions: tuple[Function, ...]
+    #: One line for each function that was left out.
     problems: tuple[str, ...]
+    #: Names of the functions because of which Azure's worker would refuse the whole app.
     refusals: tuple[str, ...]
 
 
 def index_app(app_dir: Path, settings: Settings) -> App:
+    """Imports the app and reads its functions. Raises `HostError` if the app cannot be read."""
     script = app_dir / (settings.get("PYTHON_SCRIPT_FILE_NAME") or "function_app.py")
     module = _import_script(script)
     functions: dict[str, Function] = {}
@@ -108,7 +111,7 @@ def _import_script(path: Path) -> ModuleType:
 
 
 def _place(error: BaseException, app_dir: Path) -> str:
-    """The innermost line of the app's own code, else of any."""
+    """File and line of the innermost frame in the app's own code, else of the innermost frame."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [
         frame for frame in frames if frame.filename.startswith(str(app_dir)) and "site-packages" not in frame.filename
@@ -126,15 +129,17 @@ def _functions_of(module: ModuleType, script: Path) -> Iterator[tuple[str, Any]]
 
     apps = {id(value): value for value in vars(module).values() if isinstance(value, FunctionRegister)}
     if len(apps) != 1:
-        found = "no" if not apps else "more than one"
-        raise HostError(f"{script}: {found} FunctionApp object at the top level of the module")
+        count = "no" if not apps else "more than one"
+        raise HostError(f"{script}: {count} FunctionApp object at the top level of the module")
     (app,) = apps.values()
     return _build_all(app)
 
 
 def _build_all(app: Any) -> Iterator[tuple[str, Any]]:
-    """Every function with its name, or the `BindingError` in its place. The SDK's own `get_functions` stops at the
-    first problem, and so does the worker on Azure, which then serves none."""
+    """Every function with its name, or a `BindingError` in its place.
+
+    `get_functions` of the SDK stops at the first problem, and so does the worker on Azure, which then serves none.
+    """
     for builder in app._function_builders:
         name = str(builder._function.get_function_name())
         try:
@@ -175,23 +180,23 @@ def _read(name: str, declared: Any, settings: Settings) -> Function:
         trigger=trigger,
         inputs=inputs,
         outputs=outputs,
-        plain=signature.plain,
-        wants_context=signature.wants_context,
+        plain_inputs=signature.plain_inputs,
+        takes_context=signature.takes_context,
         may_return=signature.may_return,
         retry=declared.get_settings_dict("retry_policy"),
     )
 
 
 def _claim_route(function: Function, taken: list[Function]) -> None:
-    """Two functions on one route and method: the host refuses the second. No methods are all methods."""
+    """Raises `BindingError` if a function has the route and a method of another one. No methods means all methods."""
     if function.trigger.type != "httpTrigger":
         return
     route, methods = _route_and_methods(function)
     for other in taken:
         other_route, other_methods = _route_and_methods(other)
         if route == other_route and (not methods or not other_methods or methods & other_methods):
-            shown = ", ".join(sorted(methods & other_methods or methods or other_methods)) or "any method"
-            raise BindingError(f"the route {route!r} ({shown}) is the one of {other.name} already")
+            conflict = ", ".join(sorted(methods & other_methods or methods or other_methods)) or "any method"
+            raise BindingError(f"the route {route!r} ({conflict}) is the one of {other.name} already")
     taken.append(function)
 
 
@@ -210,11 +215,11 @@ def _binding(raw: Mapping[str, Any], settings: Settings) -> Binding:
 
 
 def _check_types(trigger: Binding, inputs: Sequence[Binding], outputs: Sequence[Binding]) -> None:
-    for known, bindings, word in (
+    for served, bindings, word in (
         (TRIGGERS, [trigger], "trigger"),
         (INPUTS, inputs, "input binding"),
         (OUTPUTS, outputs, "output binding"),
     ):
         for one in bindings:
-            if one.type not in known:
-                raise BindingError(f"the {word} type {one.type!r} is not served here ({', '.join(sorted(known))} are)")
+            if one.type not in served:
+                raise BindingError(f"the {word} type {one.type!r} is not served here ({', '.join(sorted(served))} are)")

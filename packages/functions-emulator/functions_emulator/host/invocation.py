@@ -1,4 +1,4 @@
-"""One invocation: what `func.Context` shows, what `func.Out` collects, and whose log line it is."""
+"""One invocation of a function: its `func.Context`, its `func.Out` values, and the mark in its log lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from azure.functions import Context as FunctionsContext
 from azure.functions import Out
 
-#: The invocation that the running code belongs to; follows tasks and threads of user code.
+#: The invocation of the running code; it is inherited by tasks and threads of user code.
 current: contextvars.ContextVar[Invocation | None] = contextvars.ContextVar("invocation", default=None)
 
 
@@ -28,7 +28,7 @@ class RetryState:
 
 @dataclass(frozen=True, slots=True)
 class TraceState:
-    """`func.Context.trace_context`: W3C headers of the caller."""
+    """`func.Context.trace_context`: the W3C trace headers of the caller."""
 
     trace_parent: str
     trace_state: str
@@ -37,6 +37,8 @@ class TraceState:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
+    """One run of a function; `directory` is the folder of the app."""
+
     function: str
     directory: str
     trace: TraceState = TraceState("", "")
@@ -45,7 +47,7 @@ class Invocation:
 
 
 class Context(FunctionsContext):
-    """What a function's `context` parameter gets."""
+    """The value of a function's `context` parameter."""
 
     def __init__(self, invocation: Invocation) -> None:
         self._invocation = invocation
@@ -78,7 +80,7 @@ class Context(FunctionsContext):
 
 
 class OutValue(Out):  # type: ignore[type-arg]  # any value
-    """An output parameter."""
+    """The value of an output parameter."""
 
     def __init__(self) -> None:
         self._value: Any = None
@@ -91,7 +93,7 @@ class OutValue(Out):  # type: ignore[type-arg]  # any value
 
 
 class InvocationFilter(logging.Filter):
-    """Gives every log record the `invocation` it was written in."""
+    """Adds `invocation` to every log record: function and invocation id, or `host`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         invocation = current.get()

@@ -1,51 +1,56 @@
-"""Runs a function for a trigger: inputs in, function, outputs out, and a line in the log for how it ended."""
+"""Runs a function for a trigger: reads its inputs, calls it, writes its outputs, logs a failure."""
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from functions_emulator.host.app_side import AppSide
 from functions_emulator.host.errors import FunctionFailedError
 from functions_emulator.host.functions import Binding, Function
 from functions_emulator.host.invocation import Invocation, OutValue, RetryState, TraceState
-from functions_emulator.host.plain import as_plain
+from functions_emulator.host.worker import Worker
 
 _LOG = logging.getLogger("functions_emulator.host")
 
 
 class InputReader(Protocol):
+    """Reads the input bindings of one type."""
+
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> Any:
-        """The value an input binding hands to the function."""
+        """The value of an input binding."""
 
 
 class OutputWriter(Protocol):
-    async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
-        """Puts a value where an output binding points to; raises if it cannot."""
+    """Writes the output bindings of one type."""
 
-    async def close(self) -> None: ...
+    async def write(self, binding: Binding, value: Any, trigger_data: Mapping[str, Any]) -> None:
+        """Writes a value to the target of an output binding; raises if it cannot."""
+
+    async def close(self) -> None:
+        """Closes its connections."""
 
 
 class Invoker:
-    """`readers` and `writers` are by binding type. An `http` output is the caller's to use."""
+    """`readers` and `writers` are by binding type. An `http` output is returned to the caller."""
 
     def __init__(
         self,
-        app: AppSide,
+        worker: Worker,
         directory: str,
         readers: Mapping[str, InputReader],
         writers: Mapping[str, OutputWriter],
     ) -> None:
-        self._app = app
+        self._worker = worker
         self._directory = directory
         self._readers = readers
         self._writers = writers
 
     @property
     def running(self) -> list[str]:
-        """Names of the functions under way."""
-        return sorted(self._app.running.values())
+        """Names of the running functions, sorted."""
+        return sorted(self._worker.running.values())
 
     async def invoke(
         self,
@@ -56,7 +61,10 @@ class Invoker:
         trace: TraceState | None = None,
         retry: RetryState | None = None,
     ) -> Any:
-        """The value of the HTTP output, else the return value; `FunctionFailedError` after logging it."""
+        """Runs the function. Returns the value of its HTTP output, else its return value.
+
+        `trigger_data` are the values for binding expressions. Raises `FunctionFailedError`, which is logged before.
+        """
         trace = trace or TraceState("", "")
         invocation = Invocation(function.name, self._directory, trace=trace, retry=retry)
         data = trigger_data or {}
@@ -64,24 +72,42 @@ class Invoker:
             values: dict[str, Any] = {function.trigger.name: trigger_value}
             for binding in function.inputs:
                 values[binding.name] = await self._readers[binding.type].read(binding, data)
-            for name, wanted in function.plain.items():
-                values[name] = as_plain(values[name], wanted)
+            for name, expected in function.plain_inputs.items():
+                values[name] = _plain_value(values[name], expected)
             outs = {binding.name: OutValue() for binding in function.outputs if binding.name != "$return"}
             values.update(outs)
-            result = await self._app.call(function, values, invocation)
+            result = await self._worker.call(function, values, invocation)
             if result is not None and not function.may_return:
                 raise TypeError("it has no $return binding and returned a value")
-            answer = result
+            returned = result
             for binding in function.outputs:
                 value = result if binding.name == "$return" else outs[binding.name].get()
                 if binding.type == "http":
-                    answer = value
+                    returned = value
                 elif value is not None:
                     await self._writers[binding.type].write(binding, value, data)
-            return answer
+            return returned
         except FunctionFailedError as error:
             _LOG.error("%s failed, invocation %s: %s\n%s", function.name, invocation.id, error, error.stack.rstrip())
             raise
         except Exception as error:  # a binding failed: so did the invocation
             _LOG.error("%s failed, invocation %s: %s: %s", function.name, invocation.id, type(error).__name__, error)
             raise FunctionFailedError(function.name, error, "") from error
+
+
+def _plain_value(value: Any, expected: type) -> Any:
+    """The value for a parameter annotated `str` or `bytes`: a message's body, a blob's content, JSON of a timer."""
+    if value is None or isinstance(value, str | bytes):
+        content = value
+    elif hasattr(value, "get_body"):
+        content = value.get_body()
+    elif hasattr(value, "read"):
+        content = value.read()
+    elif hasattr(value, "past_due"):
+        timer = {"IsPastDue": value.past_due, "ScheduleStatus": value.schedule_status, "Schedule": value.schedule}
+        content = json.dumps(timer)
+    else:
+        content = json.dumps(value)
+    if isinstance(content, bytes) and expected is str:
+        return content.decode()
+    return content.encode() if isinstance(content, str) and expected is bytes else content

@@ -1,8 +1,9 @@
-"""Access keys: which requests a function's auth level lets through.
+"""Access keys, by which the auth level of a function admits requests.
 
-Like Core Tools, the host asks for no keys unless it is given some (`--keys FILE`), a JSON file:
+As Core Tools, the host requires no keys unless `--keys FILE` names a JSON file:
 `{"master": "...", "host": {"default": "..."}, "functions": {"name": {"default": "..."}}, "system": {...}}`.
-The master key opens everything, host keys every function, function keys their own, system keys the durable API.
+The master key is valid for everything, a host key for every function, a function key for its function, a system key for
+the durable API.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from functions_emulator.host.errors import HostError
 
 
 class Keys:
+    """The keys of one host."""
+
     def __init__(
         self,
         master: str,
@@ -29,6 +32,7 @@ class Keys:
         self._system = tuple(system.values())
 
     def opens_function(self, key: str | None, name: str, auth_level: str) -> bool:
+        """Whether `key` may call a function with this auth level."""
         if auth_level == "anonymous":
             return True
         if auth_level == "admin":
@@ -36,18 +40,21 @@ class Keys:
         return _is_one_of(key, (self._master, *self._host, *self._functions.get(name.lower(), ())))
 
     def opens_admin(self, key: str | None) -> bool:
+        """Whether `key` may call `/admin`."""
         return _is_one_of(key, (self._master,))
 
     def opens_durable(self, key: str | None) -> bool:
+        """Whether `key` may call the durable API."""
         return _is_one_of(key, (self._master, *self._system))
 
     @property
     def durable(self) -> str:
-        """The key that management URLs carry."""
+        """The key in management URLs."""
         return self._system[0] if self._system else self._master
 
 
 def load_keys(path: Path) -> Keys:
+    """Reads the file. Raises `HostError` if it is not valid."""
     try:
         raw = json.loads(path.read_text())
         keys = Keys(raw["master"], raw.get("host", {}), raw.get("functions", {}), raw.get("system", {}))

@@ -1,4 +1,4 @@
-"""`/emulator`: functions and orchestrations to look at, and to control by hand. Plain HTML, forms, no scripts."""
+"""The page at `/emulator`: functions, and orchestrations with their controls. Plain HTML and forms, no scripts."""
 
 from __future__ import annotations
 
@@ -35,22 +35,25 @@ ol.timeline li { margin: .4rem 0; } nav a { margin-right: .8rem; } .stall { bord
 
 
 class Page:
+    """Makes the HTML documents, and applies the forms."""
+
     def __init__(self, app: App, engine: Engine, client: Client) -> None:
         self._app = app
         self._engine = engine
         self._client = client
 
     def overview(self, status: str, prefix: str, after: str) -> str:
-        wanted = [one for one in Status if one.value == status]
-        found = self._client.find(statuses=wanted, prefix=prefix, after=after, limit=_PAGE_SIZE)
+        """Functions, stalls, and a page of instances: of a status, an id prefix, after an id."""
+        statuses = [one for one in Status if one.value == status]
+        instances = self._client.find(statuses=statuses, prefix=prefix, after=after, limit=_PAGE_SIZE)
         counts = self._engine.store.count_by_status()
         links = [_filter_link("", prefix, f"all ({sum(counts.values())})")]
         links += [_filter_link(one.value, prefix, f"{one.value} ({counts[one]})") for one in Status if one in counts]
         more = ""
-        if len(found) == _PAGE_SIZE:
-            query = f"status={quote(status)}&prefix={quote(prefix)}&after={quote(found[-1].instance_id, safe='')}"
+        if len(instances) == _PAGE_SIZE:
+            query = f"status={quote(status)}&prefix={quote(prefix)}&after={quote(instances[-1].instance_id, safe='')}"
             more = f'<p><a href="/emulator?{escape(query)}">next {_PAGE_SIZE}</a></p>'
-        rows = "".join(self._row(one) for one in found)
+        rows = "".join(self._row(one) for one in instances)
         functions = "".join(_function(one) for one in self._app.functions)
         problems = "".join(f'<li class="Failed">{escape(one)}</li>' for one in self._app.problems)
         return _document(
@@ -65,7 +68,7 @@ class Page:
         )
 
     def detail(self, instance_id: str) -> str:
-        """`InstanceNotFoundError` if there is none."""
+        """One instance with its history. Raises `InstanceNotFoundError`."""
         one = self._client.status(instance_id)
         history = self._client.history(one)
         path = f"/emulator/instances/{quote(instance_id, safe='')}"
@@ -89,7 +92,10 @@ class Page:
         )
 
     def control(self, instance_id: str, operation: str, form: dict[str, str]) -> None:
-        """`ValueError` for an unknown operation or data that is not JSON; else what the client's operations raise."""
+        """Applies a form to an instance.
+
+        Raises `ValueError` for an unknown operation or data that is not JSON, and the errors of the durable client.
+        """
         reason = form.get("reason", "") or "by hand"
         match operation:
             case "terminate":
@@ -116,13 +122,13 @@ class Page:
         )
 
     def _stalls(self, instance_id: str | None = None) -> str:
-        shown = [
+        stalls = [
             one for one in self._engine.reports.stalls if one.over_at is None and instance_id in (None, one.instance_id)
         ]
         return "".join(
             f'<p class="stall" role="alert"><strong>{escape(one.instance_id)}</strong> '
             f"{'hangs for ever' if one.for_ever else 'is held up'}: {escape(one.reason)}</p>"
-            for one in shown
+            for one in stalls
         )
 
 
@@ -142,8 +148,8 @@ def _filter_link(status: str, prefix: str, text: str) -> str:
 def _function(one: Function) -> str:
     fields = one.trigger.fields
     names = ("route", "schedule", "topicName", "subscriptionName", "queueName", "path", "methods")
-    shown = ", ".join(f"{name} {_words(fields[name])}" for name in names if fields.get(name))
-    return f"<tr><td><code>{escape(one.name)}</code><td>{escape(one.trigger.type)}<td>{escape(shown)}</tr>"
+    details = ", ".join(f"{name} {_words(fields[name])}" for name in names if fields.get(name))
+    return f"<tr><td><code>{escape(one.name)}</code><td>{escape(one.trigger.type)}<td>{escape(details)}</tr>"
 
 
 def _words(value: Any) -> str:
@@ -180,8 +186,8 @@ def _controls(path: str, one: Instance) -> str:
 
 
 def _timeline(history: Sequence[Event]) -> str:
-    shown = [event for event in history if event.kind is not Kind.ORCHESTRATOR_COMPLETED]
-    items = "".join(f"<li>{_line(line)}</li>" for line in show_history(shown, with_output=True))
+    events = [event for event in history if event.kind is not Kind.ORCHESTRATOR_COMPLETED]
+    items = "".join(f"<li>{_line(line)}</li>" for line in show_history(events, with_output=True))
     return f'<ol class="timeline">{items}</ol>'
 
 

@@ -1,4 +1,4 @@
-"""The host as a process: logging, signals, exit codes, and beginning again when the app's files change."""
+"""The host as a process: logging, signals, exit codes, and the restart when the app's files change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,18 @@ from functions_emulator.host.invocation import InvocationFilter
 _LOG = logging.getLogger("functions_emulator.host")
 _FORMAT = "%(asctime)s %(levelname)s [%(invocation)s] %(message)s"
 
+_WATCH_INTERVAL_S = 0.5
+_UNWATCHED_FOLDERS = frozenset({"__pycache__", "node_modules", "tests"})
+_WATCHED_SUFFIXES = frozenset({".py", ".json"})
+
 
 def run(args: argparse.Namespace) -> int:
+    """Serves until SIGTERM or Ctrl-C. Returns the exit code: 0, or 1 if the host cannot start."""
     _log_to_stderr(args.log_level)
     args.app = args.app.resolve()
-    # stdout belongs to the ready line; what the app prints goes where the log goes.
+    # stdout is for the ready line; what the app prints goes to the log.
     args.stdout, sys.stdout = sys.stdout, sys.stderr
-    # Orchestrators are CPU-bound Python; the default of 5 ms would delay every hand-over to the host's loop.
+    # Orchestrators are CPU-bound Python; the default of 5 ms would delay every switch to the host's loop.
     sys.setswitchinterval(0.001)
     try:
         return asyncio.run(_serve(args))
@@ -51,50 +56,50 @@ def _log_to_stderr(level: str) -> None:
 
 async def _serve(args: argparse.Namespace) -> int:
     stopped = _stop_signal()
-    scratch = None
+    temporary_data = None
     if args.watch and args.data is None:
-        # What the app did must outlive its reload; `--reloaded` says where, and that there is a caller already.
-        scratch = Path(tempfile.mkdtemp(prefix="functions-host-")) if args.reloaded is None else args.reloaded
-        args.data = scratch
+        # State must survive a restart. `--reloaded` names its folder; the ready line was printed before.
+        temporary_data = Path(tempfile.mkdtemp(prefix="functions-host-")) if args.reloaded is None else args.reloaded
+        args.data = temporary_data
     try:
-        server, problem = await _start(args)
-        if server is None and args.reloaded is None:
+        host, problem = await _start(args)
+        if host is None and args.reloaded is None:
             raise HostError(problem)
-        if server is None:
+        if host is None:
             _LOG.error("the changed app cannot be served, waiting for the next change: %s", problem)
         elif args.reloaded is None:
-            print(f"ready {server.url}", file=args.stdout, flush=True)
-        path = await _first(stopped.wait(), *([_change(args.app)] if args.watch else []))
-        if server is not None:
-            await server.stop()
-            args.port = server.port
-        if stopped.is_set() and server is not None and server.still_running:
-            _remove(scratch)
-            os._exit(0)  # a function that hangs in a thread would keep the interpreter from ending
+            print(f"ready {host.url}", file=args.stdout, flush=True)
+        path = await _first_result(stopped.wait(), *([_wait_for_change(args.app)] if args.watch else []))
+        if host is not None:
+            await host.stop()
+            args.port = host.port
+        if stopped.is_set() and host is not None and host.still_running:
+            _remove_folder(temporary_data)
+            os._exit(0)  # a function that hangs in a thread would keep the interpreter alive
         if stopped.is_set():
             return 0
     except BaseException:
-        _remove(scratch)
+        _remove_folder(temporary_data)
         raise
     finally:
         if stopped.is_set():
-            _remove(scratch)
-    _LOG.info("%s has changed, starting again", path)
-    _begin_again(args, scratch)
+            _remove_folder(temporary_data)
+    _LOG.info("%s has changed, restarting", path)
+    _restart(args, temporary_data)
     return 0  # not reached
 
 
-def _remove(scratch: Path | None) -> None:
-    if scratch is not None:
-        shutil.rmtree(scratch, ignore_errors=True)
+def _remove_folder(temporary_data: Path | None) -> None:
+    if temporary_data is not None:
+        shutil.rmtree(temporary_data, ignore_errors=True)
 
 
 async def _start(args: argparse.Namespace) -> tuple[Any, str]:
     from functions_emulator.host.faults import parse_faults
+    from functions_emulator.host.functions_host import FunctionsHost
     from functions_emulator.host.keys import load_keys
-    from functions_emulator.host.server import Server
 
-    server = Server(
+    host = FunctionsHost(
         args.app,
         data_dir=args.data,
         host=args.host,
@@ -104,19 +109,35 @@ async def _start(args: argparse.Namespace) -> tuple[Any, str]:
         faults=parse_faults(args.fault),
     )
     try:
-        await server.start()
+        await host.start()
     except HostError as error:
         return None, str(error)
-    return server, ""
+    return host, ""
 
 
-async def _change(app_dir: Path) -> Path:
-    from functions_emulator.host.watch import changed
+async def _wait_for_change(app_dir: Path) -> Path:
+    """Waits until a Python or JSON file of the app is changed, added or removed; returns its path."""
+    before = dict(_watched_files(app_dir))
+    while True:
+        await asyncio.sleep(_WATCH_INTERVAL_S)
+        after = dict(_watched_files(app_dir))
+        if after != before:
+            return next(path for path in before.keys() | after.keys() if before.get(path) != after.get(path))
 
-    return await changed(app_dir)
+
+def _watched_files(app_dir: Path) -> Iterator[tuple[Path, int]]:
+    for folder, names, files in os.walk(app_dir):
+        names[:] = [name for name in names if name not in _UNWATCHED_FOLDERS and not name.startswith(".")]
+        for name in files:
+            path = Path(folder, name)
+            if path.suffix in _WATCHED_SUFFIXES:
+                try:
+                    yield path, path.stat().st_mtime_ns
+                except FileNotFoundError:
+                    continue  # an editor's temporary file
 
 
-async def _first(*works: Awaitable[Any]) -> Any:
+async def _first_result(*works: Awaitable[Any]) -> Any:
     tasks = [asyncio.ensure_future(work) for work in works]
     done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in rest:
@@ -124,11 +145,11 @@ async def _first(*works: Awaitable[Any]) -> Any:
     return done.pop().result()
 
 
-def _begin_again(args: argparse.Namespace, scratch: Path | None) -> None:
-    """Replaces this process by a new one with the same port and store: modules cannot be unloaded for sure."""
+def _restart(args: argparse.Namespace, temporary_data: Path | None) -> None:
+    """Replaces this process by a new one with the same port and store, since modules cannot be unloaded reliably."""
     options = ["--app", str(args.app), "--host", args.host, "--port", str(args.port), "--log-level", args.log_level]
-    options += ["--watch", "--reloaded", str(scratch or args.data)]
-    if scratch is None:
+    options += ["--watch", "--reloaded", str(temporary_data or args.data)]
+    if temporary_data is None:
         options += ["--data", str(args.data)]
     if args.keys is not None:
         options += ["--keys", str(args.keys)]
@@ -147,7 +168,7 @@ def _stop_signal() -> asyncio.Event:
             _LOG.warning("stopped at once")
             os._exit(1)
         stopped.set()
-        _LOG.info("stopping; again: at once")
+        _LOG.info("stopping; a second signal stops at once")
 
     for one in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(one, stop)

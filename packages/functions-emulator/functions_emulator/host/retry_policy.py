@@ -1,4 +1,4 @@
-"""A function's retry policy (`@app.retry`); Azure honours it for timer triggers, of those served here."""
+"""The retry policy of a function (`@app.retry`). Of the triggers here, Azure applies it to timer triggers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_INTERVAL_S = 3600.0
 
 
 def delays(policy: Mapping[str, Any] | None) -> list[float]:
-    """Seconds before each retry; empty without a policy. `BindingError` if it is not valid."""
+    """Seconds before each retry; empty without a policy. Raises `BindingError` for a policy that is not valid."""
     if policy is None:
         return []
     try:

@@ -1,7 +1,7 @@
 """Route templates as ASP.NET Core reads them: `v1/jobs/{jobId:int}`, `{jobId}:cancel`, `{id?}`, `{*rest}`.
 
-The first function by name whose template and methods fit gets the request: Azure does not prefer the more
-specific one.
+The first function by name whose template and methods match gets the request: Azure does not prefer the more specific
+template.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from functions_emulator.host.errors import BindingError
 from functions_emulator.host.functions import Function
 
-#: `{{` and `}}` are braces of a regular expression; while a template is taken apart they are these characters.
+#: These characters stand for `{{` and `}}`, the braces of a regular expression, while a template is parsed.
 _OPEN, _CLOSE = "\x00", "\x01"
 _PART = re.compile(
     r"\{(?P<catch>\*{0,2})(?P<name>\w+)"
@@ -39,39 +39,42 @@ _CHECKS = re.compile(r":(?P<name>\w+)(?:\((?P<argument>(?:[^()]|\([^()]*\))*)\))
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A compiled template. `defaults` are values of parameters a shorter path leaves out."""
+    """A compiled route template."""
 
     text: str
     pattern: re.Pattern[str]
+    #: Values of parameters that the path may omit.
     defaults: Mapping[str, str]
+    #: Parameter, constraint (`min`, `length`, ...) and its argument.
     bounds: tuple[tuple[str, str, str], ...]
 
     def match(self, path: str) -> dict[str, str] | None:
-        """Parameters of a still percent-encoded path without a leading slash, or `None`."""
-        found = self.pattern.fullmatch(path)
-        if found is None:
+        """The parameters of a path (percent-encoded, without a leading slash), or `None` if it does not match."""
+        match = self.pattern.fullmatch(path)
+        if match is None:
             return None
-        values = {name: unquote(value) for name, value in found.groupdict().items() if value}
+        values = {name: unquote(value) for name, value in match.groupdict().items() if value}
         if not all(_in_bounds(values.get(name), check, argument) for name, check, argument in self.bounds):
             return None
         return {**self.defaults, **values}
 
 
 def parse_template(text: str) -> Template:
+    """Compiles a template. Raises `BindingError` if it is not valid."""
     defaults: dict[str, str] = {}
     bounds: list[tuple[str, str, str]] = []
     pattern = ""
     bare = text.strip("/").replace("{{", _OPEN).replace("}}", _CLOSE)
     for index, segment in enumerate(bare.split("/") if bare else []):
         piece, omissible, position = "", False, 0
-        for found in _PART.finditer(segment):
-            piece += re.escape(segment[position : found.start()])
-            position = found.end()
-            alone = found.group() == segment
-            piece += f"(?P<{found['name']}>{_value(found, bounds, text)})"
-            if found["default"]:
-                defaults[found["name"]] = found["default"][1:]
-            omissible = alone and bool(found["default"] or found["optional"] or found["catch"])
+        for parameter in _PART.finditer(segment):
+            piece += re.escape(segment[position : parameter.start()])
+            position = parameter.end()
+            alone = parameter.group() == segment
+            piece += f"(?P<{parameter['name']}>{_value(parameter, bounds, text)})"
+            if parameter["default"]:
+                defaults[parameter["name"]] = parameter["default"][1:]
+            omissible = alone and bool(parameter["default"] or parameter["optional"] or parameter["catch"])
         literal = segment[position:]
         if "{" in literal or "}" in literal:
             raise BindingError(f"the route {text!r} is not valid at {literal!r}")
@@ -84,16 +87,16 @@ def parse_template(text: str) -> Template:
         raise BindingError(f"the route {text!r} is not valid: {error}") from None
 
 
-def _value(found: re.Match[str], bounds: list[tuple[str, str, str]], text: str) -> str:
-    value = ".*" if found["catch"] else "[^/]+?"
-    for check in _CHECKS.finditer(found["rest"]):
+def _value(parameter: re.Match[str], bounds: list[tuple[str, str, str]], text: str) -> str:
+    value = ".*" if parameter["catch"] else "[^/]+?"
+    for check in _CHECKS.finditer(parameter["rest"]):
         name, argument = check["name"], check["argument"] or ""
         if name in _CONSTRAINTS:
             value = _CONSTRAINTS[name]
         elif name == "regex":
             value = argument.replace(_OPEN, "{").replace(_CLOSE, "}").removeprefix("^").removesuffix("$")
         elif name in ("min", "max", "range", "length", "minlength", "maxlength"):
-            bounds.append((found["name"], name, argument))
+            bounds.append((parameter["name"], name, argument))
         else:
             raise BindingError(f"the route {text!r} has an unknown constraint {name!r}")
     return value
@@ -115,6 +118,8 @@ def _in_bounds(value: str | None, check: str, argument: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Route:
+    """A function with its template; no `methods` means any method."""
+
     function: Function
     template: Template
     methods: frozenset[str]
@@ -122,11 +127,16 @@ class Route:
 
 
 class RouteTable:
+    """The routes of an app, in the order of the function names."""
+
     def __init__(self, functions: Iterable[Function], prefix: str) -> None:
         self.routes = tuple(_route(one, prefix) for one in sorted(functions, key=lambda one: one.name))
 
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
-        """The route of a percent-encoded path without a leading slash. A wrong method is no route: 404, not 405."""
+        """The route and the parameters of a path; `None` also for a wrong method (docs/decisions/0012).
+
+        The path is percent-encoded, without a leading slash.
+        """
         for route in self.routes:
             if route.methods and method not in route.methods:
                 continue

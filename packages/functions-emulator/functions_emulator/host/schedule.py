@@ -1,4 +1,4 @@
-"""When a timer trigger fires: NCRONTAB (`second minute hour day month weekday`, or five fields) or a time span."""
+"""Schedules of timer triggers: NCRONTAB (`second minute hour day month weekday`, or five fields) or a time span."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ _SPAN = re.compile(r"(?:\d+\.)?\d{1,2}:\d{1,2}:\d{1,2}(?:\.\d+)?")
 
 
 class Schedule(Protocol):
+    """The occurrences of a timer."""
+
     def next_after(self, instant: datetime) -> datetime:
         """The first occurrence later than `instant`, in UTC."""
 
@@ -33,19 +35,19 @@ class _Cron:
         self._with_seconds = with_seconds
 
     def next_after(self, instant: datetime) -> datetime:
-        found = croniter(
+        occurrence = croniter(
             self._expression,
             instant.astimezone(UTC),
             second_at_beginning=self._with_seconds,
-            # NCRONTAB asks for the day of the month *and* the weekday, cron for either.
+            # NCRONTAB requires the day of the month and the weekday, cron one of them.
             day_or=False,
         ).get_next(datetime)
-        assert isinstance(found, datetime)
-        return found
+        assert isinstance(occurrence, datetime)
+        return occurrence
 
 
 def parse_schedule(text: str) -> Schedule:
-    """`BindingError` if it is neither; schedules are in UTC, as on Azure without WEBSITE_TIME_ZONE."""
+    """Reads a schedule in UTC, as Azure without WEBSITE_TIME_ZONE. Raises `BindingError` if it is not valid."""
     text = text.strip()
     if _SPAN.fullmatch(text):
         try:
@@ -53,7 +55,7 @@ def parse_schedule(text: str) -> Schedule:
         except HostError as error:
             raise BindingError(str(error)) from None
         if not every:
-            raise BindingError(f"the schedule {text!r} must be longer than nothing")
+            raise BindingError(f"the schedule {text!r} must be longer than zero")
         return _Span(every)
     fields = text.split()
     with_seconds = len(fields) == 6

@@ -1,4 +1,4 @@
-"""A received Service Bus message as the function sees it: `func.ServiceBusMessage`."""
+"""Converts a received Service Bus message to the function's `func.ServiceBusMessage`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from azure.servicebus.amqp import AmqpMessageBodyType
 
 
 def body_of(message: ServiceBusReceivedMessage) -> bytes:
-    """The body's bytes; an AMQP value is taken as text."""
+    """The bytes of the body; an AMQP value becomes its text."""
     if message.body_type is AmqpMessageBodyType.DATA:
         return b"".join(message.body)
     value = message.body
@@ -25,14 +25,15 @@ def body_of(message: ServiceBusReceivedMessage) -> bytes:
 
 
 def convert(message: ServiceBusReceivedMessage) -> ServiceBusMessage:
-    properties = plain(message.application_properties or {})
+    """The message with all its system and application properties."""
+    properties = _decoded(message.application_properties or {})
     fields: dict[str, Any] = {
         "content_type": message.content_type,
         "correlation_id": message.correlation_id,
         "dead_letter_error_description": message.dead_letter_error_description,
         "dead_letter_reason": message.dead_letter_reason,
         "dead_letter_source": message.dead_letter_source,
-        # Azure's extension counts from 1: the SDK's count is of deliveries before this one.
+        # Azure's extension counts from 1; the SDK counts the deliveries before this one.
         "delivery_count": (message.delivery_count or 0) + 1,
         "enqueued_sequence_number": message.enqueued_sequence_number,
         "enqueued_time_utc": message.enqueued_time_utc,
@@ -61,8 +62,8 @@ def convert(message: ServiceBusReceivedMessage) -> ServiceBusMessage:
     )
 
 
-def plain(properties: Mapping[Any, Any]) -> dict[str, Any]:
-    """The SDK gives keys and texts as bytes."""
+def _decoded(properties: Mapping[Any, Any]) -> dict[str, Any]:
+    """The properties with texts for bytes: the SDK returns keys and texts as bytes."""
     return {_text(key): _text(value) for key, value in properties.items()}
 
 
@@ -71,10 +72,10 @@ def _text(value: Any) -> Any:
 
 
 def _metadata(fields: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Datum]:
-    """The raw trigger metadata behind `ServiceBusMessage.metadata`, in .NET's names."""
-    shown = {_pascal(name): _datum(value) for name, value in fields.items() if value is not None}
-    shown["ApplicationProperties"] = shown["UserProperties"] = Datum(dict(properties), "dict")
-    return shown
+    """The raw trigger metadata behind `ServiceBusMessage.metadata`, with the names of .NET."""
+    metadata = {_pascal(name): _datum(value) for name, value in fields.items() if value is not None}
+    metadata["ApplicationProperties"] = metadata["UserProperties"] = Datum(dict(properties), "dict")
+    return metadata
 
 
 def _pascal(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Service Bus outputs: what a function returns or sets is sent as one message, or one a list item."""
+"""Service Bus outputs: the value of a function is sent as one message, a list as one message per item."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functions_emulator.host.settings import Settings
 
 
 class ServiceBusWriter:
-    """Keeps one sender a queue or topic; a sender that fails is made anew for the next message."""
+    """Keeps one sender per queue or topic; a sender that fails is replaced for the next message."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""Service Bus triggers with sessions: some sessions at once, the messages of each strictly one after another."""
+"""Service Bus triggers with sessions: several sessions at once, the messages of one session one after another."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from functions_emulator.host.service_bus_trigger import Limits, open_receiver, s
 _LOG = logging.getLogger("functions_emulator.host")
 
 _RETRY_S = 2.0
-#: A stop is noticed that often while a session is idle.
+#: How often an idle session looks for a stop.
 _RECEIVE_WAIT_S = 1.0
 
 
 class SessionTrigger:
-    """`invoke` runs the function, and tells whether it succeeded. A session idle for `idle_s` is let go."""
+    """Serves up to `max_sessions` sessions; one that is idle for `idle_s` is closed.
+
+    `invoke` runs the function and returns whether it succeeded.
+    """
 
     def __init__(
         self,
@@ -47,10 +50,11 @@ class SessionTrigger:
         self._lost = False
 
     async def run(self) -> None:
-        """Until `stop`."""
+        """Runs until `stop`."""
         await asyncio.gather(*(self._serve_sessions() for _ in range(self._max_sessions)))
 
     def stop(self) -> None:
+        """Accepts no more sessions; `run` ends after the current messages."""
         self._stopping = True
         for task in self._accepting:
             task.cancel()
@@ -62,7 +66,7 @@ class SessionTrigger:
                     while not self._stopping:
                         await self._serve_next(client)
             except OperationTimeoutError:
-                continue  # no session has anything
+                continue  # no session has messages
             except asyncio.CancelledError:
                 if not self._stopping:
                     raise
@@ -70,7 +74,7 @@ class SessionTrigger:
                 if not self._lost:
                     self._lost = True
                     _LOG.warning(
-                        "%s cannot receive from %s, trying on: %s",
+                        "%s cannot receive from %s, retrying: %s",
                         self._function.name,
                         source_of(self._function),
                         error,
@@ -110,7 +114,7 @@ class SessionTrigger:
                     await settle(receiver, message, running.result(), source_of(self._function))
 
     async def _renew(self, receiver: ServiceBusReceiver) -> None:
-        """Keeps the session's lock when a third of it or less is left."""
+        """Renews the session's lock when less than 10 s of it are left."""
         until = receiver.session.locked_until_utc
         if until is None or self._limits.max_renewal_s <= 0:
             return

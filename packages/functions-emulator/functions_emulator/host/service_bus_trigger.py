@@ -1,8 +1,8 @@
 """Service Bus triggers: peek-lock; a function that returns completes the message, one that raises abandons it.
 
-One SDK receiver a function. The SDK's receiver must not be used by two coroutines at once: they would wait for
-each other's frames (up to 0.2 s a settlement). So one coroutine owns it: it receives, and interrupts that to
-settle what has finished and to renew locks.
+Each function has one receiver of the SDK. Two coroutines must not use it at once: they would wait for each other's
+frames (up to 0.2 s per settlement). So one coroutine owns it: it receives, and interrupts that to settle messages and
+to renew locks.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from functions_emulator.host.service_bus_message import convert
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: The SDK looks at its connection that often while idle; frames wake it at once all the same.
+#: How often the SDK polls an idle connection; a frame wakes it at once all the same.
 _IDLE_POLL_S = 2.0
 _RECEIVE_WAIT_S = 60.0
 _FIRST_RETRY_S = 0.2
 _MAX_RETRY_S = 5.0
-#: How long an interrupted receive may take to come back before it is interrupted again.
+#: An interrupted receive that has not ended after this time is interrupted again.
 _INTERRUPT_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """From host.json, `extensions.serviceBus`. Renewal in seconds, 0: none."""
+    """`extensions.serviceBus` of host.json. `max_renewal_s` 0: locks are not renewed."""
 
     max_concurrent_calls: int
     max_renewal_s: float
@@ -45,7 +45,7 @@ class Limits:
 
 @dataclass(slots=True, eq=False)
 class _InFlight:
-    """An invocation and its messages: one, or a batch where the cardinality is many."""
+    """An invocation and its messages: one, or a batch if the cardinality is many."""
 
     messages: list[ServiceBusReceivedMessage]
     task: asyncio.Task[None] | None
@@ -54,7 +54,7 @@ class _InFlight:
 
 
 class ServiceBusTrigger:
-    """`invoke` runs the function with a `func.ServiceBusMessage`, and tells whether it succeeded."""
+    """`invoke` runs the function with a `func.ServiceBusMessage` or a list, and returns whether it succeeded."""
 
     def __init__(
         self,
@@ -77,10 +77,11 @@ class ServiceBusTrigger:
 
     @property
     def source(self) -> str:
+        """The name of the queue or subscription, for the log."""
         return source_of(self._function)
 
     async def run(self) -> None:
-        """Until `stop`; a bus that goes away is connected to again for ever."""
+        """Runs until `stop`. A lost connection is opened again, without a limit."""
         delay = _FIRST_RETRY_S
         while not self._stopping:
             try:
@@ -101,13 +102,13 @@ class ServiceBusTrigger:
                 self._finished.clear()
                 if not self._lost:
                     self._lost = True
-                    _LOG.warning("%s cannot receive from %s, trying on: %s", self._function.name, self.source, error)
+                    _LOG.warning("%s cannot receive from %s, retrying: %s", self._function.name, self.source, error)
             if not self._stopping:
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _MAX_RETRY_S)
 
     def stop(self) -> None:
-        """Takes nothing more; `run` ends when what is in flight is settled."""
+        """Receives no more; `run` ends when the messages in flight are settled."""
         self._stopping = True
         self._wake.set()
 
@@ -125,11 +126,10 @@ class ServiceBusTrigger:
                 self._start(messages)
 
     async def _receive(self, receiver: ServiceBusReceiver) -> list[ServiceBusReceivedMessage]:
-        # One at a time, if not a batch: asked for more, the SDK holds the first back for 0.2 s to see whether
-        # others come.
+        # With a higher count the SDK holds the first message back for 0.2 s to wait for others.
         count = self._limits.max_batch if self._many else 1
-        asked = receiver.receive_messages(max_message_count=count, max_wait_time=_RECEIVE_WAIT_S)
-        receiving = asyncio.ensure_future(asked)
+        receive = receiver.receive_messages(max_message_count=count, max_wait_time=_RECEIVE_WAIT_S)
+        receiving = asyncio.ensure_future(receive)
         try:
             await self._wait(receiving)
         finally:
@@ -139,7 +139,7 @@ class ServiceBusTrigger:
         return [] if receiving.cancelled() else receiving.result()
 
     async def _wait(self, receiving: asyncio.Future[Any] | None) -> None:
-        """Until something was received or finished, or a lock must be renewed."""
+        """Waits until a message is received, an invocation ends, or a lock must be renewed."""
         due = min((one.renew_at for one in self._in_flight if one.renew_at is not None), default=None)
         timeout = None if due is None else max(0.0, (due - datetime.now(UTC)).total_seconds())
         woken = asyncio.ensure_future(self._wake.wait())
@@ -182,25 +182,26 @@ class ServiceBusTrigger:
                 for message in one.messages:
                     await receiver.renew_message_lock(message)
                 self._plan_renewal(one, datetime.now(UTC))
-            except Exception as error:  # a lost lock: the message comes again, its function goes on
+            except Exception as error:  # a lost lock: the message is delivered again, its function goes on
                 one.renew_at = None
                 _LOG.warning("%s: the lock of message %s is lost: %s", self.source, message.message_id, error)
 
     async def _settle(self, receiver: ServiceBusReceiver, one: _InFlight, succeeded: bool) -> None:
         if succeeded and not self._limits.auto_complete:
-            return  # the app settles by itself, or lets the lock run out
+            return  # the app settles the message, or lets the lock expire
         for message in one.messages:
             await settle(receiver, message, succeeded, self.source)
 
 
 def source_of(function: Function) -> str:
-    """What the log calls the queue or subscription."""
+    """The name of the queue or subscription, for the log."""
     fields = function.trigger.fields
     topic = fields.get("topicName")
     return f"{topic}/{fields.get('subscriptionName')}" if topic else str(fields.get("queueName"))
 
 
 def open_receiver(client: ServiceBusClient, function: Function, **options: Any) -> ServiceBusReceiver:
+    """The receiver of a function's queue or subscription."""
     trigger = function.trigger
     if topic := trigger.text("topicName"):
         return client.get_subscription_receiver(topic, str(trigger.fields["subscriptionName"]), **options)
@@ -210,10 +211,11 @@ def open_receiver(client: ServiceBusClient, function: Function, **options: Any) 
 async def settle(
     receiver: ServiceBusReceiver, message: ServiceBusReceivedMessage, succeeded: bool, source: str
 ) -> None:
+    """Completes or abandons a message; a failure is logged, and the message is delivered again."""
     try:
         if succeeded:
             await receiver.complete_message(message)
         else:
             await receiver.abandon_message(message)
-    except Exception as error:  # a lost lock or connection: the message comes again
+    except Exception as error:  # a lost lock or connection
         _LOG.warning("%s: message %s could not be settled: %s", source, message.message_id, error)

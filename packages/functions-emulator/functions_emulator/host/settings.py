@@ -1,4 +1,4 @@
-"""App settings: `local.settings.json` below, the environment above it."""
+"""App settings: the environment, and `local.settings.json` for what it lacks."""
 
 from __future__ import annotations
 
@@ -15,47 +15,49 @@ _NAME = re.compile(r"%([^%]+)%")
 
 
 class Settings:
-    """Names are looked up as they are and with `:` written `__`, as .NET configuration does."""
+    """The settings by name; `:` in a name may be written `__`, as in .NET configuration."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
 
     def get(self, name: str) -> str | None:
+        """The value of a setting, or `None`."""
         value = self._values.get(name)
         return value if value is not None else self._values.get(name.replace(":", "__"))
 
     def disabled(self, function: str) -> bool:
-        """Whether `AzureWebJobs.NAME.Disabled` switches a function off; `_` stands for the dots where they cannot."""
+        """Whether `AzureWebJobs.NAME.Disabled` switches a function off; the dots may be written `_` or `__`."""
         values = (self.get(f"AzureWebJobs{dot}{function}{dot}Disabled") for dot in (".", "_", "__"))
         return any((value or "").lower() in ("true", "1") for value in values)
 
     def resolve(self, text: str) -> str:
-        """`text` with every `%NAME%` replaced; `BindingError` names a setting that is missing."""
+        """`text` with every `%NAME%` replaced. Raises `BindingError` for a missing setting."""
 
-        def value(found: re.Match[str]) -> str:
-            setting = self.get(found[1])
+        def value(placeholder: re.Match[str]) -> str:
+            setting = self.get(placeholder[1])
             if setting is None:
-                raise BindingError(f"the setting {found[1]!r} of {text!r} is missing")
+                raise BindingError(f"the setting {placeholder[1]!r} of {text!r} is missing")
             return setting
 
         return _NAME.sub(value, text)
 
     def connection(self, name: str, service: str) -> str:
-        """The connection string behind a binding's `connection`, looked up as Azure's extensions do.
+        """The connection string for the `connection` of a binding.
 
-        `service` is `serviceBus`, `blob`, `queue` or `table`. The WebJobs SDK (GetWebJobsConnectionSection) looks with
-        its prefix first, among the connection strings before the settings.
+        `service` is `serviceBus`, `blob`, `queue` or `table`. The order is that of the WebJobs SDK
+        (GetWebJobsConnectionSection): with its prefix first, connection strings before settings. Raises `BindingError`
+        if there is none.
         """
         for candidate in (f"AzureWebJobs{name}", name):
             for key in (f"ConnectionStrings:{candidate}", candidate):
                 if value := self.get(key):
                     return value
-                if properties := self._below(key):
+                if properties := self._properties(key):
                     return connection_by_identity(key, properties, service)
         raise BindingError(f"the connection setting {name!r} is missing")
 
-    def _below(self, name: str) -> dict[str, str]:
-        """What is written `NAME__property` or `NAME:property`, whatever its case."""
+    def _properties(self, name: str) -> dict[str, str]:
+        """The settings `NAME__property` and `NAME:property` by property, in lower case."""
         prefixes = (f"{name}__".lower(), f"{name}:".lower())
         return {
             key[len(prefix) :].lower(): value
@@ -66,7 +68,10 @@ class Settings:
 
 
 def load_settings(app_dir: Path, environment: MutableMapping[str, str] | None = None) -> Settings:
-    """Reads `local.settings.json` and puts what the environment lacks into it, as Core Tools does."""
+    """Reads `local.settings.json` and adds to the environment what it lacks, as Core Tools does.
+
+    Raises `HostError` if the file is not valid.
+    """
     target = os.environ if environment is None else environment
     path = app_dir / "local.settings.json"
     if path.exists():
@@ -78,7 +83,7 @@ def load_settings(app_dir: Path, environment: MutableMapping[str, str] | None = 
         except (ValueError, AttributeError, KeyError, TypeError) as error:
             raise HostError(f"{path}: not valid settings: {error!r}") from None
         if document.get("IsEncrypted") is True:
-            raise HostError(f"{path}: is encrypted, which only Core Tools can read: func settings decrypt")
+            raise HostError(f"{path} is encrypted, only Core Tools can read it: func settings decrypt")
         for name, value in values.items():
             if not isinstance(value, str):
                 raise HostError(f"{path}: the value of {name!r} must be a string")

@@ -1,7 +1,7 @@
-"""What the Python worker asks of a function's parameters and annotations.
+"""The rules of the Python worker for the parameters and annotations of a function.
 
-Source: functions.Registry of azure-functions-python-worker. The worker refuses the whole app for one such mistake;
-here the function alone is left out.
+Source: functions.Registry of azure-functions-python-worker. The worker refuses the whole app for one such mistake; this
+host leaves out the function alone (docs/decisions/0007).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functions_emulator.host.functions import Binding
 
 @dataclass(frozen=True, slots=True)
 class AnnotationRules:
-    """What an HTTP function's request parameter and return value may be annotated with."""
+    """The annotations that an HTTP extension allows for the request parameter and the return value."""
 
     takes_request: Callable[[Any], bool]
     takes_response: Callable[[Any], bool]
@@ -29,15 +29,18 @@ class AnnotationRules:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`plain` are the inputs annotated `str` or `bytes`, which get the bare value instead of the SDK's object."""
+    """What the host needs to call a function; the fields are those of `Function`."""
 
-    wants_context: bool
-    plain: Mapping[str, type]
+    takes_context: bool
+    plain_inputs: Mapping[str, type]
     may_return: bool
 
 
 def read_signature(call: Any, bindings: Sequence[Binding], http: AnnotationRules | None) -> Signature:
-    """`http` are the rules of an HTTP extension that the app has loaded. `WorkerRefusesError` names what is wrong."""
+    """Checks a function against its bindings; `http` are the rules of an HTTP extension, if the app uses one.
+
+    Raises `WorkerRefusesError`.
+    """
     parameters = {name for name, one in inspect.signature(call).parameters.items() if one.kind not in _COLLECTORS}
     try:
         hints = typing.get_type_hints(call)
@@ -45,87 +48,87 @@ def read_signature(call: Any, bindings: Sequence[Binding], http: AnnotationRules
         raise WorkerRefusesError(f"its annotations cannot be resolved: {error}") from None
     bound = {one.name: one for one in bindings if one.name != "$return"}
     if missing := sorted(bound.keys() - parameters):
-        raise WorkerRefusesError(f"bound names that are no parameters of the function: {', '.join(missing)}")
-    wants_context = "context" in parameters and "context" not in bound
-    if wants_context and getattr(hints.get("context"), "__name__", "Context") != "Context":
+        raise WorkerRefusesError(f"bindings without a parameter of the function: {', '.join(missing)}")
+    takes_context = "context" in parameters and "context" not in bound
+    if takes_context and getattr(hints.get("context"), "__name__", "Context") != "Context":
         raise WorkerRefusesError("the parameter 'context' must be annotated azure.functions.Context")
-    if unbound := sorted(parameters - bound.keys() - ({"context"} if wants_context else set())):
+    if unbound := sorted(parameters - bound.keys() - ({"context"} if takes_context else set())):
         raise WorkerRefusesError(f"parameters without a binding: {', '.join(unbound)}")
-    plain = {}
+    plain_inputs = {}
     for name, binding in bound.items():
         if name in hints and _check_parameter(binding, hints[name], http):
-            plain[name] = hints[name]
+            plain_inputs[name] = hints[name]
     returned = next((one for one in bindings if one.name == "$return"), None)
     if returned is not None and "return" in hints:
         _check_return(returned, hints["return"], http)
-    return Signature(wants_context, plain, returned is not None or any(map(_returns_by_itself, bound.values())))
+    return Signature(takes_context, plain_inputs, returned is not None or any(map(_returns_by_itself, bound.values())))
 
 
 _COLLECTORS = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
 def _check_parameter(binding: Binding, hint: Any, http: AnnotationRules | None) -> bool:
-    """Whether the function gets the bare value."""
+    """Whether the function gets the plain value."""
     name, is_out = binding.name, binding.direction == "OUT"
     origin = typing.get_origin(hint) or hint
     declared_out = isinstance(origin, type) and origin.__name__ == "Out"
-    wanted = (typing.get_args(hint) or (hint,))[0] if declared_out else hint
-    if not isinstance(wanted, type) and not _is_generic(wanted):
-        raise WorkerRefusesError(f"the parameter {name!r} must have a plain type, not {_shown(hint)}")
+    parameter_type = (typing.get_args(hint) or (hint,))[0] if declared_out else hint
+    if not isinstance(parameter_type, type) and not _is_generic(parameter_type):
+        raise WorkerRefusesError(f"the parameter {name!r} must have a plain type, not {_type_name(hint)}")
     if is_out and not declared_out:
         raise WorkerRefusesError(f"the output parameter {name!r} must be annotated func.Out[...]")
     if declared_out and not is_out:
         raise WorkerRefusesError(f"the parameter {name!r} is annotated func.Out but has no output binding")
-    bare = wanted in (str, bytes) and not _returns_by_itself(binding)
-    if not bare and not _fits(binding, wanted, is_out=is_out, http=http):
-        raise WorkerRefusesError(f"the parameter {name!r} of a {binding.type} cannot be a {_shown(wanted)}")
+    bare = parameter_type in (str, bytes) and not _returns_by_itself(binding)
+    if not bare and not _fits(binding, parameter_type, is_out=is_out, http=http):
+        raise WorkerRefusesError(f"the parameter {name!r} of a {binding.type} cannot be a {_type_name(parameter_type)}")
     return bare and not is_out
 
 
 def _check_return(binding: Binding, hint: Any, http: AnnotationRules | None) -> None:
     if not isinstance(hint, type):
-        raise WorkerRefusesError(f"the return annotation must be a plain type, not {_shown(hint)}")
+        raise WorkerRefusesError(f"the return annotation must be a plain type, not {_type_name(hint)}")
     if not _fits(binding, hint, is_out=True, http=http):
-        raise WorkerRefusesError(f"the return annotation {_shown(hint)} does not fit the {binding.type} output")
+        raise WorkerRefusesError(f"the return annotation {_type_name(hint)} does not fit the {binding.type} output")
 
 
-def _fits(binding: Binding, wanted: Any, *, is_out: bool, http: AnnotationRules | None) -> bool:
+def _fits(binding: Binding, annotated: Any, *, is_out: bool, http: AnnotationRules | None) -> bool:
     if http is not None and binding.type == "httpTrigger":
-        return http.takes_request(wanted)
+        return http.takes_request(annotated)
     if http is not None and binding.type == "http":
-        return http.takes_response(wanted)
+        return http.takes_response(annotated)
     converter = _converter(binding)
     try:
         if converter is None:
-            return issubclass(wanted, (str, bytes, bytearray) if is_out else (str, bytes))
+            return issubclass(annotated, (str, bytes, bytearray) if is_out else (str, bytes))
         check = converter.check_output_type_annotation if is_out else converter.check_input_type_annotation
-        return bool(check(wanted))
+        return bool(check(annotated))
     except TypeError:  # issubclass() of something like List[str]
         return False
 
 
 def _returns_by_itself(binding: Binding) -> bool:
-    """An activity's result needs no output binding, for instance."""
+    """Whether the trigger takes the return value without an output binding, as that of an activity does."""
     converter = _converter(binding)
     return binding.type != "durableClient" if converter is None else _implicit(converter)
 
 
 def _converter(binding: Binding) -> Any:
-    """What the SDK knows of a binding type; `None`: the worker's generic binding takes it."""
+    """The SDK's converter of a binding type; `None`: the worker uses its generic binding."""
     return get_binding_registry().get(binding.type)  # type: ignore[no-untyped-call]  # the SDK's
 
 
 def _implicit(converter: Any) -> bool:
-    """Converters of outputs only have no such method."""
+    """Converters that are for outputs only do not have the method."""
     return bool(getattr(converter, "has_implicit_output", bool)())
 
 
 def _is_generic(hint: Any) -> bool:
-    """`typing.List[x]` is what the worker knows as generic, and neither `list[x]` nor a union is."""
+    """Whether the worker takes `hint` as generic: `typing.List[x]`, but not `list[x]` and not a union."""
     if isinstance(hint, types.GenericAlias):
         return False
     return typing.get_origin(hint) not in (None, typing.Union, types.UnionType, tuple)
 
 
-def _shown(hint: Any) -> str:
+def _type_name(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) else str(hint)

@@ -1,8 +1,8 @@
 """Blob triggers, inputs and outputs.
 
-The trigger looks through its container now and then, as the extension does without Event Grid. What it has handled
-(name and ETag) is kept in the host's store; a blob that fails five times is given up, with a message in
-`webjobs-blobtrigger-poison`.
+The trigger lists its container every second, as the extension does from time to time without Event Grid. The blobs that
+it has handled (name and ETag) are kept in the host's store. A blob that fails `poisonBlobThreshold` times is not tried
+again; a message goes to `webjobs-blobtrigger-poison`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SCAN_INTERVAL_S = 1.0
 
 
 class BlobTrigger:
-    """`invoke` runs the function with an `InputStream` and the binding data, and tells whether it succeeded."""
+    """`invoke` runs the function with an `InputStream` and the binding data, and returns whether it succeeded."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class BlobTrigger:
         self._path = str(function.trigger.fields["path"])
         self._container = self._path.split("/", 1)[0]
         self._key = f"blobs:{function.name}"
-        known = store.state(self._key)
-        self._handled: dict[str, str] = dict(known) if known else {}
+        state = store.state(self._key)
+        self._handled: dict[str, str] = dict(state) if state else {}
         self._failures: dict[tuple[str, str], int] = {}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         lost = False
         async with BlobServiceClient.from_connection_string(self._connection) as service:
             container = service.get_container_client(self._container)
@@ -65,11 +65,11 @@ class BlobTrigger:
                     await self._scan(container)
                     lost = False
                 except ResourceNotFoundError:
-                    pass  # nobody has written there yet
+                    pass  # the container does not exist yet
                 except AzureError as error:
                     if not lost:
                         why = str(error).partition("\n")[0]
-                        _LOG.warning("%s cannot read %s, trying on: %s", self._function.name, self._container, why)
+                        _LOG.warning("%s cannot read %s, retrying: %s", self._function.name, self._container, why)
                     lost = True
                 await asyncio.sleep(_SCAN_INTERVAL_S)
 
@@ -87,7 +87,9 @@ class BlobTrigger:
             attempt = (blob.name, blob.etag)
             self._failures[attempt] = self._failures.get(attempt, 0) + 1
             if self._failures[attempt] >= self._max_attempts:
-                _LOG.error("%s failed %d times for %s and gives it up", self._function.name, self._max_attempts, path)
+                _LOG.error(
+                    "%s failed %d times for %s, which is not tried again", self._function.name, self._max_attempts, path
+                )
                 await self._give_up(
                     self._function, json.dumps({"BlobName": blob.name, "ContainerName": self._container})
                 )
@@ -125,7 +127,7 @@ class BlobStorage:
         return BlobServiceClient.from_connection_string(connection)
 
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> InputStream | None:
-        """The blob; `None` if there is none."""
+        """The blob, or `None` if it does not exist."""
         path = fill(str(binding.fields["path"]), trigger_data)
         container, name = _split(path)
         async with self._open(binding) as service:
@@ -144,7 +146,7 @@ class BlobStorage:
             try:
                 await blob.upload_blob(content, overwrite=True)
             except ResourceNotFoundError:
-                with contextlib.suppress(ResourceExistsError):  # somebody may be quicker
+                with contextlib.suppress(ResourceExistsError):  # another writer may create it first
                     await service.create_container(container)
                 await blob.upload_blob(content, overwrite=True)
 

@@ -1,6 +1,6 @@
 """Storage queue triggers and outputs, by the rules of the Functions extension.
 
-A message is hidden while its function runs; success deletes it, failure shows it again, and after
+A message is hidden while its function runs. Success deletes it, failure makes it visible again, and after
 `maxDequeueCount` failures it goes to `{queue}-poison`.
 """
 
@@ -27,14 +27,14 @@ from functions_emulator.host.settings import Settings
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: How long a message stays hidden while its function runs; renewed when half of it is over.
+#: A message is hidden for this time while its function runs; the time is renewed when half of it is over.
 _HIDDEN_S = 60
 _FIRST_POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions:
-    """From host.json, `extensions.queues`; times in seconds."""
+    """`extensions.queues` of host.json; times are in seconds."""
 
     batch_size: int
     max_dequeue_count: int
@@ -44,7 +44,7 @@ class QueueOptions:
 
 
 class QueueTrigger:
-    """`invoke` runs the function with a `func.QueueMessage` and the binding data, and tells whether it succeeded."""
+    """`invoke` runs the function with a `func.QueueMessage` and the binding data, and returns whether it succeeded."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class QueueTrigger:
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until cancelled; polls less and less often while there is nothing."""
+        """Runs until cancelled. Polls an empty queue less and less often, up to `max_poll_s`."""
         delay, lost = _FIRST_POLL_S, False
         async with QueueClient.from_connection_string(self._connection, self._name) as queue:
             while True:
@@ -71,7 +71,7 @@ class QueueTrigger:
                 except AzureError as error:
                     if not lost:
                         why = str(error).partition("\n")[0]
-                        _LOG.warning("%s cannot read the queue %s, trying on: %s", self._function.name, self._name, why)
+                        _LOG.warning("%s cannot read the queue %s, retrying: %s", self._function.name, self._name, why)
                     taken, lost = 0, True
                 delay = _FIRST_POLL_S if taken else min(delay * 2, self._options.max_poll_s)
                 await asyncio.sleep(0 if taken else delay)
@@ -91,7 +91,7 @@ class QueueTrigger:
                 if count >= free:
                     break
         except ResourceNotFoundError:
-            return 0  # whoever writes first creates the queue
+            return 0  # the first writer creates the queue
         return count
 
     async def _handle(self, queue: QueueClient, message: StoredMessage) -> None:
@@ -121,7 +121,7 @@ class QueueTrigger:
             await queue.update_message(message, visibility_timeout=int(self._options.visibility_s))
             return
         if not succeeded:
-            _LOG.error("queue %s: message %s failed too often and is poison", self._name, message.id)
+            _LOG.error("queue %s: message %s failed too often and goes to the poison queue", self._name, message.id)
             async with QueueClient.from_connection_string(self._connection, f"{self._name}-poison") as poison:
                 await send(poison, str(message.content))
         await queue.delete_message(message)
@@ -131,16 +131,16 @@ class QueueTrigger:
             try:
                 return base64.b64decode(content, validate=True)
             except binascii.Error:
-                return content.encode()  # written by a client that does not encode, as Azurite's explorers do
+                return content.encode()  # from a client that does not encode, as some explorers
         return content.encode()
 
 
 async def send(queue: QueueClient, content: str) -> None:
-    """Sends a message, creating the queue first where it is missing."""
+    """Sends a message; creates the queue if it does not exist."""
     try:
         await queue.send_message(content)
     except ResourceNotFoundError:
-        with contextlib.suppress(ResourceExistsError):  # somebody may be quicker
+        with contextlib.suppress(ResourceExistsError):  # another writer may create it first
             await queue.create_queue()
         await queue.send_message(content)
 

@@ -17,6 +17,8 @@ from functions_emulator.host.settings import Settings
 
 
 class TableStorage:
+    """Table inputs and outputs."""
+
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
@@ -31,14 +33,14 @@ class TableStorage:
         async with self._open(binding, trigger_data) as table:
             try:
                 if row:
-                    return json.dumps(dict(await table.get_entity(partition, row)), default=_plain)
-                found = []
+                    return json.dumps(dict(await table.get_entity(partition, row)), default=_json_value)
+                entities = []
                 limit = int(binding.fields.get("take") or 0)
                 async for entity in table.query_entities(self._filter(binding, partition, trigger_data)):
-                    found.append(dict(entity))
-                    if limit and len(found) >= limit:
+                    entities.append(dict(entity))
+                    if limit and len(entities) >= limit:
                         break
-                return json.dumps(found, default=_plain)
+                return json.dumps(entities, default=_json_value)
             except ResourceNotFoundError:
                 return None if row else "[]"
 
@@ -59,19 +61,19 @@ class TableStorage:
                 "PartitionKey": fill(binding.text("partitionKey") or "", trigger_data),
                 "RowKey": fill(binding.text("rowKey") or "", trigger_data),
             }
-            known = {key: text for key, text in keys.items() if text}
+            key_fields = {key: text for key, text in keys.items() if text}
             for entity in parsed if isinstance(parsed, list) else [parsed]:
                 try:
-                    await table.create_entity({**known, **entity})
+                    await table.create_entity({**key_fields, **entity})
                 except ResourceNotFoundError:
-                    with contextlib.suppress(ResourceExistsError):  # somebody may be quicker
+                    with contextlib.suppress(ResourceExistsError):  # another writer may create it first
                         await table.create_table()
-                    await table.create_entity({**known, **entity})
+                    await table.create_entity({**key_fields, **entity})
 
     async def close(self) -> None:
         """Nothing is kept open."""
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """What a table holds and JSON does not."""
     return value.isoformat() if isinstance(value, datetime | date) else str(value)

@@ -1,4 +1,4 @@
-"""Timer triggers: wait, run, write down when, and run late what was missed while the host was down."""
+"""Timer triggers: run at each occurrence, and once after occurrences that were missed while the host was down."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from functions_emulator.host.schedule import Schedule
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: Longest real sleep; the time is looked at again after it.
+#: The longest real sleep before the clock is read again.
 _MAX_SLEEP_S = 3600.0
 
-
+#: Intervals from this length on are monitored by default.
 _MONITORED_FROM = timedelta(minutes=1)
 
 
 class TimerTrigger:
-    """`invoke` runs the function with a `TimerRequest`. One run at a time.
+    """`invoke` runs the function with a `TimerRequest`, one run at a time.
 
-    Occurrences are kept, and so made up for, where `useMonitor` says so; by default for intervals of a minute and more.
+    With `useMonitor` the last and the next occurrence are kept in the store, so that a missed one runs late. It is the
+    default for intervals of a minute and more.
     """
 
     def __init__(
@@ -44,28 +45,28 @@ class TimerTrigger:
         self._clock = clock
         self._invoke = invoke
         self._key = f"timer:{function.name}"
-        self._moved = asyncio.Event()
-        asked = function.trigger.fields.get("useMonitor")
-        self._monitored = asked if isinstance(asked, bool) else self._interval() >= _MONITORED_FROM
-        #: When it fires next; `None` before `run`.
+        self._clock_changed = asyncio.Event()
+        use_monitor = function.trigger.fields.get("useMonitor")
+        self._monitored = use_monitor if isinstance(use_monitor, bool) else self._interval() >= _MONITORED_FROM
+        #: The next occurrence; `None` before `run`.
         self.due: datetime | None = None
-        clock.subscribe(self._moved.set)
+        clock.subscribe(self._clock_changed.set)
 
     def _interval(self) -> timedelta:
         first = self._schedule.next_after(self._clock.now())
         return self._schedule.next_after(first) - first
 
     async def run(self) -> None:
-        """Until cancelled."""
-        known = self._store.state(self._key) if self._monitored else None
+        """Runs until cancelled."""
+        state = self._store.state(self._key) if self._monitored else None
         now = self._clock.now()
-        due = parse_stamp(known["Next"]) if known else self._schedule.next_after(now)
+        due = parse_stamp(state["Next"]) if state else self._schedule.next_after(now)
         if due > now and self._schedule.next_after(now) < due:
             due = self._schedule.next_after(now)  # the schedule was changed while the host was down
         if self._function.trigger.fields.get("runOnStartup") is True:
             await self._fire(due, past_due=False)
             due = self._schedule.next_after(self._clock.now())
-        self._remember(None if known is None else known["Last"], due)
+        self._remember(None if state is None else state["Last"], due)
         while True:
             late = await self._sleep_until(due)
             await self._fire(due, past_due=late)
@@ -73,16 +74,16 @@ class TimerTrigger:
             self._remember(stamp(self._clock.now()), due)
 
     async def _sleep_until(self, due: datetime) -> bool:
-        """True if it was over before the wait began."""
+        """Waits until `due`; returns true if `due` was past already."""
         self.due = due
         if due <= self._clock.now():
             return True
         while self._clock.now() < due:
-            self._moved.clear()
+            self._clock_changed.clear()
             seconds = self._clock.seconds_until(due)
             timeout = None if seconds is None else min(seconds, _MAX_SLEEP_S)
             try:
-                await asyncio.wait_for(self._moved.wait(), timeout)
+                await asyncio.wait_for(self._clock_changed.wait(), timeout)
             except TimeoutError:
                 continue
         return False
@@ -90,7 +91,7 @@ class TimerTrigger:
     async def _fire(self, due: datetime, *, past_due: bool) -> None:
         if past_due:
             _LOG.info("timer %s is past due (%s)", self._function.name, stamp(due))
-        status = _shown(self._store.state(self._key) or {}) if self._monitored else None
+        status = _schedule_status(self._store.state(self._key) or {}) if self._monitored else None
         request = TimerRequest(past_due=past_due, schedule_status=status, schedule={"AdjustForDST": True})
         await self._invoke(self._function, request)
 
@@ -101,7 +102,7 @@ class TimerTrigger:
         self._store.put_state(self._key, {"Last": last, "Next": stamp(due), "LastUpdated": now})
 
 
-def _shown(status: Mapping[str, Any]) -> dict[str, str]:
-    """.NET's zero time stands for never."""
+def _schedule_status(status: Mapping[str, Any]) -> dict[str, str]:
+    """The schedule status of a `TimerRequest`; the zero time of .NET stands for never."""
     never = "0001-01-01T00:00:00+00:00"
     return {name: status.get(name) or never for name in ("Last", "Next", "LastUpdated")}

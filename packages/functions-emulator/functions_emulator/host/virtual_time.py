@@ -1,7 +1,7 @@
-"""Time that an admin call moves forward: hours of timers pass in seconds, one after another, in their order.
+"""The virtual clock, which an admin request advances: hours of timers pass in seconds, in the order of the timers.
 
-The clock ticks on as the machine's does, from wherever it was moved to, because SDKs measure their waits with it.
-The app's own `datetime.now` and `time.time` follow, since the whole process is shifted by `time-machine`.
+Between advances the clock runs as the machine's does, because SDKs measure their waits with it. `time-machine` shifts
+`datetime.now` and `time.time` of the whole process, so the app sees the same time.
 """
 
 from __future__ import annotations
@@ -18,38 +18,36 @@ import aiohttp
 from functions_emulator.durable.store import Store
 from functions_emulator.host.errors import HostError
 
-#: The longest that one step waits for what it woke to come to rest.
-_REST_TIMEOUT_S = 10.0
-_REST_POLL_S = 0.01
-#: A step is at rest when nothing was to be done that many looks in a row.
-_RESTFUL_LOOKS = 3
+#: The longest wait of one step for the work that it woke.
+_IDLE_TIMEOUT_S = 10.0
+_IDLE_POLL_S = 0.01
+#: The host is idle after this many polls in a row without work.
+_IDLE_POLLS = 3
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def parse_duration(text: str) -> timedelta:
-    """`90s`, `15m`, `1h30m`, `2d`."""
+    """Reads a duration like `90s`, `15m`, `1h30m` or `2d`. Raises `ValueError` for another text."""
     if not re.fullmatch(f"(?:{_DURATION.pattern})+", text):
         raise ValueError(f"a duration is like 90s, 15m or 1h30m, not {text!r}")
     return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text)))
 
 
 class ShiftedClock:
-    """The machine's time plus what it was moved by; the shift is kept in the store."""
+    """The machine's time plus a shift, which is kept in the store."""
 
     def __init__(self, store: Store) -> None:
         try:
             import time_machine
         except ImportError:
-            raise HostError(
-                "--virtual-clock needs the package time-machine: pip install -r requirements-dev.txt"
-            ) from None
+            raise HostError("--virtual-clock needs the package time-machine: pip install time-machine") from None
         self._store = store
-        known = store.state("virtual-clock")
-        self._shift = timedelta(seconds=float(known["shift_s"]) if known else 0.0)
+        state = store.state("virtual-clock")
+        self._shift = timedelta(seconds=float(state["shift_s"]) if state else 0.0)
         self._listeners: list[Callable[[], None]] = []
-        # The process's wall clock is about to be shifted: from here on real time is taken from the monotonic clock.
+        # time_machine shifts the wall clock of the process, so real time is read from the monotonic clock.
         self._start = datetime.now(UTC)
         self._started = time.monotonic()
         self._traveller = time_machine.travel(self._start + self._shift, tick=True)
@@ -65,6 +63,7 @@ class ShiftedClock:
         self._listeners.append(changed)
 
     def shift(self, by: timedelta) -> None:
+        """Moves the clock and the process's time forward."""
         self._shift += by
         self._store.put_state("virtual-clock", {"shift_s": self._shift.total_seconds()})
         self._process.move_to(self.now())
@@ -72,48 +71,53 @@ class ShiftedClock:
             changed()
 
     def stop(self) -> None:
+        """Ends the shift of the process's time."""
         self._traveller.stop()
 
 
 class VirtualTime:
-    """`wakes` are the instants something waits for; `at_rest` tells whether nothing is under way."""
+    """Advances the clock. `wake_times` returns the instants of timers, `is_idle` whether no work is running."""
 
     def __init__(
-        self, clock: ShiftedClock, wakes: Callable[[], Iterable[datetime]], at_rest: Callable[[], bool]
+        self, clock: ShiftedClock, wake_times: Callable[[], Iterable[datetime]], is_idle: Callable[[], bool]
     ) -> None:
         self._clock = clock
-        self._wakes = wakes
-        self._at_rest = at_rest
+        self._wake_times = wake_times
+        self._is_idle = is_idle
         self._one_at_a_time = asyncio.Lock()
 
     def now(self) -> datetime:
+        """The current virtual time, in UTC."""
         return self._clock.now()
 
     async def advance(self, by: timedelta, bus_admin: str | None = None) -> None:
-        """Moves from timer to timer up to `by`. A bus that is given goes ahead by each step, so that no lock or
-        message looks older here than there."""
+        """Advances by `by`, from timer to timer. After each step it waits until the host is idle.
+
+        `bus_admin` is the URL of the admin API of a bus. The bus makes each step first, so that no lock or message
+        looks older here than there. Raises `ValueError` if the bus refuses.
+        """
         async with self._one_at_a_time:
             target = self._clock.now() + by
-            await self._rest()
+            await self._wait_until_idle()
             while (now := self._clock.now()) < target:
-                due = [at for at in self._wakes() if now < at <= target]
+                due = [at for at in self._wake_times() if now < at <= target]
                 step = min(due, default=target) - now
                 if bus_admin is not None:
                     await _advance_bus(bus_admin, step)
                 self._clock.shift(step)
-                await self._rest()
+                await self._wait_until_idle()
 
-    async def _rest(self) -> None:
-        deadline = time.monotonic() + _REST_TIMEOUT_S
-        looks = 0
-        while looks < _RESTFUL_LOOKS and time.monotonic() < deadline:
-            await asyncio.sleep(_REST_POLL_S)
-            looks = looks + 1 if self._at_rest() else 0
+    async def _wait_until_idle(self) -> None:
+        deadline = time.monotonic() + _IDLE_TIMEOUT_S
+        idle_polls = 0
+        while idle_polls < _IDLE_POLLS and time.monotonic() < deadline:
+            await asyncio.sleep(_IDLE_POLL_S)
+            idle_polls = idle_polls + 1 if self._is_idle() else 0
 
 
 async def _advance_bus(url: str, by: timedelta) -> None:
     async with aiohttp.ClientSession() as session:
         body = {"seconds": by.total_seconds()}
-        async with session.post(f"{url.rstrip('/')}/clock/advance", json=body) as answer:
-            if answer.status != 200:
-                raise ValueError(f"the bus does not advance its clock: {answer.status} {await answer.text()}")
+        async with session.post(f"{url.rstrip('/')}/clock/advance", json=body) as response:
+            if response.status != 200:
+                raise ValueError(f"the bus does not advance its clock: {response.status} {await response.text()}")

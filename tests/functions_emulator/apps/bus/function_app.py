@@ -1,4 +1,4 @@
-"""Service Bus triggers that write down what they were given; `Seen` is a file, one JSON line a message."""
+"""Service Bus triggers that write one JSON line per message to the file `SEEN_FILE`."""
 
 import asyncio
 import json

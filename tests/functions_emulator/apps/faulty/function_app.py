@@ -1,4 +1,4 @@
-"""One function that works among many that cannot be served."""
+"""One function that can be served, among many that cannot."""
 
 import azure.durable_functions as df
 import azure.functions as func

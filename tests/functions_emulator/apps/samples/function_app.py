@@ -1,4 +1,4 @@
-"""Samples of common durable patterns that the tour has not: entities, durable HTTP, blueprints, wait-for-completion."""
+"""Common durable patterns that `tour` does not have: entities, durable HTTP, blueprints, waiting for the end."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ async def light(req: func.HttpRequest) -> str:
 @app.route("run/{name}", methods=["POST"])
 @app.durable_client_input(client_name="client")
 async def run_and_wait(req: func.HttpRequest, client: df.DurableOrchestrationClient) -> func.HttpResponse:
-    """Answers with the output if the orchestration ends within 1.5 s."""
+    """The response is the output if the orchestration ends within 1.5 s."""
     instance_id = await client.start_new(req.route_params["name"], client_input=req.get_json())
     return await client.wait_for_completion_or_create_check_status_response(req, instance_id, 1500, 100)
 

@@ -1,4 +1,4 @@
-"""Queues, blobs and tables, in and out."""
+"""Queue, blob and table triggers, inputs and outputs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""HTTP functions that stream, by the FastAPI extension: requests and responses are the extension's."""
+"""HTTP functions that stream, with requests and responses of the FastAPI extension."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ asked_on = asyncio.Event()
 
 @app.route("numbers/{count:int}", methods=[func.HttpMethod.GET])
 async def numbers(req: Request) -> StreamingResponse:
-    """Each number but the first is sent only after somebody has asked for it at /next."""
+    """Sends each number but the first only after a request to /next."""
 
     async def lines():
         for number in range(int(req.path_params["count"])):
@@ -33,7 +33,7 @@ async def go_on(req: Request) -> str:
 
 @app.route("sizes", methods=[func.HttpMethod.POST])
 async def sizes(req: Request) -> JSONResponse:
-    """Counts a body of any length as it comes."""
+    """Counts a body of any length while it arrives."""
     total, largest = 0, 0
     async for chunk in req.stream():
         total, largest = total + len(chunk), max(largest, len(chunk))
@@ -67,5 +67,5 @@ async def raises(req: Request) -> str:
 
 @app.route("classic")
 async def classic(req: func.HttpRequest) -> func.HttpResponse:
-    """The worker takes the extension's types only, once it is imported."""
+    """The worker takes only the extension's types once it is imported."""
     return func.HttpResponse("never")

@@ -1,4 +1,4 @@
-"""Timer triggers that write down when they ran."""
+"""Timer triggers that write each run to the file `SEEN_FILE`."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A tour of what an app can ask of the host: HTTP in all shapes, and one orchestration a durable feature."""
+"""The features of the host: HTTP functions of all kinds, and one orchestration per durable feature."""
 
 import asyncio
 import json
@@ -14,8 +14,8 @@ app = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
 
 @app.route("echo/{word}/{number:int?}", methods=["POST"])
 async def echo(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """Answers with everything it was given."""
-    seen = {
+    """Returns all that it got."""
+    request = {
         "method": req.method,
         "url": req.url,
         "header": req.headers.get("X-Test"),
@@ -25,7 +25,7 @@ async def echo(req: func.HttpRequest, context: func.Context) -> func.HttpRespons
         "function": context.function_name,
         "invocation": context.invocation_id,
     }
-    return func.HttpResponse(json.dumps(seen), mimetype="application/json", headers={"X-Answer": "yes"})
+    return func.HttpResponse(json.dumps(request), mimetype="application/json", headers={"X-Answer": "yes"})
 
 
 @app.route("sync")
@@ -128,7 +128,7 @@ def flaky(plan: dict) -> int:
 
 @app.activity_trigger(input_name="nothing")
 def clock(nothing: None) -> list:
-    """The app's own idea of the time, in two ways."""
+    """The app's own time, read in two ways."""
     return [datetime.now(UTC).isoformat(), time.time()]
 
 
@@ -193,7 +193,7 @@ def failing(context: df.DurableOrchestrationContext):
 
 @app.orchestration_trigger(context_name="context")
 def countdown(context: df.DurableOrchestrationContext):
-    """Continues as new until nothing is left."""
+    """Continues as new until the count is zero."""
     left = context.get_input()
     context.set_custom_status({"left": left})
     yield context.call_activity("shout", str(left))
@@ -205,7 +205,7 @@ def countdown(context: df.DurableOrchestrationContext):
 
 @app.orchestration_trigger(context_name="context")
 def steps(context: df.DurableOrchestrationContext):
-    """A job of several steps: an activity and an event each, by the rules of the protocol notes."""
+    """A job of several steps, each with an activity, an event and a timer."""
     results = []
     for index in range(context.get_input()):
         sent = yield context.call_activity("shout", f"step-{index}")
@@ -238,9 +238,9 @@ def tally(context: df.DurableOrchestrationContext):
 
 @app.orchestration_trigger(context_name="context")
 def hourly(context: df.DurableOrchestrationContext):
-    """Looks at the clock, sleeps an hour, looks again; input: how often."""
-    seen = []
+    """Reads the clock, sleeps an hour, and repeats; the input is the number of readings."""
+    times = []
     for _ in range(context.get_input()):
-        seen.append((yield context.call_activity("clock", None)))
+        times.append((yield context.call_activity("clock", None)))
         yield context.create_timer(context.current_utc_datetime + timedelta(hours=1))
-    return seen
+    return times

@@ -1,1 +1,1 @@
-"""Functions of the sample app, one noun a module."""
+"""Functions of the sample app, one pattern per module."""

@@ -1,4 +1,4 @@
-"""Fan out and in: every file of a folder is copied at once, and the bytes are added up."""
+"""Fan-out and fan-in: all files of a folder are copied at once, and their sizes are added up."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ def list_files(folder: str) -> list:
 
 @backups.activity_trigger(input_name="move")
 def copy_file(move: dict) -> int:
-    """The same copy again does no harm, since an activity may run twice."""
+    """Idempotent, since an activity may run twice."""
     target = Path(move["to"])
     target.mkdir(parents=True, exist_ok=True)
     return Path(shutil.copy(move["file"], target)).stat().st_size

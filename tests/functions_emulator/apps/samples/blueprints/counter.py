@@ -46,7 +46,7 @@ async def change(req: func.HttpRequest, client: df.DurableOrchestrationClient) -
 @counters.route("counters/{key}", methods=["GET"])
 @counters.durable_client_input(client_name="client")
 async def read(req: func.HttpRequest, client: df.DurableOrchestrationClient) -> func.HttpResponse:
-    found = await client.read_entity_state(df.EntityId("Counter", req.route_params["key"]))
-    if not found.entity_exists:
+    entity = await client.read_entity_state(df.EntityId("Counter", req.route_params["key"]))
+    if not entity.entity_exists:
         return func.HttpResponse(status_code=404)
-    return func.HttpResponse(json.dumps(found.entity_state), mimetype="application/json")
+    return func.HttpResponse(json.dumps(entity.entity_state), mimetype="application/json")

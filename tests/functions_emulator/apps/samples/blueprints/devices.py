@@ -1,4 +1,4 @@
-"""Sub-orchestrations with retry: devices are set up side by side, each as a whole again when a part of it fails."""
+"""Sub-orchestrations with retries: devices are set up in parallel; a failed set-up is repeated as a whole."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ devices = df.Blueprint()
 
 @devices.activity_trigger(input_name="device")
 def install(device: dict) -> str:
-    """Fails as often as the device is told to."""
+    """Fails `device["fails"]` times."""
     tries = Path(device["log"])
     with tries.open("a") as log:
         log.write(f"{device['name']}\n")

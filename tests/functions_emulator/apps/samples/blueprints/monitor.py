@@ -1,4 +1,4 @@
-"""A monitor: looks at a URL by durable HTTP now and then until it says what it should, or time is up."""
+"""A monitor: calls a URL by durable HTTP until the response has the expected text, or time is up."""
 
 from datetime import timedelta
 
@@ -13,9 +13,9 @@ def monitor(context: df.DurableOrchestrationContext):
     deadline = context.current_utc_datetime + timedelta(seconds=watched["seconds"])
     looks = 0
     while context.current_utc_datetime < deadline:
-        answer = yield context.call_http("GET", watched["url"])
+        response = yield context.call_http("GET", watched["url"])
         looks += 1
-        if watched["wanted"] in answer["content"]:
-            return {"found": True, "status": answer["statusCode"], "looks": looks}
+        if watched["expected"] in response["content"]:
+            return {"found": True, "status": response["statusCode"], "looks": looks}
         yield context.create_timer(context.current_utc_datetime + timedelta(seconds=0.2))
     return {"found": False, "looks": looks}

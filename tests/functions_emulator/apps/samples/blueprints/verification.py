@@ -1,4 +1,4 @@
-"""Human interaction: a code is sent to a phone, and somebody has three tries and little time to type it in."""
+"""Human interaction: a code is sent to a phone, and a person has three attempts and little time to enter it."""
 
 import json
 from datetime import timedelta
@@ -13,7 +13,7 @@ TRIES = 3
 
 @verifications.activity_trigger(input_name="phone")
 def send_code(phone: dict) -> int:
-    """A message of ours is a line in a file."""
+    """The message to the phone is a line in a file."""
     code = 4711
     with Path(phone["inbox"]).open("a") as inbox:
         inbox.write(json.dumps({"to": phone["number"], "code": code}) + "\n")
@@ -26,7 +26,7 @@ def verify_phone(context: df.DurableOrchestrationContext):
     code = yield context.call_activity("send_code", phone)
     deadline = context.current_utc_datetime + timedelta(seconds=phone["seconds"])
     for number in range(TRIES):
-        # an event name and a timer of its own for each try: a shared one would lose events or never end
+        # Each attempt has its own event name and timer: shared ones would lose events or never end.
         answer = context.wait_for_external_event(f"answer-{number}")
         timer = context.create_timer(deadline)
         winner = yield context.task_any([answer, timer])

@@ -1,4 +1,4 @@
-"""Puts the parts of the host together: the one place that builds them."""
+"""Builds the parts of the host and connects them; starts and stops them."""
 
 from __future__ import annotations
 
@@ -14,36 +14,34 @@ from urllib.parse import quote
 from functions_emulator.durable.clock import Clock, SystemClock
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.entities import Entities
+from functions_emulator.durable.http_api import HttpApi, Links
 from functions_emulator.durable.runner import Runner
 from functions_emulator.durable.store import Store
 from functions_emulator.durable.versions import STRATEGIES, Versions
-from functions_emulator.durable.web import Links, WebApi
-from functions_emulator.host import fast_timestamps
 from functions_emulator.host.admin import Admin
-from functions_emulator.host.app_side import DEFAULT_TIMEOUT_S, AppSide
 from functions_emulator.host.bindings import make_bindings, poison_blobs, queue_options
 from functions_emulator.host.cors import load_cors
-from functions_emulator.host.data_lock import hold_data_dir
-from functions_emulator.host.durable_functions import DurableClientReader, DurableFunctions
+from functions_emulator.host.durable_functions import DurableClientReader, DurableFunctions, use_fast_timestamps
 from functions_emulator.host.errors import FunctionFailedError, HostError
 from functions_emulator.host.faults import Faults
 from functions_emulator.host.functions import Function
-from functions_emulator.host.gate import UNLIMITED, Gate
 from functions_emulator.host.host_json import HostJson, load_host_json
+from functions_emulator.host.http_server import HttpServer
 from functions_emulator.host.http_streams import Streams, extension
 from functions_emulator.host.indexing import App, index_app
 from functions_emulator.host.invocation import RetryState
 from functions_emulator.host.invoker import Invoker
 from functions_emulator.host.keys import Keys
-from functions_emulator.host.manual import MANUAL_TRIGGERS
+from functions_emulator.host.manual_trigger import MANUAL_TRIGGERS
 from functions_emulator.host.page import Page
 from functions_emulator.host.retry_policy import delays
 from functions_emulator.host.routes import RouteTable
 from functions_emulator.host.schedule import parse_schedule
 from functions_emulator.host.settings import Settings, load_settings
-from functions_emulator.host.site import Site
+from functions_emulator.host.throttle import UNLIMITED, RequestThrottle
 from functions_emulator.host.timer_trigger import TimerTrigger
 from functions_emulator.host.virtual_time import ShiftedClock, VirtualTime
+from functions_emulator.host.worker import DEFAULT_TIMEOUT_S, Worker
 
 _LOG = logging.getLogger("functions_emulator.host")
 
@@ -51,11 +49,13 @@ _DEFAULT_VERSION = "extensions.durableTask.defaultVersion"
 _POLL_INTERVAL = "extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds"
 _OVERRIDABLE = "extensions.durableTask.overridableExistingInstanceStates"
 
-#: How long running functions may go on after a stop was asked for.
+#: Running functions may go on this long after a stop.
 DRAIN_S = 10.0
 
 
-class Server:
+class FunctionsHost:
+    """The host of one app. With `data_dir` `None` the state is in memory; port 0 picks a free one."""
+
     def __init__(
         self,
         app_dir: Path,
@@ -76,33 +76,33 @@ class Server:
         self._clock: Clock = SystemClock()
         self._timers: list[TimerTrigger] = []
         self._lock: IO[str] | None = None
-        #: After `stop`: some function did not end in time.
+        #: Set by `stop` if a function did not end in time.
         self.still_running = False
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def port(self) -> int:
-        """The port it serves on."""
+        """The port that it serves on."""
         return int(self.url.rsplit(":", 1)[1])
 
     async def start(self) -> None:
-        """Serves at `url`. `HostError` if the app or its host.json cannot be used, or the port is taken."""
+        """Serves at `url`. Raises `HostError` if the app or its host.json cannot be used, or the port is taken."""
         settings = load_settings(self._app_dir)
         host_json = load_host_json(self._app_dir)
         for key in host_json.unknown_keys:
             _LOG.warning("host.json: %s has no effect here", key)
         app = index_app(self._app_dir, settings)
-        fast_timestamps.install()
+        use_fast_timestamps()
         for problem in app.problems:
             _LOG.error("left out: %s", problem)
         if app.refusals:
             _LOG.error("Azure's Python worker would serve none of this app's functions: %s", ", ".join(app.refusals))
         self._store = Store(self._database())
-        self._faults.watch(self._store)
+        self._faults.kill_at_commit(self._store)
         if self._virtual_clock:
             self._clock = ShiftedClock(self._store)
-        self._app_side = AppSide(host_json.seconds("functionTimeout", DEFAULT_TIMEOUT_S))
-        self._app_side.start()
+        self._worker = Worker(host_json.seconds("functionTimeout", DEFAULT_TIMEOUT_S))
+        self._worker.start()
         try:
             self.url = await self._assemble(app, settings, host_json)
         except BaseException:
@@ -121,12 +121,12 @@ class Server:
             self._data_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise HostError(f"--data {self._data_dir}: {error.strerror}") from None
-        self._lock = hold_data_dir(self._data_dir)
+        self._lock = _lock_data_dir(self._data_dir)
         return self._data_dir / "host.sqlite3"
 
     async def _assemble(self, app: App, settings: Settings, host_json: HostJson) -> str:
         directory = str(self._app_dir)
-        durable = DurableFunctions(app.functions, self._app_side, directory)
+        durable = DurableFunctions(app.functions, self._worker, directory)
         engine = Engine(
             self._store,
             self._clock,
@@ -140,32 +140,32 @@ class Server:
             host_json.values.get(_DEFAULT_VERSION),
             replace_running=host_json.text(_OVERRIDABLE, "NonRunningStates") == "AnyState",
         )
-        api = self._faults.api(WebApi(client, entities))
+        api = self._faults.api(HttpApi(client, entities))
         routes = RouteTable(
             [one for one in app.functions if one.trigger.type == "httpTrigger"],
             host_json.text("extensions.http.routePrefix", "api"),
         )
-        gate = Gate(
+        throttle = RequestThrottle(
             host_json.number("extensions.http.maxConcurrentRequests", UNLIMITED),
             host_json.number("extensions.http.maxOutstandingRequests", UNLIMITED),
         )
-        site = Site(
+        http_server = HttpServer(
             routes,
             api,
             keys=self._keys,
             cors=load_cors(self._app_dir),
-            gate=gate,
-            custom_headers=host_json.below("extensions.http.customHeaders"),
+            throttle=throttle,
+            custom_headers=host_json.mapping("extensions.http.customHeaders"),
         )
-        url = await site.listen(self._host, self._port)
-        _tell_functions(app, routes, url)
-        self._site = site
+        url = await http_server.listen(self._host, self._port)
+        _log_functions(app, routes, url)
+        self._http_server = http_server
         hub = host_json.text("extensions.durableTask.hubName", "TestHubName")
         links = Links(f"{url}/runtime/webhooks/durabletask/", _required_query(hub, self._keys))
         readers, writers = make_bindings(app, settings, host_json)
-        readers["durableClient"] = DurableClientReader(links, hub, site.rpc_url(url))
+        readers["durableClient"] = DurableClientReader(links, hub, http_server.rpc_url(url))
         self._writers = writers
-        self._invoker = Invoker(self._app_side, directory, readers, writers)
+        self._invoker = Invoker(self._worker, directory, readers, writers)
         durable.connect(self._invoker)
         cores = os.cpu_count() or 1
         self._runner = Runner(
@@ -177,28 +177,28 @@ class Server:
             max_activities=host_json.number("extensions.durableTask.maxConcurrentActivityFunctions", 10 * cores),
             token_of=lambda resource: settings.get("EMULATOR_IDENTITY_TOKEN"),
         )
-        self._start(self._app_side.watch())
+        self._start(self._worker.watch_loop())
         self._start(self._runner.run())
         self._start_timers(app)
         self._start_service_bus(app, settings, host_json)
         self._start_storage(app, settings, host_json)
         admin = Admin(app, engine, client, self._invoker, MANUAL_TRIGGERS, self._virtual_time(engine))
         base = extension()
-        streams = None if base is None else Streams(base, self._app_side.loop)
-        site.open(self._invoker, links, admin, Page(app, engine, client), streams)
+        streams = None if base is None else Streams(base, self._worker.loop)
+        http_server.open(self._invoker, links, admin, Page(app, engine, client), streams)
         return url
 
     def _virtual_time(self, engine: Engine) -> VirtualTime | None:
         if not isinstance(self._clock, ShiftedClock):
             return None
 
-        def wakes() -> list[datetime]:
+        def wake_times() -> list[datetime]:
             return [at for at in (engine.next_wake(), *(timer.due for timer in self._timers)) if at is not None]
 
-        def at_rest() -> bool:
-            return engine.idle and not self._app_side.running
+        def is_idle() -> bool:
+            return engine.idle and not self._worker.running
 
-        return VirtualTime(self._clock, wakes, at_rest)
+        return VirtualTime(self._clock, wake_times, is_idle)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -258,7 +258,7 @@ class Server:
                 self._start(BlobTrigger(one, connection, self._store, self._run_quietly, give_up, attempts).run())
 
     async def _run_quietly(self, function: Function, value: Any, data: Mapping[str, Any] | None = None) -> bool:
-        """Whether the function succeeded; the invoker has logged a failure."""
+        """Whether the function succeeded; the invoker logs a failure."""
         try:
             await self._invoker.invoke(function, value, trigger_data=data)
         except FunctionFailedError:
@@ -279,26 +279,26 @@ class Server:
                 await asyncio.sleep(waits[attempt])
 
     async def stop(self) -> None:
-        """Takes nothing new, lets what runs end, and closes."""
+        """Takes no new work, lets running functions end, and closes."""
         for trigger, _ in self._receivers:
             trigger.stop()
         waits: list[Awaitable[Any]] = [
-            self._site.drain(DRAIN_S),
+            self._http_server.drain(DRAIN_S),
             self._runner.drain(DRAIN_S),
-            self._app_side.settle(DRAIN_S),
+            self._worker.drain(DRAIN_S),
         ]
         if self._receivers:
             waits.append(asyncio.wait([task for _, task in self._receivers], timeout=DRAIN_S))
         await asyncio.gather(*waits)
-        await self._site.stop()
-        hanging = self._app_side.running
+        await self._http_server.stop()
+        hanging = self._worker.running
         self.still_running = bool(hanging)
         if hanging:
             _LOG.warning("stopped while running: %s", ", ".join(sorted(set(hanging.values()))))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._app_side.stop()
+        await self._worker.stop()
         for writer in self._writers.values():
             await writer.close()
         self._store.close()
@@ -307,9 +307,26 @@ class Server:
             self._clock.stop()
 
 
+def _lock_data_dir(folder: Path) -> IO[str]:
+    """Locks the folder as long as the returned file is open, since two hosts would run everything twice.
+
+    Raises `HostError` if another host has locked it. The operating system unlocks it when the process dies.
+    """
+    handle = (folder / "host.lock").open("w")
+    if os.name == "posix":
+        import fcntl
+
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.close()
+            raise HostError(f"--data {folder}: another host is using it") from None
+    return handle
+
+
 def _versions(host_json: HostJson) -> Versions:
     key = "extensions.durableTask.versionMatchStrategy"
-    # On Azure the strategy has a default of its own, which matters only where a version is set.
+    # The default of Azure, which has an effect only with a version.
     strategy = host_json.text(key, "CurrentOrOlder" if _DEFAULT_VERSION in host_json.values else "None")
     if strategy not in STRATEGIES:
         raise HostError(f"host.json: {key} must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
@@ -322,8 +339,8 @@ def _required_query(hub: str, keys: Keys | None) -> str:
     return query if keys is None else f"{query}&code={quote(keys.durable, safe='')}"
 
 
-def _tell_functions(app: App, routes: RouteTable, url: str) -> None:
-    """What `func start` shows: each function, and where its requests go."""
+def _log_functions(app: App, routes: RouteTable, url: str) -> None:
+    """Logs each function and its URL, as `func start` does."""
     for route in routes.routes:
         methods = ",".join(sorted(route.methods)) or "any method"
         _LOG.info("%s: %s/%s [%s]", route.function.name, url, route.template.text, methods)
@@ -334,4 +351,4 @@ def _tell_functions(app: App, routes: RouteTable, url: str) -> None:
 
 def _log_crash(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        _LOG.critical("a part of the host has died: %r", error, exc_info=error)
+        _LOG.critical("a task of the host has failed: %r", error, exc_info=error)

@@ -12,22 +12,23 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from aiohttp import web
+from azure.functions import HttpResponse
+from azure.functions.http import HttpRequest
 
 from functions_emulator.durable.errors import DurableError, InstanceNotFoundError
-from functions_emulator.durable.web import Answer, Links, Request, WebApi
+from functions_emulator.durable.http_api import ApiRequest, ApiResponse, HttpApi, Links
 from functions_emulator.host.admin import Admin
 from functions_emulator.host.cors import Cors
 from functions_emulator.host.errors import FunctionFailedError, HostError
 from functions_emulator.host.expressions import data_of_body
-from functions_emulator.host.gate import Gate, TooManyRequestsError
 from functions_emulator.host.host_json import HTTP_LIMIT_S
 from functions_emulator.host.http_streams import Streams
-from functions_emulator.host.http_trigger import make_request, make_response
 from functions_emulator.host.invocation import TraceState
 from functions_emulator.host.invoker import Invoker
 from functions_emulator.host.keys import Keys
 from functions_emulator.host.page import Page
 from functions_emulator.host.routes import Route, RouteTable
+from functions_emulator.host.throttle import RequestThrottle, TooManyRequestsError
 
 _LOG = logging.getLogger("functions_emulator.host")
 _DURABLE = "runtime/webhooks/durabletask/"
@@ -36,29 +37,31 @@ _DURABLE = "runtime/webhooks/durabletask/"
 _MAX_BODY = 100 * 1024 * 1024
 
 
-class Site:
+class HttpServer:
+    """Serves the functions' routes, `/admin`, `/emulator` and the durable API."""
+
     def __init__(
         self,
         routes: RouteTable,
-        api: WebApi,
+        api: HttpApi,
         *,
         keys: Keys | None,
         cors: Cors,
-        gate: Gate,
+        throttle: RequestThrottle,
         custom_headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`custom_headers` go with every answer of a function."""
+        """`custom_headers` are added to every response of a function."""
         self._custom_headers = dict(custom_headers or {})
         self._routes = routes
         self._api = api
         self._keys = keys
         self._cors = cors
-        self._gate = gate
+        self._throttle = throttle
         self._invoker: Invoker | None = None
         self._admin: Admin | None = None
         self._page: Page | None = None
         self._streams: Streams | None = None
-        # On Azure the SDK's client talks to a port that only the worker sees; here, to a path that only it knows.
+        # On Azure the SDK's client uses a port that only the worker sees; here it uses a secret path.
         self._rpc_path = f"runtime/rpc/{secrets.token_urlsafe(16)}/durabletask/"
         self._links: Links | None = None
         self._opened = asyncio.Event()
@@ -66,7 +69,7 @@ class Site:
         self._draining = False
 
     async def listen(self, host: str, port: int) -> str:
-        """Binds the port, and lets requests wait until `open`."""
+        """Binds the port and returns the URL; requests wait until `open`. Raises `HostError` if the port is taken."""
         server = web.Server(self._handle, request_factory=_make_request, access_log=None)
         self._runner = web.ServerRunner(server, handle_signals=False)
         await self._runner.setup()
@@ -79,21 +82,22 @@ class Site:
         return f"http://{name}:{self._runner.addresses[0][1]}"
 
     def rpc_url(self, url: str) -> str:
-        """Where the SDK's durable client finds the API without a key."""
+        """The URL of the durable API for the SDK's client, which has no key."""
         return f"{url}/{self._rpc_path}"
 
     def open(self, invoker: Invoker, links: Links, admin: Admin, page: Page, streams: Streams | None = None) -> None:
-        """`streams` is there if the app uses an HTTP extension."""
+        """Starts to serve. `streams` is `None` unless the app uses an HTTP extension."""
         self._invoker, self._links, self._admin, self._page, self._streams = invoker, links, admin, page, streams
         self._opened.set()
 
     async def drain(self, timeout: float) -> None:
-        """Takes no new requests for functions, and lets those under way end; their durable clients are still served."""
+        """Refuses new requests for functions, and waits for running ones; their durable clients are still served."""
         self._draining = True
         if self._running:
             await asyncio.wait(set(self._running), timeout=timeout)
 
     async def stop(self) -> None:
+        """Closes the port and all connections."""
         await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -104,32 +108,32 @@ class Site:
         try:
             path = request.rel_url.raw_path.lstrip("/")
             if path.startswith(self._rpc_path):
-                return await self._durable(request, path.removeprefix(self._rpc_path))
+                return await self._serve_durable(request, path.removeprefix(self._rpc_path))
             if path.startswith(_DURABLE):
                 if self._keys is not None and not self._keys.opens_durable(_key(request)):
                     return web.Response(status=401)
-                return await self._durable(request, path.removeprefix(_DURABLE))
+                return await self._serve_durable(request, path.removeprefix(_DURABLE))
             if path.startswith(("admin/", "runtime/")):
-                return await self._administer(request, path)
+                return await self._serve_admin(request, path)
             if path == "emulator" or path.startswith("emulator/"):
-                return await self._show(request, path)
+                return await self._serve_page(request, path)
             if not path and request.method == "GET" and self._routes.find("GET", path) is None and self._keys is None:
                 return web.Response(status=302, headers={"Location": "/emulator"})
-            return await self._function(request, path)
+            return await self._serve_function(request, path)
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=413)
         finally:
             self._running.discard(task)
 
-    async def _administer(self, request: web.BaseRequest, path: str) -> web.Response:
+    async def _serve_admin(self, request: web.BaseRequest, path: str) -> web.Response:
         assert self._admin is not None
-        free = path in ("admin/host/status", "admin/host/ping")
-        if self._keys is not None and not free and not self._keys.opens_admin(_key(request)):
+        is_public = path in ("admin/host/status", "admin/host/ping")
+        if self._keys is not None and not is_public and not self._keys.opens_admin(_key(request)):
             return web.Response(status=401)
         return await self._admin.handle(request, path)
 
-    async def _show(self, request: web.BaseRequest, path: str) -> web.Response:
-        """The page; not served where keys are asked for, since a browser has none."""
+    async def _serve_page(self, request: web.BaseRequest, path: str) -> web.Response:
+        """The page; it is not served with access keys, since a browser has none."""
         if self._keys is not None or self._page is None:
             return web.Response(status=404)
         try:
@@ -154,31 +158,31 @@ class Site:
         except (DurableError, ValueError) as error:
             return web.Response(status=400, text=str(error))
 
-    async def _function(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+    async def _serve_function(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if request.method == "OPTIONS":
             allowed = self._cors.preflight(request.headers)
             if allowed is not None:
                 return web.Response(status=204, headers=allowed)
-        found = self._routes.find(request.method, path)
-        if found is None:
+        route_match = self._routes.find(request.method, path)
+        if route_match is None:
             return web.Response(status=404)
         if self._draining:
             return web.Response(status=503, headers={"Connection": "close"})
-        route, values = found
+        route, values = route_match
         if self._keys is not None and not self._keys.opens_function(
             _key(request), route.function.name, route.auth_level
         ):
             return web.Response(status=401)
         try:
-            async with self._gate:
+            async with self._throttle:
                 extra = {**self._custom_headers, **self._cors.headers(request.headers.get("Origin"))}
                 if self._streams is not None:
                     return await self._stream(self._streams, request, route, values, extra)
-                answer = await self._invoke(request, route, values)
+                response = await self._invoke(request, route, values)
         except TooManyRequestsError:
             return web.Response(status=429)
-        answer.headers.update(extra)
-        return answer
+        response.headers.update(extra)
+        return response
 
     async def _stream(
         self,
@@ -197,43 +201,45 @@ class Site:
         try:
             return await streams.respond(request, values, call, headers, HTTP_LIMIT_S)
         except TimeoutError:
-            return _too_late(route.function.name)
+            return _bad_gateway(route.function.name)
 
     async def _invoke(self, request: web.BaseRequest, route: Route, values: Mapping[str, str]) -> web.Response:
         assert self._invoker is not None
         body = await request.read()
         trace = _trace(request)
         data = {**data_of_body(body), **values} if route.function.has_expressions else values
-        work = self._invoker.invoke(route.function, make_request(request, body, values), trigger_data=data, trace=trace)
+        work = self._invoker.invoke(
+            route.function, _function_request(request, body, values), trigger_data=data, trace=trace
+        )
         try:
             # The function goes on after the limit, as on Azure.
             result = await asyncio.wait_for(asyncio.shield(work), HTTP_LIMIT_S)
         except FunctionFailedError:
             return web.Response(status=500)
         except TimeoutError:
-            return _too_late(route.function.name)
+            return _bad_gateway(route.function.name)
         try:
-            return make_response(route.function.name, result)
+            return _function_response(route.function.name, result)
         except FunctionFailedError as error:
             _LOG.error("%s failed: %s", route.function.name, error)
             return web.Response(status=500)
 
-    async def _durable(self, request: web.BaseRequest, path: str) -> web.Response:
+    async def _serve_durable(self, request: web.BaseRequest, path: str) -> web.Response:
         assert self._links is not None
         parts = [unquote(part) for part in path.strip("/").split("/")]
         headers = {name.lower(): value for name, value in request.headers.items()}
-        asked = Request(request.method, parts, dict(request.query), headers, await request.read())
-        answer = self._api.handle(asked, self._links)
-        if answer is None:
+        api_request = ApiRequest(request.method, parts, dict(request.query), headers, await request.read())
+        api_response = self._api.handle(api_request, self._links)
+        if api_response is None:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response(status=503)
-        if answer.wait_s is not None:
-            answer = await self._outcome(answer, *answer.wait_s)
-        return _answer(answer)
+        if api_response.wait_s is not None:
+            api_response = await self._wait_for_end(api_response, *api_response.wait_s)
+        return _web_response(api_response)
 
-    async def _outcome(self, started: Answer, timeout_s: float, interval_s: float) -> Answer:
-        """What the instance came to, or that it was started."""
+    async def _wait_for_end(self, started: ApiResponse, timeout_s: float, interval_s: float) -> ApiResponse:
+        """The response for the end of the instance; after the timeout the one to its start."""
         assert self._links is not None
         deadline = monotonic() + timeout_s
         while (ended := self._api.outcome(started.body["id"], self._links)) is None:
@@ -244,11 +250,50 @@ class Site:
         return ended
 
 
+def _function_request(request: web.BaseRequest, body: bytes, route_params: Mapping[str, str]) -> HttpRequest:
+    """The function's request. Repeated headers and parameters are joined by commas, as Azure's host joins them."""
+    headers = {name: ",".join(request.headers.getall(name)) for name in request.headers}
+    params = {name: ",".join(request.query.getall(name)) for name in request.query}
+    return HttpRequest(
+        method=request.method,
+        url=str(request.url),
+        headers=headers,
+        params=params,
+        route_params=route_params,
+        body_type="bytes",
+        body=body,
+    )
+
+
+def _function_response(name: str, value: Any) -> web.Response:
+    """The response for a function's value: an HttpResponse, a text, or `None` (204).
+
+    Raises `FunctionFailedError` for other values.
+    """
+    if value is None:
+        return web.Response(status=204)
+    if isinstance(value, str):
+        return web.Response(text=value)
+    if not isinstance(value, HttpResponse):
+        problem = TypeError(f"an HTTP function must return a str or func.HttpResponse, not {type(value).__name__}")
+        raise FunctionFailedError(name, problem, str(problem))
+    response = web.Response(status=value.status_code, body=value.get_body())
+    for header, text in value.headers.items():
+        if header.lower() not in ("content-length", "transfer-encoding"):
+            response.headers.add(header, text)
+    if "content-type" not in value.headers:
+        charset = f"; charset={value.charset}" if value.mimetype.startswith("text/") else ""
+        response.headers["Content-Type"] = f"{value.mimetype}{charset}"
+    else:
+        response.headers["Content-Type"] = value.headers["content-type"]
+    return response
+
+
 def _trace(request: web.BaseRequest) -> TraceState:
     return TraceState(request.headers.get("traceparent", ""), request.headers.get("tracestate", ""))
 
 
-def _too_late(name: str) -> web.Response:
+def _bad_gateway(name: str) -> web.Response:
     _LOG.error("%s did not answer within %g s: on Azure the caller gets 502", name, HTTP_LIMIT_S)
     return web.Response(status=502)
 
@@ -258,7 +303,7 @@ def _html(text: str) -> web.Response:
 
 
 def _same_origin(request: web.BaseRequest) -> bool:
-    """A page of another origin must not press our buttons."""
+    """Whether a form was sent by this page; a page of another origin must not control orchestrations."""
     origin = request.headers.get("Origin")
     return origin is None or origin.split("://")[-1] == request.host
 
@@ -267,11 +312,13 @@ def _key(request: web.BaseRequest) -> str | None:
     return request.headers.get("x-functions-key") or request.query.get("code")
 
 
-def _answer(answer: Answer) -> web.Response:
-    if answer.body is None:
-        return web.Response(status=answer.status, headers=dict(answer.headers))
-    text = json.dumps(answer.body)
-    return web.Response(status=answer.status, text=text, content_type="application/json", headers=dict(answer.headers))
+def _web_response(api_response: ApiResponse) -> web.Response:
+    if api_response.body is None:
+        return web.Response(status=api_response.status, headers=dict(api_response.headers))
+    text = json.dumps(api_response.body)
+    return web.Response(
+        status=api_response.status, text=text, content_type="application/json", headers=dict(api_response.headers)
+    )
 
 
 def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:

@@ -1,4 +1,4 @@
-"""Where the connection of a binding comes from."""
+"""The connections of bindings, and local.settings.json."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ BUS = "Endpoint=sb://x"
     ],
 )
 def test_a_connection_is_looked_up_as_the_webjobs_sdk_does(values: dict[str, str]) -> None:
-    """With the prefix first, and among the connection strings before the settings."""
+    """With the prefix first; connection strings before settings."""
     assert Settings(values).connection("BUS", "serviceBus") == BUS
 
 
 def test_a_namespace_on_this_machine_is_the_emulator() -> None:
-    """By identity, with any case of the property's name; credential and clientId have no say here."""
+    """Property names may have any case; credential and clientId have no effect."""
     values = {
         "BUS__fullyqualifiednamespace": "localhost:5673",
         "BUS__credential": "managedidentity",
@@ -49,13 +49,13 @@ def test_a_namespace_on_this_machine_is_the_emulator() -> None:
     ],
 )
 def test_a_storage_service_on_this_machine_is_azurite(properties: dict[str, str], service: str, endpoint: str) -> None:
-    """Its own property goes before the common one; the development account's key opens it."""
+    """The property of the service goes before the common one; the key is that of the development account."""
     values = {f"DATA__{name}": value for name, value in properties.items()}
     assert endpoint in Settings(values).connection("DATA", service)
 
 
 @pytest.mark.parametrize(
-    ("values", "service", "says"),
+    ("values", "service", "message"),
     [
         ({}, "serviceBus", "'CONN' is missing"),
         ({"CONN__fullyQualifiedNamespace": "real.servicebus.windows.net"}, "serviceBus", "needs Azure: set CONN"),
@@ -65,14 +65,14 @@ def test_a_storage_service_on_this_machine_is_azurite(properties: dict[str, str]
         ({"CONN__credential": "managedidentity"}, "serviceBus", "set CONN__fullyQualifiedNamespace"),
     ],
 )
-def test_what_is_missing_is_named(values: dict[str, str], service: str, says: str) -> None:
-    """One line with what to set."""
-    with pytest.raises(BindingError, match=says):
+def test_what_is_missing_is_named(values: dict[str, str], service: str, message: str) -> None:
+    """The error names the setting."""
+    with pytest.raises(BindingError, match=message):
         Settings(values).connection("CONN", service)
 
 
 def test_connection_strings_of_the_file(tmp_path: Path) -> None:
-    """Both forms that Core Tools takes; the environment wins."""
+    """Both forms of Core Tools are read; the environment goes before the file."""
     document = {"ConnectionStrings": {"A": "a", "B": {"ConnectionString": "b"}, "C": "c"}, "Values": {"D": "d"}}
     (tmp_path / "local.settings.json").write_text(json.dumps(document))
     settings = load_settings(tmp_path, {"ConnectionStrings:C": "environment"})
@@ -80,7 +80,7 @@ def test_connection_strings_of_the_file(tmp_path: Path) -> None:
 
 
 def test_an_encrypted_file_is_refused(tmp_path: Path) -> None:
-    """With the command that makes it readable."""
+    """The error has the command that decrypts the file."""
     (tmp_path / "local.settings.json").write_text('{"IsEncrypted": true, "Values": {"A": "x"}}')
     with pytest.raises(HostError, match="func settings decrypt"):
         load_settings(tmp_path, {})

@@ -1,4 +1,4 @@
-"""Trigger values for functions that are run by hand (`POST /admin/functions/{name}`)."""
+"""Trigger values for functions that are run manually, by `POST /admin/functions/{name}`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client can do to instances: terminate, suspend, rewind, restart, purge, start again."""
+"""The operations of a client: terminate, suspend, rewind, restart, purge, start again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def event_or_timer(context: Context) -> Any:
 
 
 def test_terminate_ends_at_once() -> None:
-    """A terminated instance has the reason as output, and takes no events any more."""
+    """A terminated instance has the reason as output, and refuses events."""
     hub = Hub({"w": event_or_timer})
     instance_id = hub.start("w")
     hub.run()
@@ -51,7 +51,7 @@ def test_terminate_ends_at_once() -> None:
 
 
 def test_suspended_instances_hold_events_back() -> None:
-    """Events that come while suspended take effect after resume."""
+    """Events that come during a suspension take effect after resume."""
     hub = Hub({"w": event_or_timer})
     instance_id = hub.start("w")
     hub.run()
@@ -65,7 +65,7 @@ def test_suspended_instances_hold_events_back() -> None:
 
 
 def test_a_suspended_instance_calls_no_activity() -> None:
-    """What the code asks for while suspended is scheduled after resume."""
+    """An activity that the code calls during a suspension is scheduled after resume."""
 
     def calls(context: Context) -> Any:
         yield context.wait_for_external_event("go")
@@ -86,7 +86,7 @@ def test_a_suspended_instance_calls_no_activity() -> None:
 
 
 def test_rewind_makes_the_failed_call_again() -> None:
-    """After rewind only what failed runs again, and the instance can complete."""
+    """After rewind only the failed call runs again, and the instance completes."""
     healed = False
 
     def sick(value: Any) -> str:
@@ -111,7 +111,7 @@ def test_rewind_makes_the_failed_call_again() -> None:
 
 
 def test_rewind_runs_only_the_failed_of_parallel_calls() -> None:
-    """Two of four fail; the others keep their results, and the ids fit the history."""
+    """Two of four calls fail; the others keep their results, and the ids match the history."""
     healed = False
 
     def sick(value: Any) -> Any:
@@ -134,7 +134,7 @@ def test_rewind_runs_only_the_failed_of_parallel_calls() -> None:
 
 
 def test_rewind_goes_down_into_failed_sub_orchestrations() -> None:
-    """The failed grandchild's call runs again and both answer upwards; the child that had completed does not."""
+    """The failed call of the grandchild runs again and its parents complete; the completed child does not run again."""
     healed = False
 
     def sick(value: Any) -> str:
@@ -166,8 +166,10 @@ def test_rewind_goes_down_into_failed_sub_orchestrations() -> None:
 
 
 def test_rewind_cannot_take_retries_back(caplog: pytest.LogCaptureFixture) -> None:
-    """The timers between attempts stay in the history, so the replay is non-deterministic: as on Azure
-    (durable-extension issue 617), and the log says so at once."""
+    """The timers between attempts stay in the history, so the replay is non-deterministic; the log warns at once.
+
+    It is the same on Azure (azure-functions-durable-extension issue 617).
+    """
 
     def calls(context: Context) -> Any:
         return (yield context.call_activity_with_retry("broken", df.RetryOptions(1000, 2), None))
@@ -197,7 +199,7 @@ def test_restart_runs_the_same_input_again() -> None:
 
 
 def test_a_live_id_is_refused_and_a_finished_one_replaced() -> None:
-    """Starting an id again is an error while it lives, and silently replaces it afterwards (A6)."""
+    """Starting the id of a live instance is an error; a finished instance is replaced."""
     hub = Hub({"one_call": one_call}, {"upper": upper})
     hub.start("one_call", "a", "same")
     with pytest.raises(InstanceExistsError):
@@ -209,7 +211,7 @@ def test_a_live_id_is_refused_and_a_finished_one_replaced() -> None:
 
 
 def test_purge_leaves_nothing() -> None:
-    """A purged instance is unknown, and its rows are gone."""
+    """A purged instance is unknown, and its rows are deleted."""
     hub = Hub({"one_call": one_call}, {"upper": upper})
     instance_id = hub.start("one_call", "x")
     hub.run()

@@ -1,20 +1,20 @@
-"""How many HTTP requests run and wait at once: `maxConcurrentRequests` and `maxOutstandingRequests` of host.json."""
+"""The limits of HTTP requests: `maxConcurrentRequests` and `maxOutstandingRequests` of host.json."""
 
 from __future__ import annotations
 
 import asyncio
 from types import TracebackType
 
-#: The defaults of a host outside the Consumption plan: no limit.
+#: No limit, which is the default outside the Consumption plan.
 UNLIMITED = -1
 
 
 class TooManyRequestsError(Exception):
-    """as many requests as allowed are outstanding: 429"""
+    """too many requests are outstanding"""
 
 
-class Gate:
-    """An async context manager around a request; `TooManyRequestsError` if it would be one too many."""
+class RequestThrottle:
+    """An async context manager around a request. Raises `TooManyRequestsError` if too many are outstanding."""
 
     def __init__(self, max_concurrent: int, max_outstanding: int) -> None:
         self._slots = asyncio.Semaphore(max_concurrent) if max_concurrent != UNLIMITED else None

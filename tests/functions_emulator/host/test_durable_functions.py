@@ -1,9 +1,8 @@
-"""Orchestrations of a real app on the unmodified SDK, over real HTTP."""
+"""Orchestrations of an app on the unmodified SDK, over real HTTP."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,6 @@ from tests.functions_emulator.host.process import Host, eventually, start_host
 
 API = "/runtime/webhooks/durabletask"
 JSON = {"Content-Type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    running = start_host("tour", tmp_path_factory.mktemp("host"))
-    yield running
-    stalls = running.stalls
-    assert running.stop() == 0
-    assert stalls == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +47,7 @@ def test_a_failure_carries_the_exception(host: Host, tmp_path: Path) -> None:
 
 
 def test_an_event_through_the_sdks_client(host: Host) -> None:
-    """raise_event wakes the orchestration; the payload is JSON text (P2). Afterwards events are refused."""
+    """`raise_event` wakes the orchestration, with JSON text as payload; a finished one refuses events."""
     instance_id = host.start("approval", 600)
     host.wait_for(instance_id, "Running")
     assert host.post(f"/raise/{instance_id}/approve", json={"by": "me"}).status_code == 202
@@ -68,7 +58,7 @@ def test_an_event_through_the_sdks_client(host: Host) -> None:
 
 
 def test_the_management_urls_work(host: Host) -> None:
-    """sendEventPostUri, statusQueryGetUri and purgeHistoryDeleteUri as the starter hands them out."""
+    """sendEventPostUri, statusQueryGetUri and purgeHistoryDeleteUri of the starter's response."""
     urls = host.post("/start/approval", json=600).json()
     path = {name: url.removeprefix(host.url) for name, url in urls.items()}
     pending = host.get(path["statusQueryGetUri"])
@@ -84,7 +74,7 @@ def test_the_management_urls_work(host: Host) -> None:
 
 
 def test_terminate_suspend_resume_over_http(host: Host) -> None:
-    """Each control changes the status; on a finished instance it is 410, on an unknown one 404."""
+    """Each operation changes the status; a finished instance is 410, an unknown one 404."""
     instance_id = host.start("approval", 600)
     one = f"{API}/instances/{instance_id}"
     host.wait_for(instance_id, "Running")
@@ -99,7 +89,7 @@ def test_terminate_suspend_resume_over_http(host: Host) -> None:
 
 
 def test_starting_twice(host: Host) -> None:
-    """A live id is 409; an unknown orchestrator 400 with the reason."""
+    """The id of a live instance is 409; an unknown orchestrator is 400 with the reason."""
     host.start("approval", 600, "twice")
     assert host.post("/start/approval?id=twice", json=1).status_code == 409
     refused = host.post(f"{API}/orchestrators/nowhere")
@@ -107,8 +97,8 @@ def test_starting_twice(host: Host) -> None:
     assert "'nowhere' doesn't exist" in refused.json()["ExceptionMessage"]
 
 
-def test_durable_functions_can_be_run_by_hand(host: Host, tmp_path: Path) -> None:
-    """An orchestrator is started, an activity and an HTTP function run; each with the input of the call."""
+def test_durable_functions_can_be_run_manually(host: Host, tmp_path: Path) -> None:
+    """A manual call starts an orchestrator, runs an activity and an HTTP function, with its input."""
     started = host.post("/admin/functions/chain", json={"input": "Hi"})
     assert started.status_code == 202
     assert host.wait_for(started.json()["id"])["output"] == ["HI", {"word": "hi", "by": "whisper"}]
@@ -133,29 +123,29 @@ def test_listing_and_paging(host: Host) -> None:
 
 
 def test_starting_by_the_api_and_waiting_for_the_end(host: Host) -> None:
-    """With timeout and pollingInterval the answer is the output; or the links, when that takes too long."""
+    """With timeout and pollingInterval the response is the output, or the links if that takes too long."""
     start = f"{API}/orchestrators"
     waiting = {"timeout": "20", "pollingInterval": "0.05"}
     assert host.post(f"{start}/sleeper", params=waiting, json=0.1).json() == "awake"
-    late = host.post(f"{start}/approval", params={"timeout": "0.2", "pollingInterval": "0.05"}, json=600)
-    assert late.status_code == 202
+    pending = host.post(f"{start}/approval", params={"timeout": "0.2", "pollingInterval": "0.05"}, json=600)
+    assert pending.status_code == 202
     assert host.post(f"{start}/sleeper", params={"timeout": "1", "pollingInterval": "2"}, json=1).status_code == 400
-    one = f"{API}/instances/{late.json()['id']}"
+    one = f"{API}/instances/{pending.json()['id']}"
     assert host.post(f"{one}/raiseEvent/approve", content="1").status_code == 400  # not application/json
     assert host.post(f"{one}/raiseEvent/approve", content="{", headers=JSON).status_code == 400
     assert host.post(f"{one}/raiseEvent/approve", json=1).status_code == 202
-    host.wait_for(late.json()["id"])
+    host.wait_for(pending.json()["id"])
     again = host.post(f"{one}/restart", params={"restartWithNewInstanceId": "false"})
-    assert again.json()["id"] == late.json()["id"]
+    assert again.json()["id"] == pending.json()["id"]
     assert host.post(f"{one}/terminate").status_code == 202
-    host.wait_for(late.json()["id"])
+    host.wait_for(pending.json()["id"])
     assert host.post(f"{one}/rewind").status_code == 410
     assert host.post(f"{API}/instances/nobody/restart").status_code == 400
     assert host.post(f"{API}/instances/nobody/rewind").status_code == 404
 
 
 def test_entities_are_listed(host: Host) -> None:
-    """By name, in pages, with their states where asked for; a signal may bring text."""
+    """By name, in pages, with states on request; a signal may have a text as input."""
     for key in ("a", "b", "c"):
         assert host.post(f"{API}/entities/total/list-{key}", params={"op": "add"}, json=2).status_code == 202
         eventually(lambda key=key: host.get(f"{API}/entities/total/list-{key}").status_code == 200)
@@ -172,18 +162,18 @@ def test_entities_are_listed(host: Host) -> None:
 
 
 def test_the_history_can_be_shown(host: Host) -> None:
-    """showHistory lists what happened, with outputs where asked for."""
+    """showHistory lists the events, with outputs on request."""
     instance_id = host.start("chain", "x")
     host.wait_for(instance_id)
-    shown = host.status(instance_id, showHistory="true", showHistoryOutput="true")["historyEvents"]
-    assert [one["EventType"] for one in shown] == [
+    events = host.status(instance_id, showHistory="true", showHistoryOutput="true")["historyEvents"]
+    assert [one["EventType"] for one in events] == [
         "ExecutionStarted",
         "TaskCompleted",
         "TaskCompleted",
         "ExecutionCompleted",
     ]
-    assert [one.get("FunctionName") for one in shown][:3] == ["chain", "shout", "whisper"]
-    assert shown[1]["Result"] == "X"
+    assert [one.get("FunctionName") for one in events][:3] == ["chain", "shout", "whisper"]
+    assert events[1]["Result"] == "X"
 
 
 @pytest.mark.parametrize(
@@ -191,8 +181,7 @@ def test_the_history_can_be_shown(host: Host) -> None:
     [(12, 4, 3), pytest.param(200, 8, 20, marks=[pytest.mark.long, pytest.mark.timeout(1800)])],
 )
 def test_killed_hosts_lose_nothing(tmp_path: Path, jobs: int, step_count: int, kills: int) -> None:
-    """SIGKILL in the middle of jobs, sub-orchestrations, timers, retries, entities and fresh generations, again and
-    again: every one ends with exactly its result."""
+    """Killed during jobs, sub-orchestrations, timers, retries and entities, each orchestration ends with its result."""
     data = tmp_path / "data"
     host = start_host("tour", tmp_path, "--data", data)
     ids = [host.start("steps", step_count, f"job-{number}") for number in range(jobs)]
@@ -227,7 +216,7 @@ def test_killed_hosts_lose_nothing(tmp_path: Path, jobs: int, step_count: int, k
 
 
 def _start_others(host: Host, kill: int, folder: Path) -> dict[str, Any]:
-    """One of each kind, with the output that it must end with; `None`: that depends on how often its activity ran."""
+    """Starts one orchestration of each kind; returns their outputs by id, `None` if it depends on the kills."""
     words = [f"w{kill}", "x"]
     shouted = [word.upper() for word in words]
     plan = {"file": str(folder / f"attempts-{kill}"), "fails": 2}
@@ -245,7 +234,7 @@ def _start_others(host: Host, kill: int, folder: Path) -> dict[str, Any]:
 
 
 def _raise_some(host: Host, ids: list[str], step_count: int) -> None:
-    """Raises each instance's next event, through the app, whether it is waited for already or not."""
+    """Raises the next event of each instance by the app, whether the instance waits for it already or not."""
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda one: _raise_next(host, one, step_count), ids))
 

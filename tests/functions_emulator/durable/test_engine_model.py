@@ -1,4 +1,4 @@
-"""Any schedule of events, crashes, suspends and waits, against a model of the matching rules."""
+"""The engine against a model of the event rules, for any sequence of events, crashes, suspensions and waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _numbers = itertools.count()
 
 
 def waits_in_turn(context: df.DurableOrchestrationContext) -> Any:
-    """An activity, then an event of a name of its own, for each name; the event races a timer that never wins."""
+    """For each name an activity, then an event of that name, which races a timer that never wins."""
     seen = []
     for name in NAMES:
         sent = yield context.call_activity("send", name)
@@ -32,9 +32,9 @@ def waits_in_turn(context: df.DurableOrchestrationContext) -> Any:
 
 
 class Model:
-    """What the code sees: the last of the events that came before their wait, else the first after it.
+    """What the code receives: the last of the events that came before their wait, else the first one after it.
 
-    An event reaches the instance in the episode that takes it; what came between two episodes is one batch.
+    An event reaches the instance in the episode that takes it; the events between two episodes are one batch.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Model:
                 self.early[name] = value
 
     def wait(self) -> bool:
-        """The code reaches its next wait; true if an early event ends it at once."""
+        """The code reaches its next wait; returns true if an early event ends it at once."""
         if self.waiting or len(self.seen) == len(NAMES):
             return False
         name = NAMES[len(self.seen)]
@@ -74,8 +74,8 @@ def _hub(path: Path) -> Hub:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(schedule=st.lists(operations, max_size=16))
-def test_any_schedule_ends_as_the_model_says(tmp_path: Path, schedule: list[tuple[str, ...]]) -> None:
-    """Whatever comes when, crashes included: the code sees each event by the rules, and nothing stalls."""
+def test_any_schedule_ends_as_the_model_expects(tmp_path: Path, schedule: list[tuple[str, ...]]) -> None:
+    """The code receives each event by the rules, with crashes too, and nothing stalls."""
     path = tmp_path / f"{next(_numbers)}.sqlite3"
     hub = _hub(path)
     one = hub.start("waits")
@@ -84,7 +84,7 @@ def test_any_schedule_ends_as_the_model_says(tmp_path: Path, schedule: list[tupl
     suspended = False
 
     def run() -> None:
-        """Activities end at once, so every wait is reached; but while suspended none is called."""
+        """Activities end at once, so the code reaches every wait; a suspended instance calls no activity."""
         hub.run()
         model.take(batch)
         batch.clear()
@@ -122,14 +122,14 @@ def test_any_schedule_ends_as_the_model_says(tmp_path: Path, schedule: list[tupl
 
 
 def _reopened(hub: Hub, path: Path) -> Hub:
-    """What a killed process leaves is what is on disk."""
+    """A killed process leaves what is on disk."""
     hub.store.close()
     return _hub(path)
 
 
 @pytest.mark.parametrize("kill_at", range(1, 9))
 def test_a_crash_before_any_commit_repeats_that_step_only(tmp_path: Path, kill_at: int) -> None:
-    """Rolled back at the n-th commit and opened again, the job ends alike; an activity runs at most twice."""
+    """Rolled back at the n-th commit and opened again, the job ends with its result; no activity runs a third time."""
 
     class Killed(Exception):
         pass

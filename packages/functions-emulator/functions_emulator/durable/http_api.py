@@ -1,6 +1,6 @@
-"""The extension's HTTP API without HTTP: a request's parts in, an `Answer` out.
+"""The extension's HTTP API without sockets: from an `ApiRequest` to an `ApiResponse`.
 
-Paths are those below `/runtime/webhooks/durabletask/`. The SDK's client and the management URLs use the same.
+Paths are those below `/runtime/webhooks/durabletask/`. The SDK's client and the management URLs use the same API.
 Source: HttpApiHandler of the Durable extension.
 """
 
@@ -27,32 +27,31 @@ from functions_emulator.durable.errors import (
 from functions_emulator.durable.events import Instance, Status
 from functions_emulator.durable.history_view import show_history
 
-#: Seconds a client is asked to wait before it looks again.
+#: `Retry-After` of the responses to a start and to a status request.
 _RETRY_AFTER_START_S = 10
 _RETRY_AFTER_STATUS_S = 5
 
 _CONTINUATION = "x-ms-continuation-token"
 
-#: How a path writes the key that is the empty text.
+#: The key in a path that stands for the empty key.
 _EMPTY_KEY = "$"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """`body` is to be sent as JSON; `None` is an empty body.
-
-    `wait_s`: the end of the instance that the body tells of is to be waited for first, so long and looking so often.
-    """
+class ApiResponse:
+    """A response to be sent."""
 
     status: int
+    #: Sent as JSON; `None` is an empty body.
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: Timeout and polling interval in seconds: wait first for the end of the instance in `body`.
     wait_s: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """`parts` are those of the path below the API's; header names in lower case."""
+class ApiRequest:
+    """`parts` are the segments of the path below the API's; header names are in lower case."""
 
     method: str
     parts: Sequence[str]
@@ -66,7 +65,7 @@ class Request:
 
     @property
     def wait_s(self) -> tuple[float, float] | None:
-        """How long the caller of a start or restart lets it wait for the end, and how often it is to look."""
+        """`timeout` and `pollingInterval` of a start or restart that waits for the end, in seconds."""
         timeout, interval = self.query.get("timeout"), self.query.get("pollingInterval")
         if not timeout or not interval:
             return None
@@ -76,17 +75,18 @@ class Request:
 
 
 class BadRequestError(Exception):
-    """the request does not say what it should; the message is for the caller"""
+    """the request is not valid; the message is for the caller"""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The management URLs; `base` ends with a slash, `query` holds the task hub and, if there is one, the key."""
+    """The management URLs. `base` ends with a slash; `query` has the task hub and, with access keys, the system key."""
 
     base: str
     query: str
 
     def of(self, instance_id: str) -> dict[str, str]:
+        """The management URLs of an instance, by their names in the API."""
         one = f"{self.base}instances/{instance_id}"
         return {
             "id": instance_id,
@@ -101,6 +101,7 @@ class Links:
         }
 
     def creation(self) -> dict[str, str]:
+        """The templates of the URLs that start an instance."""
         start = f"{self.base}orchestrators/{{functionName}}[/{{instanceId}}]?{self.query}"
         return {
             "createNewInstancePostUri": start,
@@ -109,38 +110,40 @@ class Links:
         }
 
 
-class WebApi:
+class HttpApi:
+    """The operations of the extension's HTTP API on orchestrations and entities."""
+
     def __init__(self, client: Client, entities: Entities) -> None:
         self._client = client
         self._entities = entities
 
-    def handle(self, request: Request, links: Links) -> Answer | None:
-        """`None`: the caller is to get no answer at all."""
+    def handle(self, request: ApiRequest, links: Links) -> ApiResponse | None:
+        """The response; `None` to close the connection without one, which a fault asks for."""
         try:
             return self._route(request, links)
         except InstanceNotFoundError:
-            return Answer(404)
+            return ApiResponse(404)
         except InstanceGoneError as error:
-            return Answer(410, {"Message": str(error)})
+            return ApiResponse(410, {"Message": str(error)})
         except (BadRequestError, InvalidInstanceIdError, ValueError) as error:
-            return Answer(400, _exception(str(error)))
+            return ApiResponse(400, _error_body(str(error)))
         except FunctionNotFoundError as error:
-            return Answer(400, _exception(str(error)))
+            return ApiResponse(400, _error_body(str(error)))
         except InstanceExistsError as error:
-            return Answer(409, {"Message": str(error)})
+            return ApiResponse(409, {"Message": str(error)})
         except WrongStatusError as error:
-            return Answer(412, str(error))
+            return ApiResponse(412, str(error))
 
-    def outcome(self, instance_id: str, links: Links) -> Answer | None:
-        """What a caller that waited for the end gets: the output alone, or the status; `None` while it is running."""
+    def outcome(self, instance_id: str, links: Links) -> ApiResponse | None:
+        """The response to a caller that waits for the end: the output or the status; `None` while the instance runs."""
         instance = self._client.status(instance_id)
         if not instance.status.is_terminal:
             return None
         if instance.status is Status.COMPLETED:
-            return Answer(200, None if instance.output is None else json.loads(instance.output))
+            return ApiResponse(200, None if instance.output is None else json.loads(instance.output))
         return self._status(instance_id, {}, links)
 
-    def _route(self, request: Request, links: Links) -> Answer:
+    def _route(self, request: ApiRequest, links: Links) -> ApiResponse:
         query = request.query
         match request.method, *request.parts:
             case "POST", "orchestrators", name:
@@ -155,39 +158,39 @@ class WebApi:
                 return self._status(instance_id, query, links)
             case "DELETE", "instances", instance_id:
                 self._client.purge(instance_id)
-                return Answer(200, {"instancesDeleted": 1})
+                return ApiResponse(200, {"instancesDeleted": 1})
             case "POST", "instances", instance_id, "raiseEvent", name:
                 self._client.check_live(instance_id)
                 if not request.is_json:
                     raise BadRequestError("Only application/json request content is supported")
                 self._client.raise_event(instance_id, name, _json_text(request.body))
-                return Answer(202)
+                return ApiResponse(202)
             case "POST", "instances", instance_id, operation:
                 return self._control(instance_id, operation, request, links)
             case "GET", "entities", *name if len(name) < 2:
                 return self._list_entities(name[0] if name else None, request)
             case "GET", "entities", name, key:
                 state = self._entities.state(name, "" if key == _EMPTY_KEY else key)
-                return Answer(404) if state is None else Answer(200, json.loads(state))
+                return ApiResponse(404) if state is None else ApiResponse(200, json.loads(state))
             case "POST" | "DELETE", "entities", name, key:
                 text = _json_text(request.body) if request.is_json else _as_json(request.body)
                 operation = "delete" if request.method == "DELETE" else query.get("op", "")
                 self._entities.signal(name, key, operation, text)
-                return Answer(202)
+                return ApiResponse(202)
             case _:
-                return Answer(404)
+                return ApiResponse(404)
 
-    def _start(self, name: str, instance_id: str | None, request: Request, links: Links) -> Answer:
+    def _start(self, name: str, instance_id: str | None, request: ApiRequest, links: Links) -> ApiResponse:
         wait_s = request.wait_s
         started = self._client.start(name, instance_id, _json_text(request.body), request.query.get("version"))
         return self._started(started, wait_s, links)
 
-    def _started(self, instance_id: str, wait_s: tuple[float, float] | None, links: Links) -> Answer:
+    def _started(self, instance_id: str, wait_s: tuple[float, float] | None, links: Links) -> ApiResponse:
         urls = links.of(instance_id)
         headers = {"Location": urls["statusQueryGetUri"], "Retry-After": str(_RETRY_AFTER_START_S)}
-        return Answer(202, urls, headers, wait_s)
+        return ApiResponse(202, urls, headers, wait_s)
 
-    def _control(self, instance_id: str, operation: str, request: Request, links: Links) -> Answer:
+    def _control(self, instance_id: str, operation: str, request: ApiRequest, links: Links) -> ApiResponse:
         reason = request.query.get("reason", "")
         match operation:
             case "terminate":
@@ -198,7 +201,7 @@ class WebApi:
                 self._client.resume(instance_id, reason)
             case "rewind":
                 if self._client.status(instance_id).status in (Status.COMPLETED, Status.TERMINATED):
-                    return Answer(410)
+                    return ApiResponse(410)
                 self._client.rewind(instance_id, reason)
             case "restart":
                 wait_s = request.wait_s
@@ -209,26 +212,26 @@ class WebApi:
                     raise BadRequestError("InstanceId does not match a valid orchestration instance.") from None
                 return self._started(restarted, wait_s, links)
             case _:
-                return Answer(404)
-        return Answer(202)
+                return ApiResponse(404)
+        return ApiResponse(202)
 
-    def _status(self, instance_id: str, query: Mapping[str, str], links: Links) -> Answer:
+    def _status(self, instance_id: str, query: Mapping[str, str], links: Links) -> ApiResponse:
         instance = self._client.status(instance_id)
-        shown = _show(instance, with_input=_flag(query, "showInput", default=True))
+        body = _status_body(instance, with_input=_flag(query, "showInput", default=True))
         if _flag(query, "showHistory"):
             events = self._client.history(instance)
-            shown["historyEvents"] = show_history(events, with_output=_flag(query, "showHistoryOutput"))
+            body["historyEvents"] = show_history(events, with_output=_flag(query, "showHistoryOutput"))
         if not instance.status.is_terminal:
             location = links.of(instance_id)["statusQueryGetUri"]
-            return Answer(202, shown, {"Location": location, "Retry-After": str(_RETRY_AFTER_STATUS_S)})
+            return ApiResponse(202, body, {"Location": location, "Retry-After": str(_RETRY_AFTER_STATUS_S)})
         failed = instance.status is Status.FAILED
         error = failed and _flag(query, "returnInternalServerErrorOnFailure")
-        return Answer(500 if error else 200, shown)
+        return ApiResponse(500 if error else 200, body)
 
-    def _list(self, request: Request) -> Answer:
+    def _list(self, request: ApiRequest) -> ApiResponse:
         query = request.query
         top = int(query.get("top", "0")) or -1
-        found = self._client.find(
+        instances = self._client.find(
             created_from=_time(query, "createdTimeFrom"),
             created_to=_time(query, "createdTimeTo"),
             statuses=_statuses(query),
@@ -237,38 +240,38 @@ class WebApi:
             limit=top,
         )
         with_input = _flag(query, "showInput")
-        headers = _next_page(found[-1].instance_id if found and len(found) == top else None)
-        return Answer(200, [_show(one, with_input=with_input) for one in found], headers)
+        headers = _next_page(instances[-1].instance_id if instances and len(instances) == top else None)
+        return ApiResponse(200, [_status_body(one, with_input=with_input) for one in instances], headers)
 
-    def _list_entities(self, name: str | None, request: Request) -> Answer:
+    def _list_entities(self, name: str | None, request: ApiRequest) -> ApiResponse:
         query = request.query
         top = int(query.get("top", "0")) or -1
-        found = self._entities.find(
+        entities = self._entities.find(
             name,
             used_from=_time(query, "lastOperationTimeFrom"),
             used_to=_time(query, "lastOperationTimeTo"),
             after=_page_before(request),
             limit=top,
         )
-        shown = [
+        items = [
             {
                 "entityId": {"name": one.name, "key": one.key},
                 "lastOperationTime": f"{one.updated_at:%Y-%m-%dT%H:%M:%SZ}",
                 **({"state": json.loads(one.state)} if _flag(query, "fetchState") else {}),
             }
-            for one in found
+            for one in entities
         ]
-        return Answer(200, shown, _next_page(found[-1].id if found and len(found) == top else None))
+        return ApiResponse(200, items, _next_page(entities[-1].id if entities and len(entities) == top else None))
 
-    def _purge_by(self, query: Mapping[str, str]) -> Answer:
+    def _purge_by(self, query: Mapping[str, str]) -> ApiResponse:
         created_from = _time(query, "createdTimeFrom")
         if created_from is None:
             raise BadRequestError("createdTimeFrom is required")
         deleted = self._client.purge_by(created_from, _time(query, "createdTimeTo"), _statuses(query))
-        return Answer(200 if deleted else 404, {"instancesDeleted": deleted})
+        return ApiResponse(200 if deleted else 404, {"instancesDeleted": deleted})
 
 
-def _show(instance: Instance, *, with_input: bool) -> dict[str, Any]:
+def _status_body(instance: Instance, *, with_input: bool) -> dict[str, Any]:
     return {
         "name": instance.name,
         "instanceId": instance.instance_id,
@@ -296,13 +299,13 @@ def _as_json(body: bytes) -> str | None:
     return json.dumps(body.decode()) if body else None
 
 
-def _page_before(request: Request) -> str:
+def _page_before(request: ApiRequest) -> str:
     token = request.headers.get(_CONTINUATION, "")
     return base64.urlsafe_b64decode(token).decode() if token else ""
 
 
 def _next_page(last: str | None) -> dict[str, str]:
-    """Where the next page begins; empty after the last one."""
+    """The header with the continuation token; the token is empty after the last page."""
     return {_CONTINUATION: base64.urlsafe_b64encode((last or "").encode()).decode()}
 
 
@@ -316,14 +319,14 @@ def _time(query: Mapping[str, str], name: str) -> datetime | None:
 
 
 def _statuses(query: Mapping[str, str]) -> list[Status]:
-    known = {status.value.lower(): status for status in Status}
+    by_name = {status.value.lower(): status for status in Status}
     names = [name.strip().lower() for name in query.get("runtimeStatus", "").split(",") if name.strip()]
-    wanted = [known[name] for name in names if name in known]
-    # Canceled and ContinuedAsNew exist on Azure and never here: asked for alone they match nothing.
-    if names and not wanted:
+    statuses = [by_name[name] for name in names if name in by_name]
+    # Canceled and ContinuedAsNew are statuses of Azure that no instance has here.
+    if names and not statuses:
         raise BadRequestError(f"unknown runtimeStatus; known: {', '.join(status.value for status in Status)}")
-    return wanted
+    return statuses
 
 
-def _exception(message: str) -> dict[str, str]:
+def _error_body(message: str) -> dict[str, str]:
     return {"Message": "The request could not be processed.", "ExceptionMessage": message}

@@ -1,67 +1,59 @@
-"""HTTP triggers over real HTTP."""
+"""HTTP triggers, over real HTTP."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Iterator
 
 import httpx
 import pytest
 
-from tests.functions_emulator.host.process import Host, eventually, start_host
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    running = start_host("tour", tmp_path_factory.mktemp("host"))
-    yield running
-    assert running.stop() == 0
+from tests.functions_emulator.host.process import Host, eventually
 
 
 def test_a_function_sees_the_whole_request(host: Host) -> None:
     """Method, URL, headers, query, route parameters, raw body and context arrive."""
-    answer = host.post("/echo/a%20b%2Fc/12?x=1&x=2&e=", content=b"\x00\xff", headers={"X-Test": "t"})
-    seen = answer.json()
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.headers["x-answer"] == "yes"
-    assert (seen["method"], seen["header"], seen["body"]) == ("POST", "t", "00ff")
-    assert seen["params"] == {"x": "1,2", "e": ""}
-    assert seen["route"] == {"word": "a b/c", "number": "12"}
-    assert seen["function"] == "echo"
-    assert seen["url"].startswith(host.url)
+    response = host.post("/echo/a%20b%2Fc/12?x=1&x=2&e=", content=b"\x00\xff", headers={"X-Test": "t"})
+    request = response.json()
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["x-answer"] == "yes"
+    assert (request["method"], request["header"], request["body"]) == ("POST", "t", "00ff")
+    assert request["params"] == {"x": "1,2", "e": ""}
+    assert request["route"] == {"word": "a b/c", "number": "12"}
+    assert request["function"] == "echo"
+    assert request["url"].startswith(host.url)
 
 
 def test_an_optional_parameter_may_be_missing(host: Host) -> None:
-    """`{number:int?}` matches without it, and not with a word in its place."""
+    """`{number:int?}` matches without the parameter, but not with a word in its place."""
     assert host.post("/echo/word").json()["route"] == {"word": "word"}
     assert host.post("/echo/word/twelve").status_code == 404
 
 
-def test_sync_functions_and_text_answers(host: Host) -> None:
-    """A plain `def` runs in the pool, and a str is a text answer."""
-    answer = host.get("/sync?name=bob")
-    assert (answer.status_code, answer.text) == (200, "hello bob")
-    assert answer.headers["content-type"].startswith("text/plain")
+def test_sync_functions_and_text_responses(host: Host) -> None:
+    """A plain `def` runs in the pool, and a str becomes a text response."""
+    response = host.get("/sync?name=bob")
+    assert (response.status_code, response.text) == (200, "hello bob")
+    assert response.headers["content-type"].startswith("text/plain")
 
 
 def test_binary_bodies_go_through_unchanged(host: Host) -> None:
-    """Five megabytes of bytes come back reversed, with the function's status."""
+    """Five megabytes come back reversed, with the function's status."""
     body = bytes(range(256)) * 20_000
-    answer = host.post("/binary", content=body)
-    assert (answer.status_code, answer.content) == (201, body[::-1])
+    response = host.post("/binary", content=body)
+    assert (response.status_code, response.content) == (201, body[::-1])
 
 
-def test_no_answer_is_204(host: Host) -> None:
-    """A function that returns None answers 204."""
+def test_no_value_is_204(host: Host) -> None:
+    """A function that returns None gives 204."""
     assert host.get("/nothing").status_code == 204
 
 
 def test_an_exception_is_500_without_a_word(host: Host) -> None:
-    """The caller learns nothing; the log names function and invocation with the stack."""
-    answer = host.get("/boom")
-    assert (answer.status_code, answer.content) == (500, b"")
+    """The response has no detail; the log has function, invocation and stack."""
+    response = host.get("/boom")
+    assert (response.status_code, response.content) == (500, b"")
     log = host.log
     assert "boom failed, invocation " in log
     assert "RuntimeError: secret detail" in log
@@ -69,18 +61,18 @@ def test_an_exception_is_500_without_a_word(host: Host) -> None:
 
 
 def test_a_segment_may_be_parameter_and_literal(host: Host) -> None:
-    """POST .../7:cancel reaches its function; a GET of it is the other one with `7:cancel` as the id."""
+    """POST .../7:cancel reaches its function; a GET reaches the other one, with `7:cancel` as id."""
     assert host.post("/v1/things/7:cancel").text == "cancel 7"
     assert host.get("/v1/things/7:cancel").text == "get 7:cancel"
 
 
 def test_a_wrong_method_is_404(host: Host) -> None:
-    """As on Azure, not 405."""
+    """As on Azure, where it is not 405."""
     assert host.post("/v1/things/7").status_code == 404
     assert host.get("/no/such/route").status_code == 404
 
 
-def test_the_host_answers_while_the_apps_loop_is_blocked(host: Host) -> None:
+def test_the_host_responds_while_the_apps_loop_is_blocked(host: Host) -> None:
     """A blocking async function stops the app's loop only, and the log names it."""
     blocked = threading.Thread(target=host.get, args=("/block-loop?s=4",))
     blocked.start()
@@ -95,7 +87,7 @@ def test_the_host_answers_while_the_apps_loop_is_blocked(host: Host) -> None:
 
 
 def test_functions_are_listed(host: Host) -> None:
-    """/admin/functions gives every function with its bindings."""
+    """/admin/functions returns every function with its bindings."""
     listed = {one["name"]: one for one in host.get("/admin/functions").json()}
     assert listed["echo"]["config"]["bindings"][0]["route"] == "echo/{word}/{number:int?}"
     assert json.dumps(listed["chain"]).count("orchestrationTrigger") == 1
@@ -103,13 +95,13 @@ def test_functions_are_listed(host: Host) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_an_answer_later_than_230_seconds_is_502(host: Host) -> None:
-    """As from Azure's load balancer; the function goes on, and the host serves others meanwhile."""
+def test_a_response_later_than_230_seconds_is_502(host: Host) -> None:
+    """As Azure's load balancer; the function goes on, and the host serves other requests meanwhile."""
     with httpx.Client(timeout=300, trust_env=False) as client:
         began = time.monotonic()
-        answer = client.get(f"{host.url}/sleep-async?s=233")
+        response = client.get(f"{host.url}/sleep-async?s=233")
         took = time.monotonic() - began
-    assert answer.status_code == 502
+    assert response.status_code == 502
     assert 229 < took < 233
     assert "sleep_async did not answer within 230 s" in host.log
     assert host.get("/admin/emulator/running").json() == ["sleep_async"]
@@ -117,7 +109,7 @@ def test_an_answer_later_than_230_seconds_is_502(host: Host) -> None:
 
 
 def test_a_body_beyond_the_limit_is_413(host: Host) -> None:
-    """A hundred megabytes, as on Azure."""
+    """The limit is a hundred megabytes, as on Azure."""
     piece = b"x" * 2**20
-    answer = host.post("/binary", content=(piece for _ in range(101)))
-    assert answer.status_code == 413
+    response = host.post("/binary", content=(piece for _ in range(101)))
+    assert response.status_code == 413

@@ -1,4 +1,4 @@
-"""An app written by somebody else, served with `--app DIR` and nothing more."""
+"""An app in the style of templates and quickstarts, served by `--app DIR` alone."""
 
 from __future__ import annotations
 
@@ -11,59 +11,59 @@ from tests.functions_emulator.host.process import Host, eventually, start_host
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    running = start_host("newcomer", tmp_path_factory.mktemp("host"))
+    running = start_host("quickstart", tmp_path_factory.mktemp("host"))
     yield running
     assert running.stop() == 0
 
 
-def test_the_template_s_function_answers(host: Host) -> None:
-    """By query and by body; host.json's headers go with the answer; what the app prints is in the log."""
-    answer = host.get("/api/hello?name=Bob")
-    assert answer.text.startswith("Hello, Bob.")
-    assert answer.headers["x-content-type-options"] == "nosniff"
+def test_the_templates_function_responds(host: Host) -> None:
+    """It responds to query and body, with the headers of host.json; what it prints is in the log."""
+    response = host.get("/api/hello?name=Bob")
+    assert response.text.startswith("Hello, Bob.")
+    assert response.headers["x-content-type-options"] == "nosniff"
     assert host.post("/api/hello", json={"name": "Eve"}).text.startswith("Hello, Eve.")
     assert "printed while loading" in host.log
     assert "printed while running" in host.log
 
 
 def test_other_ways_to_declare_a_function(host: Host) -> None:
-    """Without a route, by a generic trigger, with a form."""
-    answer = host.get("/api/without_a_route")
-    assert (answer.text, answer.headers["set-cookie"]) == ("cookie", "a=b")
+    """Without a route, by a generic trigger, and with a form as body."""
+    response = host.get("/api/without_a_route")
+    assert (response.text, response.headers["set-cookie"]) == ("cookie", "a=b")
     assert host.get("/api/generic").text == "generic"
     sent = host.post("/api/form", data={"a": "1"}, files={"f": ("name.txt", b"content")}).json()
     assert sent == {"form": {"a": "1"}, "files": {"f": "name.txt"}}
 
 
 def test_a_function_is_switched_off_by_its_setting(host: Host) -> None:
-    """AzureWebJobs.NAME.Disabled."""
+    """The setting is AzureWebJobs.NAME.Disabled."""
     assert host.get("/api/off").status_code == 404
     assert "SwitchedOff is switched off" in host.log
     assert host.get("/admin/emulator/problems").json() == []
 
 
 def test_the_quickstart_of_durable_functions(host: Host) -> None:
-    """A blueprint without annotations, started by its name in the route."""
+    """A blueprint without annotations; the route names the orchestrator to start."""
     started = host.post("/api/orchestrators/hello_orchestrator")
     assert started.status_code == 202
     assert host.wait_for(started.json()["id"])["output"] == ["Hello Seattle", "Hello Tokyo"]
 
 
 def test_a_timer_from_a_setting(host: Host) -> None:
-    """It runs at the start and then by its schedule."""
+    """It runs at startup and then by the schedule in the setting."""
     eventually(lambda: host.log.count("Python timer trigger function ran, late: False") >= 2, lambda: host.log)
 
 
 def test_a_value_that_has_nowhere_to_go_fails_the_function(host: Host) -> None:
-    """As the worker has it: no $return binding, no return value."""
+    """As in the worker: without a $return binding a function must not return a value."""
     assert host.post("/admin/functions/returns_into_nothing", json={}).status_code == 202
     eventually(lambda: "no $return binding and returned a value" in host.log, lambda: host.log)
 
 
 def test_a_browser_at_the_root_finds_the_page(host: Host) -> None:
-    """And the log tells, as Core Tools does, where each function is; keys of host.json without effect are named."""
-    answer = host.get("/")
-    assert (answer.status_code, answer.headers["location"]) == (302, "/emulator")
+    """The log has the URL of each function, as that of Core Tools, and the keys of host.json without effect."""
+    response = host.get("/")
+    assert (response.status_code, response.headers["location"]) == (302, "/emulator")
     assert f"HttpTrigger1: {host.url}/api/hello [" in host.log
     assert "hello_orchestrator: orchestrationTrigger" in host.log
     assert "extensions.http.hsts.isEnabled has no effect here" in host.log

@@ -1,4 +1,4 @@
-"""What several functions need."""
+"""A function that several functions of the app may share."""
 
 
 def greet(name):

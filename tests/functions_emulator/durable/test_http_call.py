@@ -1,4 +1,4 @@
-"""`call_http`: the call itself against a real server, and what the extension makes of its answers."""
+"""`call_http`: the call itself against a real server, and what the extension does with its response."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.functions_emulator.durable.hub import Hub
 
 
 async def _echo(request: web.Request) -> web.Response:
-    seen = {"method": request.method, "headers": dict(request.headers), "body": await request.text()}
-    answer = web.json_response(seen, status=int(request.query.get("status", "200")))
-    answer.headers.add("X-Two", "a")
-    answer.headers.add("X-Two", "b")
-    return answer
+    echoed = {"method": request.method, "headers": dict(request.headers), "body": await request.text()}
+    response = web.json_response(echoed, status=int(request.query.get("status", "200")))
+    response.headers.add("X-Two", "a")
+    response.headers.add("X-Two", "b")
+    return response
 
 
 async def _slow(request: web.Request) -> web.Response:
@@ -47,27 +47,27 @@ async def url() -> AsyncIterator[str]:
 
 
 async def call(request: Mapping[str, Any], token: str | None = None) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(await call_http(json.dumps(request), lambda resource: token))
-    return answer
+    response: dict[str, Any] = json.loads(await call_http(json.dumps(request), lambda resource: token))
+    return response
 
 
-async def test_the_request_goes_out_as_it_was_asked_for(url: str) -> None:
+async def test_the_request_is_sent_unchanged(url: str) -> None:
     """Method, headers and content arrive; content without a type is text/plain; repeated headers are a list."""
-    answer = await call({"method": "PUT", "uri": f"{url}/echo", "content": '{"a": 1}', "headers": {"X-A": "b"}})
-    seen = json.loads(answer["content"])
-    assert (answer["statusCode"], seen["method"], seen["body"]) == (200, "PUT", '{"a": 1}')
-    assert (seen["headers"]["X-A"], seen["headers"]["Content-Type"]) == ("b", "text/plain")
-    assert answer["headers"]["X-Two"] == ["a", "b"]
-    assert not [name for name in answer["headers"] if name.lower().startswith("content-")]
+    response = await call({"method": "PUT", "uri": f"{url}/echo", "content": '{"a": 1}', "headers": {"X-A": "b"}})
+    echoed = json.loads(response["content"])
+    assert (response["statusCode"], echoed["method"], echoed["body"]) == (200, "PUT", '{"a": 1}')
+    assert (echoed["headers"]["X-A"], echoed["headers"]["Content-Type"]) == ("b", "text/plain")
+    assert response["headers"]["X-Two"] == ["a", "b"]
+    assert not [name for name in response["headers"] if name.lower().startswith("content-")]
 
 
 async def test_redirects_are_followed(url: str) -> None:
-    """The extension's HttpClient does so by default."""
+    """As by the extension's HttpClient."""
     assert (await call({"method": "GET", "uri": f"{url}/away"}))["statusCode"] == 200
 
 
-async def test_a_bad_status_is_an_answer_unless_retries_are_asked_for(url: str) -> None:
-    """404 is given to the code; with retry options it fails the attempt, if it is one of their codes."""
+async def test_an_error_status_fails_the_call_only_with_retry_options(url: str) -> None:
+    """The code gets a 404; with retry options a status to retry fails the attempt."""
     request = {"method": "GET", "uri": f"{url}/echo?status=404"}
     assert (await call(request))["statusCode"] == 404
     options = {"firstRetryInterval": "00:00:01", "maxNumberOfAttempts": 2}
@@ -78,17 +78,17 @@ async def test_a_bad_status_is_an_answer_unless_retries_are_asked_for(url: str) 
 
 
 async def test_a_timeout_fails_the_call(url: str) -> None:
-    """The request's own time span counts."""
+    """The `timeout` of the request is the limit."""
     with pytest.raises(HttpCallError, match=r"within 0\.1 s"):
         await call({"method": "GET", "uri": f"{url}/slow", "timeout": "00:00:00.1"})
 
 
 async def test_a_token_source_needs_a_configured_token(url: str) -> None:
-    """With one it is the bearer token; without, the failure names the setting."""
+    """A configured token is sent as bearer token; without one the failure names the setting."""
     source = {"kind": "AzureManagedIdentity", "resource": "https://management.core.windows.net/"}
     request = {"method": "GET", "uri": f"{url}/echo", "tokenSource": source}
-    seen = json.loads((await call(request, token="local"))["content"])
-    assert seen["headers"]["Authorization"] == "Bearer local"
+    echoed = json.loads((await call(request, token="local"))["content"])
+    assert echoed["headers"]["Authorization"] == "Bearer local"
     with pytest.raises(HttpCallError, match="EMULATOR_IDENTITY_TOKEN"):
         await call(request)
     with pytest.raises(HttpCallError, match="kind 'Other' is not supported"):
@@ -96,21 +96,23 @@ async def test_a_token_source_needs_a_configured_token(url: str) -> None:
 
 
 async def test_multipart_is_refused(url: str) -> None:
-    """As by the extension."""
+    """As the extension does."""
     with pytest.raises(HttpCallError, match="Multipart"):
         await call({"method": "POST", "uri": f"{url}/echo", "headers": {"Content-Type": "multipart/mixed; boundary=x"}})
 
 
-# --- what the extension makes of the answers
+# --- polls and retries
 
 
-def _answer(status: int, **headers: str) -> dict[str, Any]:
+def _response(status: int, **headers: str) -> dict[str, Any]:
     return {"statusCode": status, "headers": {name.replace("_", "-"): text for name, text in headers.items()}}
 
 
-def _hub(request: Mapping[str, Any], answers: list[Any], asked: list[Any]) -> Hub:
-    """An orchestrator that asks for one HTTP call on the wire, as an SDK does that knows of polls and retries:
-    it is over with the first answer that is not 202."""
+def _hub(request: Mapping[str, Any], responses: list[Any], requests: list[Any]) -> Hub:
+    """An orchestrator with one HTTP call whose request may ask for polls and retries, which SDK 1.7 cannot.
+
+    It ends with the first response that is not 202.
+    """
 
     def code(context: Any) -> str:
         history = json.loads(context.body)["history"]
@@ -120,12 +122,12 @@ def _hub(request: Mapping[str, Any], answers: list[Any], asked: list[Any]) -> Hu
         state = {"isDone": last is not None or failed == 3, "schemaVersion": 2, "output": last and last["statusCode"]}
         return json.dumps({**state, "actions": [[{"actionType": 8, "httpRequest": request}]]})
 
-    def http(asked_for: Any) -> Any:
-        asked.append(asked_for)
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    def http(made: Any) -> Any:
+        requests.append(made)
+        response = responses.pop(0)
+        if isinstance(response, Exception):
+            raise response
+        return response
 
     hub = Hub({"fetch": code}, {HTTP_ACTIVITY: http})
     hub._orchestrators["fetch"] = code
@@ -133,7 +135,7 @@ def _hub(request: Mapping[str, Any], answers: list[Any], asked: list[Any]) -> Hu
 
 
 def test_a_202_is_followed_to_its_location() -> None:
-    """Polls wait for Retry-After, else for the default; they go to Location by GET, without the function's key."""
+    """A poll waits for Retry-After, else for the default; it is a GET of Location without the function's key."""
     request = {
         "method": "POST",
         "uri": "http://x/start",
@@ -141,53 +143,59 @@ def test_a_202_is_followed_to_its_location() -> None:
         "headers": {"X-Functions-Key": "secret", "X-Kept": "yes"},
         "asynchronousPatternEnabled": True,
     }
-    asked: list[Any] = []
-    answers = [_answer(202, Location="http://x/1", Retry_After="5"), _answer(202, location="http://x/2"), _answer(200)]
-    hub = _hub(request, answers, asked)
+    requests: list[Any] = []
+    responses = [
+        _response(202, Location="http://x/1", Retry_After="5"),
+        _response(202, location="http://x/2"),
+        _response(200),
+    ]
+    hub = _hub(request, responses, requests)
     instance_id = hub.start("fetch")
     hub.run()
-    assert [one["uri"] for one in asked] == ["http://x/start"]
+    assert [one["uri"] for one in requests] == ["http://x/start"]
     hub.advance(seconds=4)
-    assert len(asked) == 1
+    assert len(requests) == 1
     hub.advance(seconds=1)
-    assert asked[1] == {"method": "GET", "uri": "http://x/1", "headers": {"X-Kept": "yes"}}
+    assert requests[1] == {"method": "GET", "uri": "http://x/1", "headers": {"X-Kept": "yes"}}
     assert hub.engine.reports.waiting_for(instance_id)[0].startswith("HTTP poll timer")
     hub.advance(seconds=29)
-    assert len(asked) == 2
+    assert len(requests) == 2
     hub.advance(seconds=1)
-    assert asked[2]["uri"] == "http://x/2"
+    assert requests[2]["uri"] == "http://x/2"
     assert hub.outcome(instance_id) == ("Completed", 200)
     assert hub.stalls == []
 
 
-def test_a_202_is_the_answer_for_sdk_1_7() -> None:
-    """Its requests do not ask for polls, so the extension makes none (durable-python issue 380)."""
-    asked: list[Any] = []
+def test_a_202_is_the_result_for_sdk_1_7() -> None:
+    """Its requests do not ask for polls, so the extension makes none (azure-functions-durable-python issue 380)."""
+    requests: list[Any] = []
 
     def code(context: Any) -> Any:
-        answer = yield context.call_http("GET", "http://x/start")
-        return answer["statusCode"]
+        response = yield context.call_http("GET", "http://x/start")
+        return response["statusCode"]
 
-    hub = Hub({"fetch": code}, {HTTP_ACTIVITY: lambda request: asked.append(request) or _answer(202, Location="/1")})
+    hub = Hub(
+        {"fetch": code}, {HTTP_ACTIVITY: lambda request: requests.append(request) or _response(202, Location="/1")}
+    )
     instance_id = hub.start("fetch")
     hub.advance(minutes=5)
     assert hub.outcome(instance_id) == ("Completed", 202)
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_http_retries_grow_by_their_coefficient() -> None:
     """Ten seconds, then twenty, and a last timer that fires at once."""
     options = {"FirstRetryInterval": "00:00:10", "MaxNumberOfAttempts": 3, "BackoffCoefficient": 2.0}
-    asked: list[Any] = []
+    requests: list[Any] = []
     down = [ConnectionError("down")] * 3
-    hub = _hub({"method": "GET", "uri": "http://x", "retryOptions": options}, list(down), asked)
+    hub = _hub({"method": "GET", "uri": "http://x", "retryOptions": options}, list(down), requests)
     instance_id = hub.start("fetch")
     began = hub.clock.now()
-    seen = []
+    counts = []
     for _ in range(31):
         hub.advance(seconds=1)
-        seen.append((len(asked), hub.clock.now() - began))
-    assert [next(at for count, at in seen if count == number) for number in (1, 2, 3)] == [
+        counts.append((len(requests), hub.clock.now() - began))
+    assert [next(at for count, at in counts if count == number) for number in (1, 2, 3)] == [
         timedelta(seconds=1),
         timedelta(seconds=10),
         timedelta(seconds=30),

@@ -1,7 +1,7 @@
-"""Where the app's code runs: one event loop in a thread of its own for `async` functions, a pool for the others.
+"""Runs the functions of the app by the rules of the Python worker: `async` functions on one loop, others in a pool.
 
-The rules of the Python worker. The host's own loop is another one, so that a function that blocks stops other
-functions of the app (as on Azure), never the host, which can then say who does it.
+The loop runs in a thread of its own. A function that blocks it stops the other functions of the app, as on Azure, but
+not the host, which reports the function.
 """
 
 from __future__ import annotations
@@ -24,22 +24,25 @@ from functions_emulator.host.invocation import Context, Invocation, current
 
 _LOG = logging.getLogger("functions_emulator.host")
 
-#: A loop that has not answered for so long is reported as blocked.
+#: The app's loop is reported as blocked after this time without a beat.
 BLOCKED_AFTER_S = 2.0
 
-_WATCH_INTERVAL_S = 0.5
+_BEAT_INTERVAL_S = 0.5
 
-#: `functionTimeout` where host.json names none, as on every plan but Consumption.
+#: `functionTimeout` if host.json has none: the default of every plan but Consumption.
 DEFAULT_TIMEOUT_S = 1800.0
 
 
-class AppSide:
+class Worker:
+    """The event loop and the thread pool of the app's code."""
+
     def __init__(self, function_timeout_s: float) -> None:
+        """Infinity means no timeout."""
         self._timeout = None if function_timeout_s == float("inf") else function_timeout_s
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="app-loop", daemon=True)
         self._pool = ThreadPoolExecutor(_thread_count(), thread_name_prefix="app-sync")
-        self._answered = monotonic()
+        self._last_beat = monotonic()
         self._reported = False
         self._running: dict[str, str] = {}
 
@@ -48,22 +51,23 @@ class AppSide:
         self._loop.run_forever()
 
     def start(self) -> None:
+        """Starts the thread of the loop."""
         self._thread.start()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Where `async` functions run."""
+        """The loop of `async` functions."""
         return self._loop
 
     @property
     def running(self) -> Mapping[str, str]:
-        """Function names of invocations under way, by invocation id."""
+        """Function names of running invocations, by invocation id."""
         return self._running
 
     async def call(self, function: Function, arguments: Mapping[str, Any], invocation: Invocation) -> Any:
-        """The function's return value; `FunctionFailedError` if it raises anything but a cancellation of ours."""
+        """Runs a function and returns its value. Raises `FunctionFailedError` if it raises or takes too long."""
         values = dict(arguments)
-        if function.wants_context:
+        if function.takes_context:
             values["context"] = Context(invocation)
         self._running[invocation.id] = function.name
         try:
@@ -80,22 +84,22 @@ class AppSide:
         finally:
             self._running.pop(invocation.id, None)
 
-    async def call_in_a_row(self, runs: Sequence[tuple[Function, Mapping[str, Any], Invocation]]) -> list[Any]:
-        """Runs sync functions one after another in one thread; a `FunctionFailedError` is given back in its place."""
+    async def call_batch(self, runs: Sequence[tuple[Function, Mapping[str, Any], Invocation]]) -> list[Any]:
+        """Runs sync functions one after another in one thread; returns a value or a `FunctionFailedError` for each."""
 
-        def row() -> list[Any]:
+        def run_batch() -> list[Any]:
             results: list[Any] = []
             for function, values, invocation in runs:
-                began = monotonic()
+                started = monotonic()
                 try:
                     results.append(_call_sync(function, values, invocation))
                 except FunctionFailedError as error:
                     results.append(error)
-                if (took := monotonic() - began) > BLOCKED_AFTER_S:
+                if (took_s := monotonic() - started) > BLOCKED_AFTER_S:
                     _LOG.warning(
                         "the orchestrator %s took %.1f s in one episode: it must only yield, never block or wait",
                         function.name,
-                        took,
+                        took_s,
                     )
             return results
 
@@ -103,7 +107,7 @@ class AppSide:
             self._running[invocation.id] = function.name
         try:
             context = contextvars.copy_context()
-            return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, row)
+            return await asyncio.get_running_loop().run_in_executor(self._pool, context.run, run_batch)
         finally:
             for _, _, invocation in runs:
                 self._running.pop(invocation.id, None)
@@ -118,37 +122,37 @@ class AppSide:
         except Exception as error:
             raise _failed(function, error) from None
 
-    async def watch(self) -> None:
-        """Reports a blocked app loop with the function and the line that blocks it; until cancelled."""
+    async def watch_loop(self) -> None:
+        """Logs a blocked loop with the function and the stack that block it. Runs until cancelled."""
         while True:
-            self._loop.call_soon_threadsafe(self._mark)
-            await asyncio.sleep(_WATCH_INTERVAL_S)
-            late = monotonic() - self._answered
-            if late > BLOCKED_AFTER_S and not self._reported:
+            self._loop.call_soon_threadsafe(self._beat)
+            await asyncio.sleep(_BEAT_INTERVAL_S)
+            silence_s = monotonic() - self._last_beat
+            if silence_s > BLOCKED_AFTER_S and not self._reported:
                 self._reported = True
-                _LOG.error("the app's event loop is blocked for %.1f s by %s", late, self._culprit())
-            elif late < BLOCKED_AFTER_S and self._reported:
+                _LOG.error("the app's event loop is blocked for %.1f s by %s", silence_s, self._blocking_task())
+            elif silence_s < BLOCKED_AFTER_S and self._reported:
                 self._reported = False
-                _LOG.warning("the app's event loop answers again")
+                _LOG.warning("the app's event loop is no longer blocked")
 
-    def _mark(self) -> None:
-        self._answered = monotonic()
+    def _beat(self) -> None:
+        self._last_beat = monotonic()
 
-    def _culprit(self) -> str:
+    def _blocking_task(self) -> str:
         task = asyncio.current_task(self._loop)
         name = task.get_name() if task is not None else "a callback"
         frame = sys._current_frames().get(self._thread.ident or 0)
         stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
         return f"{name}; use an async call there or a plain `def` function\n{stack}"
 
-    async def settle(self, timeout: float) -> None:
-        """Waits until no function runs."""
+    async def drain(self, timeout: float) -> None:
+        """Waits up to `timeout` seconds until no function runs."""
         deadline = monotonic() + timeout
         while self._running and monotonic() < deadline:  # noqa: ASYNC110  # the count changes in other threads
             await asyncio.sleep(0.02)
 
     async def stop(self) -> None:
-        """Ends the loop, and leaves alone what hangs in a thread."""
+        """Ends the loop. A function that hangs in a thread is left running."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self._thread.is_alive():
             closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
@@ -156,7 +160,7 @@ class AppSide:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     async def _close(self) -> None:
-        """Ends what the app left on its loop, and the durable client's HTTP session."""
+        """Cancels the tasks that the app left on its loop, and closes the HTTP session of the durable client."""
         http_utils = sys.modules.get("azure.durable_functions.models.utils.http_utils")
         if http_utils is not None:
             await http_utils._close_session()
@@ -165,15 +169,15 @@ class AppSide:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         await self._loop.shutdown_asyncgens()
-        # clients that the app never closed, as none does on Azure, end with the process and are no error of it
+        # Apps do not close their clients, on Azure neither; that is not an error.
         self._loop.set_exception_handler(lambda loop, context: _LOG.debug("left open: %s", context.get("message")))
 
 
 def _thread_count() -> int | None:
-    """`PYTHON_THREADPOOL_THREAD_COUNT`; without it, or where it is nonsense, `None`: Python's own choice."""
+    """`PYTHON_THREADPOOL_THREAD_COUNT`; without a valid value `None`, which is Python's default."""
     setting = os.environ.get("PYTHON_THREADPOOL_THREAD_COUNT", "")
     if setting and not (setting.isdigit() and int(setting) > 0):
-        _LOG.warning("PYTHON_THREADPOOL_THREAD_COUNT must be a whole number from 1 on, not %r: ignored", setting)
+        _LOG.warning("PYTHON_THREADPOOL_THREAD_COUNT must be a whole number from 1 on, not %r; it is ignored", setting)
         return None
     return int(setting) if setting else None
 

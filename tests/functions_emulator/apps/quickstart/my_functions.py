@@ -1,4 +1,4 @@
-"""An app with the habits of templates and tutorials: bare types, sync functions, prints, a blueprint for Durable."""
+"""An app in the style of templates: plain types, sync functions, prints, a blueprint for Durable Functions."""
 
 import json
 import logging
