@@ -62,7 +62,7 @@ class Live:
     def rejected(self) -> list[str]:
         """A message that no job could take."""
         with ScriptedService(self.stack.bus_connection) as service:
-            service.say("this is not JSON")
+            service.send("this is not JSON")
         deadline = time.monotonic() + _DEADLINE_S
         while not (found := self.operator().get("/v1/rejected").json()["rejected"]):
             assert time.monotonic() < deadline
