@@ -43,6 +43,10 @@ class Machine:
         shutil.copy(ROOT / "scripts" / "setup.sh", self.checkout / "scripts")
         for name in (*PINNED, "package-lock.json"):
             shutil.copy(ROOT / name, self.checkout)
+        for project in ROOT.glob("packages/*/pyproject.toml"):
+            copy = self.checkout / project.relative_to(ROOT)
+            copy.parent.mkdir(parents=True)
+            shutil.copy(project, copy)
         self.bin.mkdir()
         for tool in SYSTEM_TOOLS:
             where = shutil.which(tool)
