@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 POLL_S = 0.2
 
 
-def wait_until(look: Callable[[], _T | None], failure: str, *, deadline_s: float = 60, poll_s: float = POLL_S) -> _T:
+def wait_until(look: Callable[[], _T | None], failure: str, *, deadline_s: float = 90, poll_s: float = POLL_S) -> _T:
     """The first true value of `look`. Past the deadline: AssertionError with `failure` and the last value."""
     end = time.monotonic() + deadline_s
     while not (value := look()):
