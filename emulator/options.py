@@ -1,4 +1,4 @@
-"""Values of options that several programs take."""
+"""Types of command line options that several programs have."""
 
 from __future__ import annotations
 

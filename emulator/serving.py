@@ -1,4 +1,4 @@
-"""How the small HTTP programs run: listen on loopback, say so in one line, serve until a signal."""
+"""Runs a small HTTP program: it listens on loopback, prints one ready line, and serves until a signal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def serve(
     listening: Callable[[str], None] = lambda url: None,
     shutdown_timeout_s: float = 60.0,
 ) -> int:
-    """`listening` gets the URL before the ready line tells it. A second signal ends the program at once.
+    """`listening` is called with the URL before the ready line is printed. A second signal ends the program at once.
 
     Returns the exit code. Raises OSError where the port cannot be listened on.
     """
@@ -29,12 +29,12 @@ async def serve(
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
 
-        def hear(number: signal.Signals) -> None:
+        def on_signal(number: signal.Signals) -> None:
             loop.remove_signal_handler(number)
             stop.set()
 
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, hear, number)
+            loop.add_signal_handler(number, on_signal, number)
         url = f"http://{LOOPBACK}:{runner.addresses[0][1]}"
         listening(url)
         print(f"ready {url}", flush=True)

@@ -1,13 +1,11 @@
-"""`python -m emulator.topology --write|--check`: `infra/bus/Config.json` from `infra/bicep/topology.json`.
+"""The configuration of the Service Bus emulator, `infra/bus/Config.json`, from `infra/bicep/topology.json`.
 
-The topology is one file, which Bicep reads too; the emulators' configuration is made from it.
+Bicep reads the same topology. `python -m scripts.generate` writes the configuration.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,24 +74,3 @@ def _reply_topic(topology: dict[str, Any], lane: int) -> dict[str, Any]:
 def render(topology_path: Path = TOPOLOGY) -> str:
     """The text of Config.json."""
     return json.dumps(config(json.loads(topology_path.read_text(encoding="utf-8"))), indent=2) + "\n"
-
-
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m emulator.topology", description=(__doc__ or "").strip())
-    action = parser.add_mutually_exclusive_group(required=True)
-    action.add_argument("--write", action="store_true", help="write Config.json")
-    action.add_argument("--check", action="store_true", help="exit 1 if Config.json is not what it should be")
-    args = parser.parse_args(argv)
-    text = render()
-    if args.write:
-        CONFIG.parent.mkdir(parents=True, exist_ok=True)
-        CONFIG.write_text(text, encoding="utf-8")
-        return 0
-    if not CONFIG.exists() or CONFIG.read_text(encoding="utf-8") != text:
-        print(f"{CONFIG.name} differs from {TOPOLOGY.name}: run python -m emulator.topology --write", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,10 +10,14 @@ import pytest
 from tests import running_stack
 from tests.azurite import running_azurite
 from tests.running_stack import RunningStack
+from tests.worker_groups import GROUPS, group_of, pytest_xdist_make_scheduler
+
+__all__ = ["pytest_xdist_make_scheduler"]  # the hook
 
 pytest_plugins = ("tests.machine",)
 
 _TESTS = Path(__file__).parent
+_STACK = pytest.StashKey[RunningStack]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,14 +25,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", type=int, default=20_000, help="how many seeds the long simulation runs")
 
 
-#: folders whose modules take longest: begun first, so that no core waits for the last of them
-_LONGEST_FIRST = ("simulation", "stack", "chaos", "model", "platform_service", "lucius_service", "mutation")
+#: groups and folders whose tests take longest: begun first, so that no core waits for the last of them
+_LONGEST_FIRST = (
+    "stack",
+    "scripted",
+    "simulation",
+    "chaos",
+    "model",
+    "platform_service",
+    "lucius_service",
+    "mutation",
+    "api",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def rank(item: pytest.Item) -> int:
-        folder = item.path.relative_to(_TESTS).parts[0]
-        return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
+    """Orders the tests; those of a group follow one another."""
+
+    def rank(item: pytest.Item) -> tuple[int, str]:
+        group, folder = group_of(item.nodeid), item.path.relative_to(_TESTS).parts[0]
+        if "stack" in getattr(item, "fixturenames", ()) and group not in GROUPS:
+            raise pytest.UsageError(f"{item.path} uses the stack: name it in tests/worker_groups.py")
+        known = next((name for name in (group, folder) if name in _LONGEST_FIRST), None)
+        place = _LONGEST_FIRST.index(known) if known else len(_LONGEST_FIRST)
+        return place, group
 
     items.sort(key=rank)
 
@@ -41,11 +61,19 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    """One stack for the whole session, on free ports and in a folder of its own."""
+def stack(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[RunningStack]:
+    """One stack with platform services for the group "stack", on free ports and in a folder of its own."""
     running = running_stack.start(tmp_path_factory.mktemp("stack"))
+    pytestconfig.stash[_STACK] = running
     try:
         yield running
     finally:
         code = running.stop()
     assert code == 0, running_stack.tails(running.data)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stops the stack after the last test of its group: idle, it takes 5 % of a core."""
+    if _STACK in item.config.stash and (nextitem is None or group_of(nextitem.nodeid) != "stack"):
+        item.config.stash[_STACK].stop()

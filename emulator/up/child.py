@@ -1,4 +1,4 @@
-"""One child of the stack: started, heard, started again when it dies, stopped."""
+"""One child process of the stack: started, started again when it ends, stopped; its output goes to its log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from typing import TextIO
 from emulator.up.data_dir import DataDir
 from emulator.up.errors import ChildFailed
 from emulator.up.parent_death import end_with_parent
-from emulator.up.pipe import LinePipe
 from emulator.up.ports import LOOPBACK
 
 #: Waits before a child that died is started again; the last one repeats. A run of `_SETTLED_S` starts over.
@@ -31,26 +30,75 @@ _READY_TIMEOUT_S = 180.0
 #: What a child may take to drain before it is killed: a service gives its running work 20 s, Azurite saves in 2.
 _STOP_TIMEOUT_S = 25.0
 _PROBE_S = 0.05
-#: A grandchild in a session of its own survives the kill and keeps our pipes open.
-_LAST_WORDS_S = 2.0
-_WORTH_SHOWING = re.compile(r"\b(WARNING|WARN|ERROR|CRITICAL)\b")
+#: A grandchild in a session of its own survives the kill and keeps the pipes open.
+_DRAIN_TIMEOUT_S = 2.0
+#: Lines of a child that the user sees.
+_WARNING = re.compile(r"\b(WARNING|WARN|ERROR|CRITICAL)\b")
 
 Log = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """What to start. It serves once all `ready_ports` listen; without any, once it prints `ready ...`."""
+    """How to start a child. It serves once all `ready_ports` listen; without any, once it prints `ready ...`."""
 
     name: str
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
     cwd: Path
-    #: Lower ones are stopped first, equal ones together: what uses something ends before it.
+    #: Children with a lower rank are stopped first, those of one rank together: what uses a child ends before it.
     stop_rank: int
     ready_ports: tuple[int, ...] = ()
-    #: What the kernel sends to it when this process is killed: Azurite gets a chance to save.
+    #: The signal that the kernel sends to it when this process is killed. SIGTERM lets Azurite save.
     orphan_signal: signal.Signals = signal.SIGKILL
+
+
+class _LinePipe:
+    """A pipe for a child's output: `write_end` goes to the child, then `listen()`, or `abandon()` if it did not start.
+
+    With a pipe of asyncio a process counts as ended only when every grandchild has closed its end, too. The pipe is
+    read in chunks, so that a line may have any length.
+    """
+
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
+        self._read_end, self.write_end = os.pipe()
+        self._reading: asyncio.Task[None] | None = None
+
+    def listen(self) -> None:
+        """Call it once the child has its end. Every line goes to `on_line`."""
+        os.close(self.write_end)
+        self._reading = asyncio.create_task(self._read())
+
+    def abandon(self) -> None:
+        os.close(self.write_end)
+        os.close(self._read_end)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Reads the last lines of a child that has ended. A grandchild may keep the pipe open: hence the timeout."""
+        if self._reading is not None:
+            await asyncio.wait({self._reading}, timeout=timeout_s)
+            self._reading.cancel()
+
+    async def _read(self) -> None:
+        stream = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(self._read_end, "rb", buffering=0)
+        )
+        try:
+            rest = b""
+            while chunk := await stream.read(65536):
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    self._emit(line)
+            if rest:
+                self._emit(rest)
+        finally:
+            transport.close()
+
+    def _emit(self, line: bytes) -> None:
+        self._on_line(line.decode(errors="replace").rstrip("\r"))
 
 
 class Child:
@@ -66,8 +114,8 @@ class Child:
         self._log = log
         self._changed = changed
         self._process: asyncio.subprocess.Process | None = None
-        self._pipes: list[LinePipe] = []
-        self._said_ready = asyncio.Event()
+        self._pipes: list[_LinePipe] = []
+        self._ready_printed = asyncio.Event()
         self._sink: TextIO | None = None
         self._starts = 0
         self._last_line = ""
@@ -90,12 +138,12 @@ class Child:
                 failed_starts = 0
                 self._log(f"{name} is ready ({time.monotonic() - began:.1f} s, process {self._pid})")
                 self._set_ready(True)
-                await self._exited()
+                await self._wait_for_exit()
                 self._set_ready(False)
-                reason = self._why()
+                reason = self._exit_reason()
             else:
                 failed_starts += 1
-                reason = await self._give_up()
+                reason = await self._end_failed_start()
                 if failed_starts == self._starts or failed_starts == _MAX_FAILED_STARTS:
                     raise self._failed(reason)
             deaths = 0 if time.monotonic() - began > _SETTLED_S else deaths
@@ -108,26 +156,26 @@ class Child:
         """Asks it to drain, then kills what is left of its process group."""
         if self._process is not None:
             self._signal(signal.SIGTERM)
-            self._signal(signal.SIGCONT)  # one that was paused must hear the other signal
+            self._signal(signal.SIGCONT)  # a paused child receives the other signal only then
             try:
                 await asyncio.wait_for(self._process.wait(), _STOP_TIMEOUT_S)
             except TimeoutError:
                 self._log(f"{self.spec.name} did not stop within {_STOP_TIMEOUT_S:g} s and is killed")
                 self.kill()
-            await self._exited()
+            await self._wait_for_exit()
             self._set_ready(False)
         if self._sink is not None:
             self._sink.close()
 
     def kill(self) -> None:
-        """At once, with all it started itself."""
+        """Kills the child and every process that it started."""
         if self._process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def _start(self) -> None:
-        self._pipes = [LinePipe(self._hear_stdout), LinePipe(self._hear_stderr)]
-        self._said_ready.clear()
+        self._pipes = [_LinePipe(self._on_stdout), _LinePipe(self._on_stderr)]
+        self._ready_printed.clear()
         self._last_line = ""
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -137,7 +185,7 @@ class Child:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=self._pipes[0].write_end,
                 stderr=self._pipes[1].write_end,
-                start_new_session=True,  # a Ctrl-C in the terminal is ours to pass on, in order
+                start_new_session=True,  # this process passes a Ctrl-C of the terminal on, in order
                 preexec_fn=end_with_parent(self.spec.orphan_signal),
                 pass_fds=(self._data.lock_fd,),
             )
@@ -156,7 +204,7 @@ class Child:
         """False when it ended first, or took too long."""
         assert self._process is not None
         ended = asyncio.create_task(self._process.wait())
-        ready = asyncio.create_task(self._ports_listen() if self.spec.ready_ports else self._said_ready.wait())
+        ready = asyncio.create_task(self._ports_listen() if self.spec.ready_ports else self._ready_printed.wait())
         try:
             await asyncio.wait({ended, ready}, timeout=_READY_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
             return ready.done() and not ended.done()
@@ -166,27 +214,27 @@ class Child:
 
     async def _ports_listen(self) -> bool:
         for port in self.spec.ready_ports:
-            while not _listens(port):  # noqa: ASYNC110 - another process listens: no event tells
+            while not _listens(port):  # noqa: ASYNC110 - another process listens: there is no event to wait for
                 await asyncio.sleep(_PROBE_S)
         return True
 
-    async def _give_up(self) -> str:
-        """Ends a start that came to nothing; says why it did."""
+    async def _end_failed_start(self) -> str:
+        """Kills a child that did not become ready. Returns the reason."""
         assert self._process is not None
         late = self._process.returncode is None
         self.kill()
-        await self._exited()
-        return f"not ready within {_READY_TIMEOUT_S:g} s" if late else self._why()
+        await self._wait_for_exit()
+        return f"not ready within {_READY_TIMEOUT_S:g} s" if late else self._exit_reason()
 
-    async def _exited(self) -> None:
-        """Waits for its end and for its last words; then nothing of its process group is left."""
+    async def _wait_for_exit(self) -> None:
+        """Waits for its end and its last lines. Then no process of its group is left."""
         assert self._process is not None
         await self._process.wait()
         self.kill()
         for pipe in self._pipes:
-            await pipe.drain(_LAST_WORDS_S)
+            await pipe.drain(_DRAIN_TIMEOUT_S)
 
-    def _why(self) -> str:
+    def _exit_reason(self) -> str:
         assert self._process is not None
         code = self._process.returncode
         if code is not None and code < 0:
@@ -196,16 +244,16 @@ class Child:
     def _failed(self, reason: str) -> ChildFailed:
         return ChildFailed(self.spec.name, reason, str(self._data.log_path(self.spec.name)))
 
-    def _hear_stdout(self, line: str) -> None:
+    def _on_stdout(self, line: str) -> None:
         self._write(line)
         if line.startswith("ready "):
-            self._said_ready.set()
+            self._ready_printed.set()
 
-    def _hear_stderr(self, line: str) -> None:
+    def _on_stderr(self, line: str) -> None:
         self._write(line)
         if line.strip():
             self._last_line = line.strip()
-        if _WORTH_SHOWING.search(line):
+        if _WARNING.search(line):
             self._log(f"{self.spec.name}: {line}")
 
     def _write(self, line: str) -> None:

@@ -1,7 +1,8 @@
-"""Which children a stack has, and how each is called."""
+"""The children of a stack: how each program is started."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import sys
@@ -15,11 +16,17 @@ from emulator.up.ports import Ports
 
 #: The checkout: the function app, the samples, Azurite under `node_modules`.
 ROOT = Path(__file__).resolve().parents[2]
-SERVICES = ("ocr", "embedding", "sis")
+_TOPOLOGY = ROOT / "infra" / "bicep" / "topology.json"
+
+
+def service_names() -> list[str]:
+    """The services of the topology that `platform_service` has a package for."""
+    services = json.loads(_TOPOLOGY.read_text(encoding="utf-8"))["services"]
+    return [each["name"] for each in services if (ROOT / "platform_service" / each["name"]).is_dir()]
 
 
 def azurite(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
-    """Its access log goes to `logs/azurite.log`; the demo counts table operations there."""
+    """Its access log goes to `logs/azurite.log`, where the demo counts table operations. Raises UpError."""
     program = ROOT / "node_modules" / ".bin" / "azurite"
     if not program.exists():
         raise UpError("Azurite is not installed; run `make setup`")
@@ -48,7 +55,7 @@ def bus(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
 
 
 def traces(ports: Ports, environment: Mapping[str, str]) -> ChildSpec:
-    """Ends last, so that it hears what the others say at their end."""
+    """Ends last, so that it receives the spans that the others send at their end."""
     return _python("traces", 3, ("emulator", "traces", "--port", str(ports.traces)), environment)
 
 

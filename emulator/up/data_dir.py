@@ -1,4 +1,4 @@
-"""The folder of a stack: one stack at a time, its logs, and who its children are."""
+"""The folder of a stack: its lock, its logs, and the process ids of its children."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from emulator.up.errors import UpError
 
-#: Children outlive a killed parent for as long as Azurite takes to save; the lock is theirs until then.
+#: Children outlive a killed parent for as long as Azurite takes to save; they hold the lock until then.
 _HANDOVER_S = 10.0
 _POLL_S = 0.1
 
@@ -46,7 +46,7 @@ class DataDir:
         return self.logs / f"{name}.log"
 
     def begin_log(self, name: str) -> Path:
-        """The path of a fresh log; the one of the last run is kept beside it."""
+        """The path of a new log. The log of the last run is renamed to `NAME.log.1`."""
         path = self.log_path(name)
         with suppress(FileNotFoundError):
             path.replace(path.with_suffix(".log.1"))
@@ -59,7 +59,7 @@ class DataDir:
         draft.replace(target)
 
     def release(self) -> None:
-        """Nothing of the stack runs any more."""
+        """Call it when no process of the stack runs any more."""
         with suppress(FileNotFoundError):
             (self.path / "up.json").unlink()
         os.close(self._lock)

@@ -1,8 +1,8 @@
 """The settings that the children of a stack get.
 
-Weakest first: a laptop's defaults, the `Values` of the app's `local.settings.json`, this stack's own
-addresses, the environment of whoever called. So an old address in the file cannot cross two stacks, and the
-caller may still point a child elsewhere, at a proxy for instance.
+Weakest first: a laptop's defaults, the `Values` of the app's `local.settings.json`, this stack's own addresses, the
+environment of the caller. An old address in the file cannot connect two stacks, and the caller may still direct a
+child to another address, of a proxy for instance.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _DEFAULTS = {
     "LUCIUS_STORAGE_BACKEND": "tables",
     "LUCIUS_AUTH_MODE": "none",
 }
-#: who looks at a laptop's traces does not want to wait for batches
-_WATCHED = {
+#: short intervals: the user of a laptop looks at traces while they are made
+_TRACED = {
     "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
     "OTEL_BSP_SCHEDULE_DELAY": "500",
     "OTEL_METRIC_EXPORT_INTERVAL": "5000",
@@ -35,7 +35,7 @@ _WATCHED = {
 
 
 def addresses(ports: Ports) -> dict[str, str]:
-    """The settings that say where this stack listens."""
+    """The settings with the addresses of this stack."""
     storage = (
         f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={_ACCOUNT_KEY};"
         f"BlobEndpoint={blob_endpoint(ports)};"
@@ -79,14 +79,14 @@ def table_endpoint(ports: Ports) -> str:
 
 def for_children(ports: Ports, app: Path, caller: Mapping[str, str]) -> dict[str, str]:
     """The whole environment of every child; `caller` is the environment of this process."""
-    watched = _WATCHED if ports.traces else {}
-    settings = {**_DEFAULTS, **watched, **local_settings(app / "local.settings.json"), **addresses(ports)}
+    tracing = _TRACED if ports.traces else {}
+    settings = {**_DEFAULTS, **tracing, **local_settings(app / "local.settings.json"), **addresses(ports)}
     # a log line must reach its file before its writer can be killed
     return {**settings, "PYTHONUNBUFFERED": "1", **caller}
 
 
 def local_settings(path: Path) -> dict[str, str]:
-    """`Values` of a Core Tools settings file; {} where there is none. Unreadable or encrypted: `UpError`."""
+    """`Values` of a Core Tools settings file; {} where there is none. Raises UpError: unreadable or encrypted."""
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:

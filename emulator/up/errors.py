@@ -1,4 +1,4 @@
-"""What keeps a stack from serving. The message is the one line that a user reads."""
+"""Reasons why a stack cannot serve. The message is the one line that the user reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A child that ends with its parent, even when the parent is killed and can tell nobody."""
+"""A child that ends with its parent, even when the parent is killed."""
 
 from __future__ import annotations
 

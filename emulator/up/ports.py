@@ -1,4 +1,4 @@
-"""The ports of a stack: the given ones checked, free ones found."""
+"""The ports of a stack: the given ones are checked, free ones are found."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from emulator.up.errors import UpError
 LOOPBACK = "127.0.0.1"
 
 #: Free ports are looked for below the range that systems hand to outgoing connections (32768 and up on Linux,
-#: 49152 and up on macOS), so that nobody's connection takes one between the look and the child's bind.
+#: 49152 and up on macOS), so that no connection takes one between the check here and the bind of the child.
 _FREE_RANGE = (20_000, 32_000)
-_LOOKS = 200
+_TRIES = 200
 
 
 @dataclass(frozen=True)
@@ -51,24 +51,24 @@ def choose(args: argparse.Namespace) -> Ports:
     """The ports of the options `api_port, bus_port, admin_port, azurite_port`; with `traces` and `auth` also
     `traces_port` and `issuer_port`.
 
-    0 finds a free one; `admin_port` None is the default beside the default bus port, else a free one, so that
-    a second stack needs no option for it. A port that is taken or named twice: `UpError` with the option.
+    0 finds a free one. `admin_port` None is the default port where the bus has its default port, else a free one, so
+    that a second stack needs no option for it. Raises UpError with the option for a port in use or named twice.
     """
     admin_port = args.admin_port
     if admin_port is None:
         admin_port = DEFAULTS.admin if args.bus_port == DEFAULTS.bus else 0
-    wanted = [
+    requested = [
         ("api", args.api_port, 1),
         ("bus", args.bus_port, 1),
         ("admin", admin_port, 1),
         ("azurite", args.azurite_port, 3),
     ]
     if args.traces:
-        wanted.append(("traces", args.traces_port, 1))
+        requested.append(("traces", args.traces_port, 1))
     if args.auth:
-        wanted.append(("issuer", args.issuer_port, 1))
+        requested.append(("issuer", args.issuer_port, 1))
     taken: dict[int, str] = {}
-    for name, first, count in wanted:
+    for name, first, count in requested:
         option = f"--{name}-port"
         for port in range(first, first + count) if first else ():
             if port > 65535:
@@ -79,7 +79,7 @@ def choose(args: argparse.Namespace) -> Ports:
                 raise UpError(f"port {port} is in use; name another by {option} (0 picks a free one)")
             taken[port] = option
     chosen = {}
-    for name, first, count in wanted:
+    for name, first, count in requested:
         if not first:
             first = find_free(count, avoid=taken.keys())
             taken.update((port, name) for port in range(first, first + count))
@@ -88,9 +88,9 @@ def choose(args: argparse.Namespace) -> Ports:
 
 
 def find_free(count: int = 1, avoid: Iterable[int] = ()) -> int:
-    """The first of `count` neighbouring free ports, drawn by chance so that two seekers differ."""
+    """The first of `count` neighbouring free ports; random, for two stacks that start together. Raises UpError."""
     avoided = set(avoid)
-    for _ in range(_LOOKS):
+    for _ in range(_TRIES):
         first = random.randrange(*_FREE_RANGE)
         ports = range(first, first + count)
         if avoided.isdisjoint(ports) and all(_is_free(port) for port in ports):

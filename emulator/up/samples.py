@@ -1,4 +1,4 @@
-"""What a newcomer can try at once: the samples in the blob store, and two commands to paste."""
+"""The first steps of a new user: the samples in the blob store, and two commands to paste."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ async def upload_samples(connection: str) -> None:
             await blob.upload_blob(path.read_bytes(), overwrite=True)
 
 
-def invitation(ports: Ports, environment: Mapping[str, str]) -> str:
-    """How to begin, in commands to paste."""
+def commands_text(ports: Ports, environment: Mapping[str, str]) -> str:
+    """The first commands with a line on each, for the terminal."""
     first, second = first_commands(ports, environment)
     token = ""
     if ports.issuer:
@@ -86,15 +86,15 @@ def first_commands(ports: Ports, environment: Mapping[str, str]) -> list[str]:
     if ports.api != DEFAULTS.api:
         lucius += ["--api", api]
         login += ["--api", api]
-    elsewhere = ""
+    storage = ""
     if ports.azurite != DEFAULTS.azurite:
-        elsewhere = f"LUCIUS_BLOB_CONNECTION={shlex.quote(environment['LUCIUS_BLOB_CONNECTION'])} "
-    # what the shell must fill in stands in quotes that let it
+        storage = f"LUCIUS_BLOB_CONNECTION={shlex.quote(environment['LUCIUS_BLOB_CONNECTION'])} "
+    # in double quotes, so that the shell replaces $TOKEN
     bearer = ' -H "Authorization: Bearer $TOKEN"' if ports.issuer else ""
     first = f"{shlex.join(login)}\n" if ports.issuer else ""
-    return [shlex.join(curl) + bearer, first + elsewhere + shlex.join(lucius)]
+    return [shlex.join(curl) + bearer, first + storage + shlex.join(lucius)]
 
 
 def _shown(path: Path) -> str:
-    """As short as the current folder allows."""
+    """The path relative to the current folder, where it is below it."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

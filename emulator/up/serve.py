@@ -33,7 +33,7 @@ async def serve(args: argparse.Namespace) -> int:
         stack = Stack(_waves(chosen, data, environment, without_services=args.without_services), data, log)
         stop = asyncio.Event()
         _on_signals(stop, stack)
-        await stack.serve(stop, _Invitation(chosen, data, environment).on_wave)
+        await stack.serve(stop, _Announcement(chosen, data, environment).on_wave)
         log("stopped")
         return 0
     finally:
@@ -41,7 +41,7 @@ async def serve(args: argparse.Namespace) -> int:
 
 
 def log(line: str) -> None:
-    """A short line for whoever watches; a terminal that has gone away is no reason to stop."""
+    """Writes a line to stderr. A terminal that was closed does not stop the stack."""
     with suppress(OSError):
         print(f"{datetime.now().astimezone():%H:%M:%S} up: {line}", file=sys.stderr, flush=True)
 
@@ -49,7 +49,7 @@ def log(line: str) -> None:
 def _waves(
     chosen: Ports, data: DataDir, environment: Mapping[str, str], *, without_services: bool
 ) -> list[list[ChildSpec]]:
-    services = () if without_services else children.SERVICES
+    services = [] if without_services else children.service_names()
     traces = [children.traces(chosen, environment)] if chosen.traces else []
     issuer = [children.issuer(chosen, data.path, environment)] if chosen.issuer else []
     return [
@@ -67,7 +67,7 @@ def _waves(
 
 
 def _on_signals(stop: asyncio.Event, stack: Stack) -> None:
-    def hear() -> None:
+    def on_signal() -> None:
         if stop.is_set():
             stack.kill()
             os._exit(130)
@@ -76,11 +76,11 @@ def _on_signals(stop: asyncio.Event, stack: Stack) -> None:
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, hear)
+        loop.add_signal_handler(number, on_signal)
 
 
-class _Invitation:
-    """Uploads the samples while the host starts, and says how to begin once all serve."""
+class _Announcement:
+    """Uploads the samples while the host starts; prints the ready line and the first commands once all serve."""
 
     def __init__(self, chosen: Ports, data: DataDir, environment: Mapping[str, str]) -> None:
         self._ports = chosen
@@ -112,4 +112,4 @@ class _Invitation:
         if traces:
             log(f"each job's trace is on http://{LOOPBACK}:{chosen.traces}")
         if uploaded:
-            print(samples.invitation(chosen, self._environment), file=sys.stderr, flush=True)
+            print(samples.commands_text(chosen, self._environment), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The children together: started once what they need is ready, stopped users first."""
+"""All children of a stack: each starts once the ones that it needs are ready, and stops before them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Stack:
             raise failure
 
     def kill(self) -> None:
-        """Everything, at once."""
+        """Kills every child."""
         for child in self._children:
             child.kill()
 

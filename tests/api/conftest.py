@@ -1,4 +1,4 @@
-"""The live API, one stack a module."""
+"""The live API: one stack for this folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.api import live
 from tests.api.live import Live
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """With tokens on and no platform services."""
     running = live.start(tmp_path_factory.mktemp("api"))

@@ -94,7 +94,7 @@ def test_every_refusal_is_a_problem(
 def test_who_may_not_is_told_what_is_missing(api: Live, me: httpx.Client, job_id: str) -> None:
     """401 without a token and with a wrong one, 403 without the scope, 404 for another tenant's job."""
     for headers, code in (({}, "TOKEN_MISSING"), ({"Authorization": "Bearer a.b.c"}, "TOKEN_INVALID")):
-        answer = httpx.get(f"{api.stack.api}/v1/jobs", headers=headers, timeout=30)
+        answer = api.stack.http.get("/v1/jobs", headers=headers)
         assert (answer.status_code, answer.json()["code"]) == (401, code)
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
     reader = api.client(tenant="tenant_a", scope="orch:read")
@@ -177,9 +177,9 @@ def test_options_say_what_a_path_takes(api: Live) -> None:
         ("/v1/jobs/job_0:cancel", "OPTIONS, POST"),
         ("/v1/orchestrate", "OPTIONS, POST"),
     ):
-        answer = httpx.options(f"{api.stack.api}{path}", timeout=30)
+        answer = api.stack.http.options(path)
         assert (answer.status_code, answer.headers["Allow"], answer.content) == (204, allowed, b"")
-    nothing = httpx.options(f"{api.stack.api}/v1/fax", timeout=30)
+    nothing = api.stack.http.options("/v1/fax")
     assert (nothing.status_code, nothing.json()["code"]) == (404, "ROUTE_NOT_FOUND")
 
 
@@ -224,17 +224,16 @@ def _text(value: Any) -> Any:
 
 def test_the_documents_are_served_to_everybody(api: Live) -> None:
     """OpenAPI as committed but for its address, AsyncAPI, every schema by its path, all without a token."""
-    base = api.stack.api
-    served = httpx.get(f"{base}/v1/openapi.json", timeout=30).raise_for_status().json()
+    served = api.stack.http.get("/v1/openapi.json").raise_for_status().json()
     assert served.pop("servers") == [{"url": "https://lucius.example/base"}]
     committed = api_documents.openapi()
     del committed["servers"]
     assert served == json.loads(json.dumps(committed))
-    bus = httpx.get(f"{base}/v1/asyncapi.json", timeout=30).raise_for_status().json()
+    bus = api.stack.http.get("/v1/asyncapi.json").raise_for_status().json()
     assert bus == json.loads(api_documents.files()["asyncapi.json"])
-    lines = httpx.get(f"{base}/v1/schemas", timeout=30).json()["schemas"]
+    lines = api.stack.http.get("/v1/schemas").json()["schemas"]
     assert {"envelope", "directive", "ack", "heartbeat", "result", "steps-sis"} <= {line["name"] for line in lines}
     for line in lines:
-        schema = httpx.get(f"{base}{line['path']}", timeout=30)
+        schema = api.stack.http.get(line["path"])
         assert schema.headers["Content-Type"] == "application/schema+json"
         assert schema.json()["$schema"] == "https://json-schema.org/draft/2020-12/schema"

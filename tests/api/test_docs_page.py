@@ -6,16 +6,15 @@ import json
 import os
 import subprocess
 import sys
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 
-import httpx
 import pytest
 
 from shared.apidocs.quickstart import commands, section
 from tests.api.live import Live
 from tests.jobs import ROOT
+from tests.waiting import wait_until
 from triggers.registered import ROUTES
 
 
@@ -41,7 +40,7 @@ class Links(HTMLParser):
 
 def test_it_needs_nothing_but_itself(api: Live) -> None:
     """No script, nothing fetched, a policy that says so; every operation is there, and every link leads somewhere."""
-    answer = httpx.get(f"{api.stack.api}/v1/docs", timeout=30).raise_for_status()
+    answer = api.stack.http.get("/v1/docs").raise_for_status()
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     page = Links(answer.text)
@@ -51,7 +50,7 @@ def test_it_needs_nothing_but_itself(api: Live) -> None:
     assert {link[1:] for link in page.inside} <= page.ids
     assert {route.function for route in ROUTES} <= page.ids
     for link in page.outside:
-        assert httpx.get(f"{api.stack.api}{link}", timeout=30).status_code == 200
+        assert api.stack.http.get(link).status_code == 200
     # its public address is not on this machine
     assert "docs/api.md" in answer.text
     assert api.stack.issuer not in answer.text
@@ -95,7 +94,7 @@ def test_its_first_steps_work_as_they_are_typed(api: Live, tmp_path: Path) -> No
         assert done.returncode == 0, done.stdout + done.stderr
         parts = [part.strip() for part in done.stdout.split("-----")[:-1]]
         login, watched, token, submitted, job, explained, refused, forbidden = parts
-        assert succeeds(api, json.loads(job)["jobId"])
+        assert ended(api, json.loads(job)["jobId"]) == "SUCCEEDED"
     finally:
         service.terminate()
         service.wait(timeout=60)
@@ -109,10 +108,10 @@ def test_its_first_steps_work_as_they_are_typed(api: Live, tmp_path: Path) -> No
     assert "TENANT_FORBIDDEN" in forbidden
 
 
-def succeeds(api: Live, job_id: str) -> bool:
-    """Whether it ends so, within a minute."""
+def ended(api: Live, job_id: str) -> str:
+    """The status of the job once it has ended."""
     client = api.client(tenant="tenant_a")
-    deadline = time.monotonic() + 60
-    while (job := client.get(f"/v1/jobs/{job_id}").json())["completed_at"] is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return bool(job["status"] == "SUCCEEDED")
+    job = wait_until(
+        lambda: job if (job := client.get(f"/v1/jobs/{job_id}").json())["completed_at"] else None, f"{job_id} goes on"
+    )
+    return str(job["status"])

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 
-import httpx
-
 from shared.build import VERSION, commit
-from tests.observability.test_trace_of_a_job import wait_for
 from tests.running_stack import ROOT, RunningStack
+from tests.waiting import wait_until
 
 
 def test_live_names_the_build(stack: RunningStack) -> None:
     """The version, and no commit where nobody wrote one down."""
-    live = httpx.get(f"{stack.api}/v1/health/live").raise_for_status().json()
+    live = stack.http.get("/v1/health/live").raise_for_status().json()
     assert live == {"status": "live", "build": {"version": VERSION, "commit": None, "envelope": "1.x"}}
 
 
@@ -22,11 +20,11 @@ def test_ready_names_what_answers_the_protocols_and_the_sweeper(stack: RunningSt
     """Every dependency is ok since some instant, protocols have versions, and the last pass shows."""
 
     def swept() -> dict | None:  # type: ignore[type-arg]
-        ready = httpx.get(f"{stack.api}/v1/health/ready", timeout=30).raise_for_status().json()
+        ready = stack.http.get("/v1/health/ready").raise_for_status().json()
         return ready if ready["sweeper"]["last_pass_at"] else None
 
-    httpx.post(f"{stack.api}/v1/admin/reconcile", timeout=60).raise_for_status()
-    ready = wait_for(swept, "the sweeper left no mark")
+    stack.http.post("/v1/admin/reconcile").raise_for_status()
+    ready = wait_until(swept, "the sweeper left no mark")
     assert {name: state["status"] for name, state in ready["dependencies"].items()} == {
         "tables": "ok",
         "blob": "ok",
@@ -43,11 +41,11 @@ def test_an_outage_is_named_with_its_beginning_and_its_end(stack: RunningStack) 
     try:
 
         def down() -> dict | None:  # type: ignore[type-arg]
-            answer = httpx.get(f"{stack.api}/v1/health/ready", timeout=30)
+            answer = stack.http.get("/v1/health/ready")
             return answer.json() if answer.status_code == 503 else None
 
-        problem = wait_for(down, "nobody noticed the outage")
-        again = httpx.get(f"{stack.api}/v1/health/ready", timeout=30).json()
+        problem = wait_until(down, "the outage was not noticed")
+        again = stack.http.get("/v1/health/ready").json()
     finally:
         stack.resume("bus")
     assert problem["code"] == "NOT_READY"
@@ -55,10 +53,10 @@ def test_an_outage_is_named_with_its_beginning_and_its_end(stack: RunningStack) 
     assert problem["dependencies"]["tables"]["status"] == "ok"
     assert again["dependencies"]["servicebus"]["since"] == problem["dependencies"]["servicebus"]["since"]
     assert problem["dependencies"]["servicebus"]["since"] in problem["detail"]
-    assert httpx.get(f"{stack.api}/v1/health/live").status_code == 200
-    wait_for(lambda: httpx.get(f"{stack.api}/v1/health/ready", timeout=30).status_code == 200, "it did not come back")
-    told = [json.loads(found) for found in re.findall(r'\{"event": "DEPENDENCY_.*\}', stack.log("host"))]
-    assert [line["event"] for line in told if line["dependency"] == "servicebus"] == [
+    assert stack.http.get("/v1/health/live").status_code == 200
+    wait_until(lambda: stack.http.get("/v1/health/ready").status_code == 200, "it did not come back")
+    lines = [json.loads(text) for text in re.findall(r'\{"event": "DEPENDENCY_.*\}', stack.log("host"))]
+    assert [line["event"] for line in lines if line["dependency"] == "servicebus"] == [
         "DEPENDENCY_DOWN",
         "DEPENDENCY_BACK",
     ]

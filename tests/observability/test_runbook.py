@@ -4,39 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from typing import Any
 
-import httpx
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS
-from tests.observability.test_trace_of_a_job import wait_for
+from tests.document_commands import block, json_documents, run
 from tests.running_stack import ROOT, RunningStack
-from tests.stack.test_readme import parse_all
+from tests.waiting import wait_until
 
-RUNBOOK = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-DEADLINE_S = 120
+RUNBOOK = ROOT / "docs" / "operations.md"
 
 
-def run(stack: RunningStack, name: str, **ids: str) -> list[Any]:
-    """The JSON answers of the block under `<!-- tested: name -->`, in order."""
-    found = re.search(rf"<!-- tested: {name} -->\n```sh\n(.*?)```", RUNBOOK, re.DOTALL)
-    assert found, f"the runbook has no block {name}"
-    block = found[1]
-    for placeholder, value in ids.items():
-        block = block.replace(placeholder, value)
-    done = subprocess.run(
-        ["env", f"LUCIUS_API={stack.api}", "bash", "-euo", "pipefail", "-c", block],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return parse_all(done.stdout)
+def shown(stack: RunningStack, name: str, **ids: str) -> list[Any]:
+    """The JSON responses of a block of the runbook, in order; the ids replace its placeholders."""
+    return json_documents(run(stack, block(RUNBOOK, name), ids))
 
 
 def submit(stack: RunningStack, document: str, key: str) -> str:
@@ -49,26 +33,20 @@ def submit(stack: RunningStack, document: str, key: str) -> str:
         "payload": {},
         "idempotency_key": key,
     }
-    answer = httpx.post(f"{stack.api}/v1/orchestrate", json=body, timeout=30).raise_for_status()
-    return str(answer.json()["jobId"])
+    return str(stack.http.post("/v1/orchestrate", json=body).raise_for_status().json()["jobId"])
 
 
 @pytest.fixture(scope="module")
 def failed(stack: RunningStack) -> str:
     """A job whose document is not there."""
     job_id = submit(stack, "nowhere.pdf", "runbook-failed")
-
-    def ended() -> bool:
-        status = httpx.get(f"{stack.api}/v1/jobs/{job_id}").raise_for_status().json()["status"]
-        return bool(status == "FAILED_FINAL")
-
-    wait_for(ended, "the job did not fail")
+    wait_until(lambda: stack.get(f"/v1/jobs/{job_id}")["status"] == "FAILED_FINAL", "the job did not fail")
     return job_id
 
 
 def test_the_first_look(stack: RunningStack, failed: str) -> None:
     """Health, dead letters, rejected messages and the sweeper's plan, in four answers."""
-    health, dead, rejected, plan = run(stack, "first-look")
+    health, dead, rejected, plan = shown(stack, "first-look")
     assert health["status"] == "ready"
     assert failed in {each["jobId"] for each in dead["deadletters"]}
     assert isinstance(rejected["rejected"], list)
@@ -77,7 +55,7 @@ def test_the_first_look(stack: RunningStack, failed: str) -> None:
 
 def test_one_job(stack: RunningStack, failed: str) -> None:
     """Why it failed, every move, and where the time went."""
-    explained, events, receipt = run(stack, "one-job", JOB_ID=failed)
+    explained, events, receipt = shown(stack, "one-job", JOB_ID=failed)
     assert "INPUT_NOT_FOUND" in json.dumps(explained)
     assert events["events"][0]["type"] == "JOB_CREATED"
     assert receipt["jobId"] == failed
@@ -85,25 +63,25 @@ def test_one_job(stack: RunningStack, failed: str) -> None:
 
 def test_dead_letters_and_their_redrive(stack: RunningStack, failed: str) -> None:
     """The lists have the failed job and its reason; the redrive is a new job, linked."""
-    dead, jobs = run(stack, "dead-letters")
+    dead, jobs = shown(stack, "dead-letters")
     assert failed in {each["jobId"] for each in dead["deadletters"]}
     assert failed in {each["jobId"] for each in jobs["jobs"]}
-    [redriven] = run(stack, "redrive", JOB_ID=failed)
+    [redriven] = shown(stack, "redrive", JOB_ID=failed)
     assert redriven["redrive_of"] == failed
 
 
 def test_pause_and_resume(stack: RunningStack) -> None:
     """A job stands still and goes on."""
-    paused, resumed = run(stack, "pause", JOB_ID=submit(stack, "samples/minutes-scan.pdf", "runbook-paused"))
+    paused, resumed = shown(stack, "pause", JOB_ID=submit(stack, "samples/minutes-scan.pdf", "runbook-paused"))
     assert paused["status"] in ("PAUSING", "PAUSED")
     assert resumed["status"] in ("QUEUED", "IN_PROGRESS")
 
 
 def test_reconcile_by_hand(stack: RunningStack) -> None:
     """One pass, and as many as it takes."""
-    [swept] = run(stack, "reconcile")
+    [swept] = shown(stack, "reconcile")
     assert swept["dryRun"] is False
-    assert run(stack, "reconcile-more") == []
+    assert shown(stack, "reconcile-more") == []
 
 
 def test_rejected_messages(stack: RunningStack) -> None:
@@ -120,12 +98,12 @@ def test_rejected_messages(stack: RunningStack) -> None:
         with client.get_topic_sender("global-bus-replies-p3") as sender:
             sender.send_messages(ServiceBusMessage(json.dumps(body)))
 
-    def parked() -> str | None:
-        found = httpx.get(f"{stack.api}/v1/rejected").raise_for_status().json()["rejected"]
-        return next((each["id"] for each in found if "job_elsewhere" in each["detail"]), None)
+    def quarantined() -> str | None:
+        messages = stack.get("/v1/rejected")["rejected"]
+        return next((each["id"] for each in messages if "job_elsewhere" in each["detail"]), None)
 
-    rejected_id = wait_for(parked, "the message was not parked")
-    listed, read, redriven = run(stack, "rejected", REJECTED_ID=rejected_id)
+    rejected_id = wait_until(quarantined, "the message was not quarantined")
+    listed, read, redriven = shown(stack, "rejected", REJECTED_ID=rejected_id)
     assert rejected_id in {each["id"] for each in listed["rejected"]}
     assert read["what_if"]["outcome"] == "REJECTED"
     assert (redriven["code"], redriven["reason"]) == ("STILL_NOT_APPLICABLE", "UNKNOWN_JOB")
@@ -133,7 +111,7 @@ def test_rejected_messages(stack: RunningStack) -> None:
 
 def test_a_tenant(stack: RunningStack, failed: str) -> None:
     """Its living jobs, and what its jobs spent."""
-    jobs, receipts = run(stack, "tenant")
+    jobs, receipts = shown(stack, "tenant")
     assert {each["tenant_id"] for each in jobs["jobs"]} <= {"demo"}
     assert "problem" not in json.dumps(receipts)
     assert receipts.get("code") is None
@@ -141,15 +119,16 @@ def test_a_tenant(stack: RunningStack, failed: str) -> None:
 
 def test_what_the_runbook_names_is_there() -> None:
     """Its metrics and lines stand in the tables, its links lead somewhere, its blocks are all tested."""
+    runbook = RUNBOOK.read_text(encoding="utf-8")
     names = {metric.name for metric in METRICS}
-    told = set(re.findall(r"`([a-z_]+_(?:total|seconds|backlog))`", RUNBOOK))
-    assert told - names == set()
-    for heading in re.findall(r"\]\(#([a-z-]+)\)", RUNBOOK):
-        assert heading in {title.lower().replace(" ", "-") for title in re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE)}
-    for path in re.findall(r"\]\(([a-z-]+\.md)\)", RUNBOOK):
+    named = set(re.findall(r"`([a-z_]+_(?:total|seconds|backlog))`", runbook))
+    assert named - names == set()
+    for heading in re.findall(r"\]\(#([a-z-]+)\)", runbook):
+        assert heading in {title.lower().replace(" ", "-") for title in re.findall(r"^## (.+)$", runbook, re.MULTILINE)}
+    for path in re.findall(r"\]\(([a-z-]+\.md)\)", runbook):
         assert (ROOT / "docs" / path).exists(), path
     assert {"REPLY_RETRIED", "DEAD_REPLIES_UNFINISHED", "LANE_BACKLOG"} <= {line.event for line in LINES}
-    blocks = set(re.findall(r"<!-- tested: ([a-z-]+) -->", RUNBOOK))
-    tested = set(re.findall(r'run\(stack, "([a-z-]+)"', (ROOT / "tests/observability/test_runbook.py").read_text()))
+    blocks = set(re.findall(r"<!-- tested: ([a-z-]+) -->", runbook))
+    tested = set(re.findall(r'shown\(stack, "([a-z-]+)"', (ROOT / "tests/observability/test_runbook.py").read_text()))
     assert blocks == tested
-    assert RUNBOOK.count("```sh") == len(blocks)
+    assert runbook.count("```sh") == len(blocks)

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 
 from shared.core.verdict import VerdictKind
 from tests.observability.conftest import MARKER
 from tests.running_stack import RunningStack
+from tests.waiting import wait_until
 
-DEADLINE_S = 90
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 STEPS = ("OCR", "EMBEDDING", "SIS")
 
 Spans = list[dict[str, Any]]
-
-
-def wait_for(look: Callable[[], Any], what: str) -> Any:
-    """Polls until the look finds something."""
-    end = time.monotonic() + DEADLINE_S
-    while not (found := look()):
-        assert time.monotonic() < end, what
-        time.sleep(0.2)
-    return found
 
 
 def envelope(stack: RunningStack, **more: Any) -> dict[str, Any]:
@@ -46,15 +34,15 @@ def envelope(stack: RunningStack, **more: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def job_id(watched: RunningStack) -> str:
     """A job that succeeded, after SIS failed once; the caller had a trace of its own."""
-    answer = httpx.post(f"{watched.api}/v1/orchestrate", json=envelope(watched), headers={"traceparent": CALLER})
+    answer = watched.http.post("/v1/orchestrate", json=envelope(watched), headers={"traceparent": CALLER})
     made = str(answer.raise_for_status().json()["jobId"])
 
     def ended() -> bool:
-        status = httpx.get(f"{watched.api}/v1/jobs/{made}").raise_for_status().json()["status"]
+        status = watched.http.get(f"/v1/jobs/{made}").raise_for_status().json()["status"]
         assert status not in ("FAILED_FINAL", "CANCELLED")
         return bool(status == "SUCCEEDED")
 
-    wait_for(ended, "the job did not end")
+    wait_until(ended, "the job did not end")
     return made
 
 
@@ -66,17 +54,17 @@ def spans(watched: RunningStack, job_id: str) -> Spans:
         found = traces_of(watched, job_id)
         if not found:
             return None
-        got: Spans = httpx.get(f"{watched.traces}/api/traces/{found[0]['trace_id']}").raise_for_status().json()["spans"]
+        got: Spans = watched.get(f"{watched.traces}/api/traces/{found[0]['trace_id']}")["spans"]
         names = [span["name"] for span in got]
         return got if "job OCR_EMBEDDING_SIS" in names and names.count("execute SIS") == 2 and closed(got) else None
 
-    found: Spans = wait_for(whole, "the trace did not become whole")
+    found: Spans = wait_until(whole, "the trace did not become whole")
     return found
 
 
 def traces_of(stack: RunningStack, job_id: str) -> list[dict[str, Any]]:
     """Those that the collector has for a job."""
-    found: list[dict[str, Any]] = httpx.get(f"{stack.traces}/api/traces", params={"job": job_id}).json()["traces"]
+    found: list[dict[str, Any]] = stack.http.get(f"{stack.traces}/api/traces", params={"job": job_id}).json()["traces"]
     return found
 
 
@@ -157,8 +145,8 @@ def test_a_timer_s_question_is_seen(spans: Spans) -> None:
 
 def test_nothing_that_is_told_holds_a_payload_or_a_secret(watched: RunningStack, job_id: str, spans: Spans) -> None:
     """A marker in payload, reference and keys is in no log, no span and no metric of app, host and services."""
-    wait_for(lambda: httpx.get(f"{watched.traces}/api/metrics").json()["metrics"], "no metric came")
-    collected = httpx.get(f"{watched.traces}/api/metrics").text + repr(spans)
+    wait_until(lambda: watched.http.get(f"{watched.traces}/api/metrics").json()["metrics"], "no metric came")
+    collected = watched.http.get(f"{watched.traces}/api/metrics").text + repr(spans)
     logs = {path.name: path.read_text(errors="replace") for path in (watched.data / "logs").glob("*.log")}
     # Azurite's access log, which is not ours, has the names of blobs
     logs.pop("azurite.log")
@@ -196,11 +184,10 @@ def test_a_service_s_line_carries_it_too(watched: RunningStack, job_id: str) -> 
 def test_each_line_of_a_batch_has_a_trace_of_its_own(watched: RunningStack) -> None:
     """Two lines are two traces, linked to the one request."""
     lines = [envelope(watched, idempotency_key=f"batch-{n}", request_type="OCR", payload={}) for n in range(2)]
-    answer = httpx.post(
-        f"{watched.api}/v1/orchestrate",
+    answer = watched.http.post(
+        "/v1/orchestrate",
         content="\n".join(json.dumps(line) for line in lines),
         headers={"Content-Type": "application/x-ndjson"},
-        timeout=30,
     )
     made = [result["jobId"] for result in answer.raise_for_status().json()["results"]]
 
@@ -208,15 +195,15 @@ def test_each_line_of_a_batch_has_a_trace_of_its_own(watched: RunningStack) -> N
         found = [traces_of(watched, job_id) for job_id in made]
         return [traces[0]["trace_id"] for traces in found] if all(found) else None
 
-    assert len(set(wait_for(both, "the traces did not come"))) == 2
+    assert len(set(wait_until(both, "the traces did not come"))) == 2
 
 
 def test_the_page_shows_it(watched: RunningStack, job_id: str, spans: Spans) -> None:
     """The list finds the job, and its page has a bar a span."""
-    listed = httpx.get(watched.traces, params={"job": job_id}).raise_for_status().text
+    listed = watched.http.get(watched.traces, params={"job": job_id}).raise_for_status().text
     link = f"/traces/{CALLER.split('-')[1]}"
     assert link in listed
-    page = httpx.get(f"{watched.traces}{link}").raise_for_status().text
+    page = watched.http.get(f"{watched.traces}{link}").raise_for_status().text
     assert page.count('class="bar"') >= len(spans)
     assert "execute SIS" in page
 
@@ -225,14 +212,14 @@ def test_the_metrics_of_the_job_came(watched: RunningStack, job_id: str) -> None
     """The job's moves stand in the counters, once each."""
 
     def counted() -> dict[str, float] | None:
-        found = httpx.get(f"{watched.traces}/api/metrics").json()["metrics"]
+        found = watched.http.get(f"{watched.traces}/api/metrics").json()["metrics"]
         told = {
             f"{each['name']} {' '.join(str(value) for value in each['attributes'].values())}".strip(): each["value"]
             for each in found
         }
         return told if told.get("job_completed_total OCR_EMBEDDING_SIS SUCCEEDED") else None
 
-    values = wait_for(counted, "the metrics did not come")
+    values = wait_until(counted, "the metrics did not come")
     assert values["job_completed_total OCR_EMBEDDING_SIS SUCCEEDED"] == 1
     assert values["job_retry_total OCR_EMBEDDING_SIS SIS RESULT"] == 1
     assert any(name.startswith("http.server.request.duration POST /v1/orchestrate 202") for name in values)

@@ -14,9 +14,9 @@ from tests.stack.scripted_service import ScriptedService
 CALLBACK_KEY = base64.b64encode(b"k" * 32).decode()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    """A stack for the attacks of a module, with callbacks and an allow list of hosts; afterwards it must be whole."""
+    """A stack for the attacks of this folder, with callbacks and an allow list of hosts, checked at the end."""
     environment = {
         "LUCIUS_CALLBACK_KEYS": f"k1:{CALLBACK_KEY}",
         "LUCIUS_PUBLIC_URL": "https://lucius.example",

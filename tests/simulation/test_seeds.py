@@ -22,7 +22,7 @@ from tests.simulation import protocols
 from tests.simulation.chaos import Odds
 from tests.simulation.world import Plan, Told, World, simulate
 
-SEEDS = 1000
+SEEDS = 200
 #: worlds that a process simulates in one go
 CHUNK = 25
 

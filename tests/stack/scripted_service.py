@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
@@ -59,7 +60,10 @@ class ScriptedService:
         }
         if type_ == "RESULT":
             body |= {"status": "SUCCEEDED", "result_ref": {"uri": directive["workspace_ref"]["uri"] + "out.json"}}
-        self.say(json.dumps(body | fields))
+        self.send(json.dumps(body | fields))
 
-    def say(self, text: str) -> None:
-        self._sender.send_messages(ServiceBusMessage(text))
+    def send(self, text: str) -> str:
+        """Sends any text on the reply lane. Returns its message id."""
+        message_id = str(uuid.uuid4())
+        self._sender.send_messages(ServiceBusMessage(text, message_id=message_id))
+        return message_id

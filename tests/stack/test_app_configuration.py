@@ -14,7 +14,7 @@ from emulator.up.ports import find_free
 from tests import running_stack
 from tests.emulator.appconfig.serving import ID, SECRET, serving, write
 from tests.running_stack import RunningStack
-from tests.stack.bare import post
+from tests.stack.job_requests import post
 
 DEADLINE_S = 60
 

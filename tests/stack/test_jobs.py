@@ -6,6 +6,7 @@ import json
 import signal
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from azure.data.tables import TableServiceClient
 from lucius_client.cli.documents import Documents
 from lucius_client.cli.results import sis_answers
 from tests.running_stack import ROOT, RunningStack
+from tests.waiting import wait_until
 
 SAMPLES = ROOT / "samples"
 QUESTIONS: dict[str, list[dict[str, Any]]] = json.loads((SAMPLES / "questions.json").read_text())
@@ -28,8 +30,8 @@ def documents(stack: RunningStack) -> Documents:
 
 
 def post(stack: RunningStack, uri: str, payload: dict[str, Any], request_type: str = "OCR_EMBEDDING_SIS") -> str:
-    response = httpx.post(
-        f"{stack.api}/v1/orchestrate",
+    response = stack.http.post(
+        "/v1/orchestrate",
         json={
             "schema_version": "1.0",
             "tenant_id": "stack-tests",
@@ -39,28 +41,24 @@ def post(stack: RunningStack, uri: str, payload: dict[str, Any], request_type: s
             "payload": payload,
             "idempotency_key": str(uuid.uuid4()),
         },
-        timeout=30,
     )
     assert response.status_code == 202, response.text
     return str(response.json()["jobId"])
 
 
-def read(stack: RunningStack, job_id: str) -> dict[str, Any]:
-    job: dict[str, Any] = httpx.get(f"{stack.api}/v1/jobs/{job_id}", timeout=30).raise_for_status().json()
-    return job
+def until(stack: RunningStack, job_id: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    def look() -> dict[str, Any] | None:
+        try:
+            job: dict[str, Any] = stack.get(f"/v1/jobs/{job_id}")
+        except httpx.TransportError:
+            return None  # the host is being started again
+        return job if holds(job) else None
+
+    return wait_until(look, f"{job_id} did not get there", deadline_s=JOB_TIMEOUT_S)
 
 
 def until_ended(stack: RunningStack, job_id: str) -> dict[str, Any]:
-    deadline = time.monotonic() + JOB_TIMEOUT_S
-    while True:
-        try:
-            job = read(stack, job_id)
-            if job["status"] in ENDED:
-                return job
-        except httpx.TransportError:
-            job = {}  # the host is being started again
-        assert time.monotonic() < deadline, f"{job_id} did not end: {job}"
-        time.sleep(0.1)
+    return until(stack, job_id, lambda job: job["status"] in ENDED)
 
 
 def prompts(name: str) -> list[dict[str, str]]:
@@ -115,13 +113,11 @@ def test_a_job_survives_the_kill_of_a_process(stack: RunningStack, name: str) ->
         documents(stack).upload(SAMPLES / "minutes-scan.pdf"),
         {"ocr": {"force_ocr": True}, "sis": {"prompt_set": ["Who was elected as chairwoman?"]}},
     )
-    deadline = time.monotonic() + JOB_TIMEOUT_S
-    while read(stack, job_id)["steps"][0]["status"] != "PROCESSING":
-        assert time.monotonic() < deadline
+    until(stack, job_id, lambda job: job["steps"][0]["status"] == "PROCESSING")
     stack.restart(name)
     job = until_ended(stack, job_id)
     assert job["status"] == "SUCCEEDED"
-    events = httpx.get(f"{stack.api}/v1/jobs/{job_id}/events", params={"limit": 1000}).json()["events"]
+    events = stack.get(f"/v1/jobs/{job_id}/events", limit=1000)["events"]
     succeeded = [event["stepId"] for event in events if event["to_status"] == "SUCCEEDED"]
     assert succeeded == ["ocr", "embedding", "sis"]
 

@@ -10,15 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 
 from emulator.up.ports import find_free
 from tests import running_stack
 from tests.running_stack import ROOT, STOP_TIMEOUT_S, RunningStack
-from tests.stack.processes import is_gone, until
+from tests.waiting import is_gone, wait_until
 
-CHILDREN = {"azurite", "bus", "host", "ocr", "embedding", "sis"}
+SERVICES = {"ocr", "embedding", "sis"}
+CHILDREN = {"azurite", "bus", "host"} | SERVICES
 
 
 def pids_of(stack: RunningStack) -> list[int]:
@@ -43,27 +43,11 @@ def refused(*options: str) -> str:
 
 def test_everything_serves_when_it_says_ready(stack: RunningStack) -> None:
     """At the ready line the API answers, the bus is healthy, Azurite has the samples, and each child is up."""
-    assert httpx.get(f"{stack.api}/v1/health/ready").json()["status"] == "ready"
-    assert httpx.get(f"{stack.admin}/health").json()["status"] == "ok"
+    assert stack.http.get("/v1/health/ready").json()["status"] == "ready"
+    assert stack.http.get(f"{stack.admin}/health").json()["status"] == "ok"
     assert set(stack.children()) == CHILDREN
     assert all(child["ready"] and child["starts"] >= 1 for child in stack.children().values())
     assert '/devstoreaccount1/documents/samples/invoice.png HTTP/1.1" 201' in stack.log("azurite")
-
-
-def test_two_stacks_serve_side_by_side(stack: RunningStack, tmp_path: Path) -> None:
-    """A second stack on other ports and another folder disturbs neither, and ends without a trace."""
-    second = running_stack.start(tmp_path / "second", "--without-services")
-    assert httpx.get(f"{second.api}/v1/health/live").status_code == 200
-    assert httpx.get(f"{stack.api}/v1/health/live").status_code == 200
-    assert set(second.children()) == CHILDREN - {"ocr", "embedding", "sis"}
-    pids = pids_of(second)
-    assert second.stop() == 0
-    assert all(is_gone(pid) for pid in pids)
-    for url in (second.api, second.bus, second.admin, second.blob, second.table):
-        port = int(url.split(":")[2].split("/")[0])
-        with socket.socket() as probe:
-            assert probe.connect_ex(("127.0.0.1", port)) != 0
-    assert httpx.get(f"{stack.api}/v1/health/live").status_code == 200
 
 
 def test_a_folder_in_use_is_refused(stack: RunningStack) -> None:
@@ -96,22 +80,44 @@ def test_a_port_that_is_none_is_wrong_usage(word: str) -> None:
     assert f"'{word}' is not a port" in run.stderr
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent was killed")
-def test_nothing_outlives_a_killed_up(tmp_path: Path) -> None:
-    """SIGKILL of `up` takes every child along, and the next stack takes the folder over with what was saved."""
+def test_a_second_stack_its_kill_and_its_successor(stack: RunningStack, tmp_path: Path) -> None:
+    """Two stacks serve side by side. SIGKILL of `up` ends its children, and the next stack takes its folder and ports.
+
+    The orderly stop of that one leaves no process and no port, and the first stack goes on.
+    """
     ports = [f"--{name}-port={find_free(3)}" for name in ("api", "bus", "admin", "azurite")]
-    first = running_stack.start(tmp_path, "--without-services", ports=ports)
-    pids = pids_of(first)
-    first.process.kill()
-    first.process.wait(STOP_TIMEOUT_S)
+    killed = running_stack.start(tmp_path, "--without-services", ports=ports)
+    assert killed.http.get("/v1/health/live").status_code == 200
+    assert stack.http.get("/v1/health/live").status_code == 200
+    assert set(killed.children()) == CHILDREN - SERVICES
+    pids = pids_of(killed)
+    # only Linux signals a child that its parent was killed
+    killed.process.send_signal(signal.SIGKILL if sys.platform == "linux" else signal.SIGTERM)
+    killed.process.wait(STOP_TIMEOUT_S)
     second = running_stack.start(tmp_path, "--without-services", ports=ports)  # at once: it waits for the dying
     assert all(is_gone(pid) for pid in pids)
+    pids = pids_of(second)
     assert second.stop() == 0
+    assert all(is_gone(pid) for pid in pids)
+    for url in (second.api, second.bus, second.admin, second.blob, second.table):
+        port = int(url.split(":")[2].split("/")[0])
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)) != 0
+    assert stack.http.get("/v1/health/live").status_code == 200
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("stage", ["bus", "azurite", "host"])
-def test_a_stop_while_starting_leaves_nothing(tmp_path: Path, how: signal.Signals, stage: str) -> None:
+@pytest.mark.parametrize(
+    ("stage", "how"),
+    [
+        ("bus", signal.SIGINT),
+        ("azurite", signal.SIGTERM),
+        ("host", signal.SIGINT),
+        pytest.param("bus", signal.SIGTERM, marks=pytest.mark.long),
+        pytest.param("azurite", signal.SIGINT, marks=pytest.mark.long),
+        pytest.param("host", signal.SIGTERM, marks=pytest.mark.long),
+    ],
+)
+def test_a_stop_while_starting_leaves_nothing(tmp_path: Path, stage: str, how: signal.Signals) -> None:
     """A signal at any stage of the start stops what has started so far: exit 0, no ready line, no process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "emulator", "up", "--data", str(tmp_path)]
@@ -127,7 +133,7 @@ def test_a_stop_while_starting_leaves_nothing(tmp_path: Path, how: signal.Signal
         children = json.loads(state.read_text())["children"] if state.exists() else {}
         return {name: child["pid"] for name, child in children.items() if child["pid"]}
 
-    until(lambda: stage in started(), f"{stage} was not started")
+    wait_until(lambda: stage in started(), f"{stage} was not started", poll_s=0.05)
     pids = started().values()
     process.send_signal(how)
     assert process.wait(STOP_TIMEOUT_S) == 0
@@ -143,10 +149,10 @@ def test_a_second_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
     running.pause("host")  # would take long to drain
     os.kill(running.children()["bus"]["pid"], signal.SIGSTOP)
     running.process.send_signal(signal.SIGINT)
-    until(lambda: "stopping" in (tmp_path / "up.stderr").read_text(), "the first Ctrl-C was not heard")
+    wait_until(lambda: "stopping" in (tmp_path / "up.stderr").read_text(), "the first Ctrl-C was not heard")
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(STOP_TIMEOUT_S) in (0, 130)
-    until(lambda: all(is_gone(pid) for pid in pids), "a child outlived the second Ctrl-C")
+    wait_until(lambda: all(is_gone(pid) for pid in pids), "a child outlived the second Ctrl-C")
 
 
 @pytest.mark.needs("curl")

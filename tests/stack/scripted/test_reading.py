@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -13,33 +11,12 @@ import pytest
 
 from shared.views.audit import verify
 from tests.running_stack import RunningStack
-from tests.stack.bare import DEADLINE_S, bare_stack, status_is, submit, until
+from tests.stack.job_requests import status_is, submit, until
+from tests.stack.scripted.conftest import PUBLIC_URL
 from tests.stack.scripted_service import TENANT, ScriptedService
-
-#: what services would see; the tests put the stack's own address in its place
-PUBLIC_URL = "https://lucius.example/base"
+from tests.waiting import wait_until
 
 ERROR = {"code": "PDF_ENCRYPTED", "message": "locked"}
-
-
-@pytest.fixture(scope="module")
-def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    """A stack without platform services, with callbacks on."""
-    key = base64.b64encode(b"k" * 32).decode()
-    environment = {"LUCIUS_CALLBACK_KEYS": f"k1:{key}", "LUCIUS_PUBLIC_URL": PUBLIC_URL}
-    with bare_stack(tmp_path_factory.mktemp("reading"), environment) as running:
-        yield running
-
-
-@pytest.fixture
-def service(reading: RunningStack) -> Iterator[ScriptedService]:
-    with ScriptedService(reading.bus_connection) as scripted:
-        yield scripted
-
-
-def get(stack: RunningStack, path: str, **params: Any) -> dict[str, Any]:
-    found: dict[str, Any] = httpx.get(f"{stack.api}{path}", params=params, timeout=30).raise_for_status().json()
-    return found
 
 
 def failed(stack: RunningStack, service: ScriptedService, **changes: Any) -> str:
@@ -50,42 +27,43 @@ def failed(stack: RunningStack, service: ScriptedService, **changes: Any) -> str
     return job_id
 
 
-def test_rejected_messages_are_listed_and_redriven(reading: RunningStack, service: ScriptedService) -> None:
+def test_rejected_messages_are_listed_and_redriven(stack: RunningStack, service: ScriptedService) -> None:
     """Rubbish is listed with its reason and stays refused; what it would do now is told beforehand."""
-    service.say("this is not JSON")
-    deadline = time.monotonic() + DEADLINE_S
-    while not (listed := get(reading, "/v1/rejected")["rejected"]):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    [message] = listed
+    sent = service.send("this is not JSON")
+
+    def listed() -> dict[str, Any] | None:
+        messages = stack.get("/v1/rejected")["rejected"]
+        return next((each for each in messages if each["message_id"] == sent), None)
+
+    message = wait_until(listed, "it was not listed")
     assert (message["reason"], "body" in message) == ("NOT_JSON", False)
-    whole = get(reading, f"/v1/rejected/{message['id']}")
+    whole = stack.get(f"/v1/rejected/{message['id']}")
     assert (whole["body"], whole["what_if"]["outcome"]) == ("this is not JSON", "REJECTED")
-    again = httpx.post(f"{reading.api}/v1/rejected/{message['id']}:redrive", timeout=30)
+    again = stack.http.post(f"/v1/rejected/{message['id']}:redrive")
     assert (again.status_code, again.json()["code"], again.json()["reason"]) == (
         409,
         "STILL_NOT_APPLICABLE",
         "NOT_JSON",
     )
-    assert get(reading, "/v1/rejected", date="2001-01-01") == {"rejected": [], "next": None}
-    assert httpx.get(f"{reading.api}/v1/rejected", params={"date": "soon"}, timeout=30).status_code == 400
+    assert stack.get("/v1/rejected", date="2001-01-01") == {"rejected": [], "next": None}
+    assert stack.http.get("/v1/rejected", params={"date": "soon"}).status_code == 400
 
 
-def test_replies_of_older_forms_and_of_every_size(reading: RunningStack, service: ScriptedService) -> None:
+def test_replies_of_older_forms_and_of_every_size(stack: RunningStack, service: ScriptedService) -> None:
     """S3's forms move a job, rubbish beside them does not hold the lane up, and a long message is kept whole."""
-    job_id = submit(reading)
+    job_id = submit(stack)
     directive = service.directive(job_id)
     own = {name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")}
     for rubbish in ('{"status": "ACKED"}', "[" * 5000, "\u0000", json.dumps({**own, "type": "RESULT", "status": "?"})):
-        service.say(rubbish)
-    service.say(json.dumps({**own, "status": "ACKED"}))
-    until(reading, job_id, status_is("IN_PROGRESS"))
+        service.send(rubbish)
+    service.send(json.dumps({**own, "status": "ACKED"}))
+    until(stack, job_id, status_is("IN_PROGRESS"))
     # more UTF-16 units than a table's string takes, twice as many as characters
     message = "🙂" * 16_000
-    service.say(json.dumps({**own, "status": "FAILED", "failure_class": "retryable", "error": {"message": "later"}}))
+    service.send(json.dumps({**own, "status": "FAILED", "failure_class": "retryable", "error": {"message": "later"}}))
     again = service.directive(job_id)
     assert again["attempt_no"] == 2
-    service.say(
+    service.send(
         json.dumps(
             {
                 **own,
@@ -98,114 +76,114 @@ def test_replies_of_older_forms_and_of_every_size(reading: RunningStack, service
             ensure_ascii=False,
         )
     )
-    ended = until(reading, job_id, status_is("FAILED_FINAL"))
+    ended = until(stack, job_id, status_is("FAILED_FINAL"))
     assert (ended["error_code"], ended["error_message"]) == ("PDF_ENCRYPTED", message)
     assert ended["steps"][0]["last_error_message"] == message
-    assert verify(get(reading, f"/v1/jobs/{job_id}/audit")) == []
-    reasons = [each["reason"] for each in get(reading, "/v1/rejected")["rejected"]]
+    assert verify(stack.get(f"/v1/jobs/{job_id}/audit")) == []
+    reasons = [each["reason"] for each in stack.get("/v1/rejected")["rejected"]]
     assert reasons.count("REPLY_INVALID") >= 2
     assert reasons.count("NOT_JSON") >= 2
 
 
-def test_a_dead_letter_is_redriven_to_its_end(reading: RunningStack, service: ScriptedService) -> None:
+def test_a_dead_letter_is_redriven_to_its_end(stack: RunningStack, service: ScriptedService) -> None:
     """EMBEDDING fails; the new job starts there with OCR's result and SUCCEEDS; both histories are proved."""
-    job_id = submit(reading, request_type="OCR_EMBEDDING", labels={"team": "red"})
+    job_id = submit(stack, request_type="OCR_EMBEDDING", labels={"team": "red"})
     first = service.directive(job_id)
     service.reply(first, "RESULT")
-    with ScriptedService(reading.bus_connection, "embedding") as embedding:
+    with ScriptedService(stack.bus_connection, "embedding") as embedding:
         embedding.reply(embedding.directive(job_id), "RESULT", status="FAILED_FINAL", error=ERROR, result_ref=None)
-        until(reading, job_id, status_is("FAILED_FINAL"))
-        [letter] = [each for each in get(reading, "/v1/deadletters")["deadletters"] if each["jobId"] == job_id]
+        until(stack, job_id, status_is("FAILED_FINAL"))
+        [letter] = [each for each in stack.get("/v1/deadletters")["deadletters"] if each["jobId"] == job_id]
         assert (letter["error_code"], letter["failed_step_id"], letter["attempts_total"]) == (
             "PDF_ENCRYPTED",
             "embedding",
             2,
         )
-        redriven = httpx.post(f"{reading.api}{letter['links']['redrive']}", json={"reason": "unlocked"}, timeout=30)
+        redriven = stack.http.post(f"{letter['links']['redrive']}", json={"reason": "unlocked"})
         new_id = redriven.raise_for_status().json()["jobId"]
-        again = httpx.post(f"{reading.api}/v1/jobs/{job_id}:redrive", timeout=30)
+        again = stack.http.post(f"/v1/jobs/{job_id}:redrive")
         assert (again.json()["jobId"], again.headers["Idempotency-Replayed"]) == (new_id, "true")
         directive = embedding.directive(new_id)
         assert directive["input_ref"]["uri"] == first["workspace_ref"]["uri"] + "out.json"
         embedding.reply(directive, "ACK")
         embedding.reply(directive, "RESULT")
-    ended = until(reading, new_id, status_is("SUCCEEDED"))
+    ended = until(stack, new_id, status_is("SUCCEEDED"))
     assert (ended["redrive_of"], ended["attempts_total"], ended["steps"][0]["carried"]) == (job_id, 1, True)
-    [letter] = [each for each in get(reading, "/v1/deadletters")["deadletters"] if each["jobId"] == job_id]
+    [letter] = [each for each in stack.get("/v1/deadletters")["deadletters"] if each["jobId"] == job_id]
     assert letter["redriven_by"] == new_id
-    refused = httpx.post(f"{reading.api}/v1/jobs/{new_id}:redrive", timeout=30)
+    refused = stack.http.post(f"/v1/jobs/{new_id}:redrive")
     assert (refused.status_code, refused.json()["code"]) == (409, "JOB_SUCCEEDED")
     for each in (job_id, new_id):
-        assert verify(get(reading, f"/v1/jobs/{each}/audit")) == []
+        assert verify(stack.get(f"/v1/jobs/{each}/audit")) == []
 
 
-def test_any_past_state_and_where_the_time_went(reading: RunningStack, service: ScriptedService) -> None:
+def test_any_past_state_and_where_the_time_went(stack: RunningStack, service: ScriptedService) -> None:
     """`asOf=1` is the job as created, `asOf` its head the job of now; the receipt adds up to its life."""
-    job_id = submit(reading)
+    job_id = submit(stack)
     directive = service.directive(job_id)
     service.reply(directive, "ACK")
-    until(reading, job_id, status_is("IN_PROGRESS"))
+    until(stack, job_id, status_is("IN_PROGRESS"))
     service.reply(directive, "RESULT")
-    now = until(reading, job_id, status_is("SUCCEEDED"))
-    created = get(reading, f"/v1/jobs/{job_id}", asOf=1)
+    now = until(stack, job_id, status_is("SUCCEEDED"))
+    created = stack.get(f"/v1/jobs/{job_id}", asOf=1)
     assert (created["status"], created["steps"][0]["status"], created["as_of"]["type"]) == (
         "QUEUED",
         "PENDING",
         "JOB_CREATED",
     )
-    last = get(reading, f"/v1/jobs/{job_id}", asOf=now["event_seq"])
+    last = stack.get(f"/v1/jobs/{job_id}", asOf=now["event_seq"])
     assert {name: last[name] for name in now} == now
     for asked, status in (("0", 400), ("x", 400), (now["event_seq"] + 1, 404)):
-        answer = httpx.get(f"{reading.api}/v1/jobs/{job_id}", params={"asOf": asked}, timeout=30)
+        answer = stack.http.get(f"/v1/jobs/{job_id}", params={"asOf": asked})
         assert answer.status_code == status
-    receipt = get(reading, f"/v1/jobs/{job_id}/receipt")
+    receipt = stack.get(f"/v1/jobs/{job_id}/receipt")
     assert sum(receipt["total"].values()) == pytest.approx(receipt["elapsed_s"], abs=0.01)
     assert receipt["total"]["service_s"] > 0
     writes = receipt["operations"]["table_writes"]
     assert (writes["count"], writes["bound"], receipt["operations"]["beyond"]) == (6, 6, {})
-    sums = get(reading, "/v1/receipts", tenant_id=TENANT, limit=100)
+    sums = stack.get("/v1/receipts", tenant_id=TENANT, limit=100)
     assert sums["jobs"] >= 1
     assert sums["operations"]["directives"]["count"] >= 1
-    told = get(reading, f"/v1/jobs/{job_id}/explain")
+    told = stack.get(f"/v1/jobs/{job_id}/explain")
     assert (told["brought_here"]["type"], told["brought_here"]["seq"]) == ("RESULT", now["event_seq"])
     assert told["brought_here"]["rows"][-1]["event"] == "LAST_STEP_SUCCEEDED"
 
 
-def test_lists_are_filtered_and_paged(reading: RunningStack, service: ScriptedService) -> None:
+def test_lists_are_filtered_and_paged(stack: RunningStack, service: ScriptedService) -> None:
     """By status, label and time, one job a page."""
     before = time.time()
-    wanted = [failed(reading, service, labels={"colour": "green"}) for _ in range(2)]
-    submit(reading, labels={"colour": "green"})
+    wanted = [failed(stack, service, labels={"colour": "green"}) for _ in range(2)]
+    submit(stack, labels={"colour": "green"})
     seen, cursor = [], ""
     while True:
-        page = get(
-            reading, "/v1/jobs", tenant_id=TENANT, status="FAILED_FINAL", label="colour:green", limit=1, cursor=cursor
+        page = stack.get(
+            "/v1/jobs", tenant_id=TENANT, status="FAILED_FINAL", label="colour:green", limit=1, cursor=cursor
         )
         seen += [line["jobId"] for line in page["jobs"]]
         if (cursor := page["next"]) is None:
             break
     assert seen == wanted[::-1]
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(before - 1))
-    assert len(get(reading, "/v1/jobs", since=since, label="colour:green")["jobs"]) == 3
-    assert get(reading, "/v1/jobs", until=since, label="colour:green")["jobs"] == []
+    assert len(stack.get("/v1/jobs", since=since, label="colour:green")["jobs"]) == 3
+    assert stack.get("/v1/jobs", until=since, label="colour:green")["jobs"] == []
     for bad in ({"status": "GONE"}, {"since": "yesterday"}, {"label": "colour"}, {"cursor": "?"}, {"limit": "0"}):
-        assert httpx.get(f"{reading.api}/v1/jobs", params=bad, timeout=30).status_code == 400
+        assert stack.http.get("/v1/jobs", params=bad).status_code == 400
 
 
-def test_a_batch_is_many_outcomes(reading: RunningStack) -> None:
+def test_a_batch_is_many_outcomes(stack: RunningStack) -> None:
     """Two jobs, one of them named twice, a wrong line and a broken one: each its own answer."""
     line = {
         "schema_version": "1.0",
         "tenant_id": "batch",
         "request_type": "OCR",
-        "input_ref": f"{reading.blob}/documents/none.pdf",
-        "output_ref": f"{reading.blob}/results",
+        "input_ref": f"{stack.blob}/documents/none.pdf",
+        "output_ref": f"{stack.blob}/results",
         "payload": {},
     }
     texts = [json.dumps(line | {"doc_id": doc_id}) for doc_id in ("1", "2", "1")]
     texts += [json.dumps(line | {"request_type": "FAX"}), "{"]
-    answer = httpx.post(
-        f"{reading.api}/v1/orchestrate",
+    answer = stack.http.post(
+        "/v1/orchestrate",
         content="\n".join(texts),
         headers={"Content-Type": "application/x-ndjson", "X-Correlation-Id": "batch-1"},
         timeout=60,
@@ -217,19 +195,19 @@ def test_a_batch_is_many_outcomes(reading: RunningStack) -> None:
     ids = [result["jobId"] for result in told["results"][:3]]
     assert (ids[0], len(set(ids))) == (ids[2], 2)
     assert told["counts"] == {"lines": 5, "created": 2, "replayed": 1, "checked": 0, "refused": 2, "failed": 0}
-    assert get(reading, f"/v1/jobs/{ids[0]}")["correlation_id"] == "batch-1"
+    assert stack.get(f"/v1/jobs/{ids[0]}")["correlation_id"] == "batch-1"
     for job_id in set(ids):
-        httpx.post(f"{reading.api}/v1/jobs/{job_id}:cancel", timeout=30).raise_for_status()
+        stack.http.post(f"/v1/jobs/{job_id}:cancel").raise_for_status()
 
 
-def test_a_service_off_the_bus_calls_back(reading: RunningStack, service: ScriptedService) -> None:
+def test_a_service_off_the_bus_calls_back(stack: RunningStack, service: ScriptedService) -> None:
     """ACK, heartbeat and RESULT by HTTP with the directive's token: the job SUCCEEDS; without it, 401."""
-    job_id = submit(reading)
+    job_id = submit(stack)
     callbacks = service.directive(job_id)["callback_urls"]
 
     def call(kind: str, token: str, body: dict[str, Any]) -> httpx.Response:
-        address = callbacks[kind].replace(PUBLIC_URL, reading.api)
-        return httpx.post(address, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=30)
+        address = callbacks[kind].replace(PUBLIC_URL, stack.api)
+        return stack.http.post(address, json=body, headers={"Authorization": f"Bearer {token}"})
 
     assert call("ack", "lc1.k1.e30.AAAA", {}).status_code == 401
     assert call("ack", callbacks["token"], {"attempt_no": 2}).status_code == 403
@@ -239,5 +217,5 @@ def test_a_service_off_the_bus_calls_back(reading: RunningStack, service: Script
     assert beaten.status_code == 200
     done = call("result", beaten.json()["token"], {"status": "SUCCEEDED", "result_ref": "https://example.com/out.json"})
     assert (done.json()["outcome"], done.json()["job_status"]) == ("APPLIED", "SUCCEEDED")
-    ended = until(reading, job_id, status_is("SUCCEEDED"))
+    ended = until(stack, job_id, status_is("SUCCEEDED"))
     assert ended["final_output"] == {"uri": "https://example.com/out.json"}

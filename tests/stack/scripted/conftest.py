@@ -1,0 +1,69 @@
+"""One stack without platform services for this folder: each test plays the service itself, with short time-outs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests import running_stack
+from tests.running_stack import RunningStack
+from tests.stack.scripted_service import ScriptedService
+
+#: the address of the API for callbacks; the tests put the stack's own in its place
+PUBLIC_URL = "https://lucius.example/base"
+
+_ENVIRONMENT = {
+    "LUCIUS_ACK_TIMEOUT_SECONDS": "2",
+    "LUCIUS_STEP_RESULT_TIMEOUT_SECONDS": "6",
+    "LUCIUS_ACK_BACKOFF_SECONDS": "0.2",
+    "LUCIUS_EXECUTION_BACKOFF_SECONDS": "0.2",
+    "LUCIUS_CALLBACK_KEYS": f"k1:{base64.b64encode(b'k' * 32).decode()}",
+    "LUCIUS_PUBLIC_URL": PUBLIC_URL,
+    # the sweeper runs only when a test asks for it
+    "LUCIUS_SWEEP_SCHEDULE": "0 0 0 29 2 *",
+    # about two seconds
+    "LUCIUS_IDEMPOTENCY_TTL_DAYS": "0.00002",
+    "LUCIUS_RETENTION_DAYS": "0.00002",
+}
+
+_OCR = {"step_type": "OCR", "service": "ocr", "lease_s": 300}
+#: in addition to the packaged protocols
+_PROTOCOLS = (
+    # its lease is longer than the lock of a reply that a killed host had received
+    {"protocol_id": "long_lease", "version": 1, "request_type": "LONG_LEASE", "steps": [{"step_id": "ocr", **_OCR}]},
+    # two steps side by side, then one
+    {
+        "protocol_id": "two_and_one",
+        "version": 1,
+        "request_type": "TWO_AND_ONE",
+        "steps": [{"step_id": name, **_OCR} for name in ("a", "b", "last")],
+        "parallel": [["a", "b"]],
+    },
+)
+
+
+@pytest.fixture(scope="package")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """At its end no orchestration may have stalled."""
+    protocols = tmp_path_factory.mktemp("protocols") / "protocols"
+    shutil.copytree(running_stack.ROOT / "protocols", protocols)
+    for protocol in _PROTOCOLS:
+        (protocols / f"{protocol['protocol_id']}.json").write_text(json.dumps(protocol))
+    environment = {**_ENVIRONMENT, "LUCIUS_PROTOCOLS_PATH": str(protocols)}
+    running = running_stack.start(tmp_path_factory.mktemp("scripted"), "--without-services", environment=environment)
+    try:
+        yield running
+        stalls = running.get("/admin/emulator/stalls")
+    finally:
+        running.stop()
+    assert stalls == [], "an orchestration waits for an event that cannot come"
+
+
+@pytest.fixture
+def service(stack: RunningStack) -> Iterator[ScriptedService]:
+    with ScriptedService(stack.bus_connection) as scripted:
+        yield scripted

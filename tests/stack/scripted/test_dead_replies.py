@@ -1,0 +1,128 @@
+"""What only a sweep does: replies that the bus dead-lettered while no host was there, and jobs long ended."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+
+from azure.data.tables import TableServiceClient
+from azure.servicebus import ServiceBusClient, ServiceBusReceiver
+from azure.storage.blob import BlobServiceClient
+
+from shared.adapters.tables.keys import ended_row
+from shared.views.audit import verify
+from tests.running_stack import RunningStack
+from tests.stack.job_requests import events, job, status_is, submit, until
+from tests.stack.scripted_service import LANE, ScriptedService
+from tests.waiting import wait_until
+
+SUBSCRIPTION = f"global-bus-replies-p{LANE}/Subscriptions/lucius-invoker"
+MAX_DELIVERIES = 10
+
+
+def spoil(receiver: ServiceBusReceiver, how: str) -> None:
+    """Takes the next reply as a broken host would."""
+    for _ in range(MAX_DELIVERIES if how == "abandon" else 1):
+        [message] = receiver.receive_messages(max_message_count=1, max_wait_time=10)
+        if how == "abandon":
+            receiver.abandon_message(message)
+        else:
+            receiver.dead_letter_message(message, reason="Broken", error_description="a host that cannot read")
+
+
+def dead_letters(stack: RunningStack) -> int:
+    entities = stack.http.get(f"{stack.admin}/entities").raise_for_status().json()
+    return int(entities[SUBSCRIPTION]["dead_letter"])
+
+
+def reconcile(stack: RunningStack, *, dry_run: bool = False) -> int:
+    answer = stack.http.post("/v1/admin/reconcile", json={"dryRun": dry_run}).raise_for_status()
+    return int(answer.json()["dead_replies"])
+
+
+def test_dead_results_complete_their_jobs_at_the_next_sweep(stack: RunningStack) -> None:
+    """RESULTs that were abandoned too often or dead-lettered: the jobs end. Rubbish is quarantined, the queue empty."""
+    jobs: dict[str, str] = {}
+    with (
+        ScriptedService(stack.bus_connection) as service,
+        ServiceBusClient.from_connection_string(stack.bus_connection) as client,
+        client.get_subscription_receiver(f"global-bus-replies-p{LANE}", "lucius-invoker") as receiver,
+    ):
+        receiver.peek_messages()  # opens the link now: the host comes back within seconds
+        directives = {}
+        for how in ("abandon", "dead-letter"):
+            jobs[how] = submit(stack, request_type="LONG_LEASE")
+            directives[how] = service.directive(jobs[how])
+            service.reply(directives[how], "ACK")
+        for job_id in jobs.values():
+            until(stack, job_id, status_is("IN_PROGRESS"))
+        starts = stack.kill("host")
+        time.sleep(0.2)  # the bus sees the connection end; what it hands over before is locked for a minute
+        for how, directive in directives.items():
+            service.reply(directive, "RESULT")
+            service.send(f"rubbish to {how}")
+            spoil(receiver, how)
+            spoil(receiver, how)
+    stack.wait_for_start("host", starts + 1)
+    assert dead_letters(stack) == 4
+    assert reconcile(stack, dry_run=True) == 4
+    assert dead_letters(stack) == 4
+    assert [job(stack, job_id)["status"] for job_id in jobs.values()] == ["IN_PROGRESS"] * 2
+    assert reconcile(stack) == 4
+    for job_id in jobs.values():
+        assert until(stack, job_id, status_is("SUCCEEDED"))["attempts_total"] == 1
+        assert events(stack, job_id)[-1] == "RESULT"
+    assert dead_letters(stack) == 0
+    rejected = stack.get("/v1/rejected")["rejected"]
+    for why in ("MaxDeliveryCountExceeded", "Broken"):
+        assert [one["reason"] for one in rejected if f"(dead-lettered: {why}" in one["detail"]] == ["NOT_JSON"]
+
+
+def connections(stack: RunningStack) -> int:
+    return int(stack.http.get(f"{stack.admin}/health").raise_for_status().json()["connections"])
+
+
+def test_a_sweep_of_empty_lanes_leaves_no_connection(stack: RunningStack) -> None:
+    """Looking at sixteen dead-letter queues opens links, and closes each of them again."""
+    before = connections(stack)
+    assert reconcile(stack) == 0
+    wait_until(lambda: connections(stack) <= before, "a link of the sweep stayed open")
+
+
+def make_due(stack: RunningStack, job_id: str) -> None:
+    """As if the hour after its end were over."""
+    with TableServiceClient.from_connection_string(stack.storage_connection) as tables:
+        index = tables.get_table_client("luciusindex")
+        [row] = index.query_entities(
+            "RowKey gt 'ENDED:' and RowKey lt 'ENDED;' and job_id eq @job", parameters={"job": job_id}
+        )
+        index.delete_entity(row["PartitionKey"], row["RowKey"])
+        past = datetime(2026, 1, 1, tzinfo=UTC)
+        index.create_entity({**row, "RowKey": ended_row(past, job_id), "clear_at": past})
+
+
+def test_a_job_long_ended_is_purged_and_archived(stack: RunningStack) -> None:
+    """Its history goes by its id, its bundle into the archive, its rows go; all that is left proves itself."""
+    with ScriptedService(stack.bus_connection) as service:
+        job_id = submit(stack)
+        service.reply(service.directive(job_id), "RESULT")
+    until(stack, job_id, status_is("SUCCEEDED"))
+    instance = f"/runtime/webhooks/durabletask/instances/{job_id}"
+    wait_until(lambda: stack.get(instance)["runtimeStatus"] == "Completed", "the orchestration did not end")
+    make_due(stack, job_id)
+
+    def archived() -> bool:
+        reconcile(stack)
+        return stack.http.get(f"/v1/jobs/{job_id}").status_code == 404
+
+    wait_until(archived, "it was not archived", poll_s=0.5)
+    assert stack.http.get(instance).status_code == 404
+    with BlobServiceClient.from_connection_string(stack.storage_connection) as blobs:
+        [blob] = blobs.get_container_client("lucius-archive").list_blobs()
+        assert blob.name.endswith(f"/{job_id}.json")
+        bundle = json.loads(blobs.get_blob_client("lucius-archive", blob.name).download_blob().readall())
+    assert verify(bundle) == []
+    with TableServiceClient.from_connection_string(stack.storage_connection) as tables:
+        for table, query in (("luciusledger", "PartitionKey eq @job"), ("luciusindex", "job_id eq @job")):
+            assert list(tables.get_table_client(table).query_entities(query, parameters={"job": job_id})) == []

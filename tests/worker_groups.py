@@ -1,0 +1,51 @@
+"""Test modules that share a stack, or another costly fixture, run on one worker of xdist, which makes it once.
+
+A start of a stack costs 4.5 s of CPU, with platform services 12.5 s. Other modules are distributed one by one, as
+`--dist loadscope` does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+#: path prefixes by group; the group "stack" is every module that uses the fixture `stack`
+GROUPS = {
+    "stack": (
+        "tests/stack/test_up.py",
+        "tests/stack/test_jobs.py",
+        "tests/stack/test_readme.py",
+        "tests/observability/test_health.py",
+        "tests/observability/test_runbook.py",
+        "tests/lucius_client/cli/test_docs.py",
+        "tests/lucius_client/cli/test_lifetimes.py",
+        "tests/lucius_client/cli/test_lucius.py",
+        "tests/lucius_client/cli/test_terminal.py",
+        "tests/lucius_client/test_live.py",
+    ),
+    "scripted": ("tests/stack/scripted/",),
+    "api": ("tests/api/",),
+    "security": ("tests/security/",),
+    # both walk through every state of the same jobs
+    "model": ("tests/model/test_reachable.py", "tests/mutation/"),
+}
+
+
+def group_of(nodeid: str) -> str:
+    """The group of a test; of a module in no group, its path."""
+    path = nodeid.partition("::")[0]
+    return next((group for group, prefixes in GROUPS.items() if path.startswith(prefixes)), path)
+
+
+class GroupScheduling(LoadScopeScheduling):
+    """`--dist loadscope` with the groups above as scopes."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling | None:
+    return GroupScheduling(config, log) if config.getoption("dist") == "loadscope" else None
