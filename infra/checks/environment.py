@@ -25,7 +25,7 @@ def python312() -> Path:
     if found is None:
         raise CheckFailed(
             "the package is checked on Python 3.12, the version that is deployed, and none was found: put python3.12 "
-            "on PATH (uv python install 3.12; or pyenv install 3.12; or apt-get install python3.12 python3.12-venv)"
+            "on PATH (uv python install 3.12; or pyenv install 3.12; or apt-get install python3.12)"
         )
     return found
 
@@ -46,7 +46,7 @@ def made(
         return folder
     for earlier in folder.parent.glob(f"{name}-*"):
         shutil.rmtree(earlier, ignore_errors=True)
-    # the pip that runs here installs: one of its own, and bytecode of every module, would take longer than the rest
+    # installing a pip for it, and bytecode of every module, would take longer than the rest
     _run(name, [str(python), "-m", "venv", "--without-pip", str(folder)])
     if over is not None:
         (site_packages(folder) / "over.pth").write_text(f"{site_packages(over)}\n")

@@ -66,15 +66,9 @@ def start(root: Path, built: Built, data: Path) -> list[str]:
     path; a package that the app needs and requirements.txt forgot is missing there too, unless the emulators need it.
     """
     pins = root / "constraints.txt"
+    requirements = (*_requirements(root), "-c", str(pins))
     needs = environment.made(
-        root,
-        "emulators",
-        environment.python312(),
-        *_requirements(root),
-        "-c",
-        str(pins),
-        files=(pins,),
-        over=built.environment,
+        root, "emulators", environment.python312(), *requirements, files=(pins,), over=built.environment
     )
     path = os.pathsep.join(
         map(str, (*(root / "packages" / name for name in _EMULATORS), environment.site_packages(needs)))
