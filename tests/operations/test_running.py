@@ -53,7 +53,7 @@ async def test_a_publish_fault_is_a_verdict(world: World) -> None:
 
 
 async def test_replies_move_the_ledger_and_wake_the_orchestration(world: World) -> None:
-    """The event of an ACK has the lease, that of a RESULT the next verdict; the last one is END and closes the index."""
+    """The event of an ACK has the lease, that of a RESULT the next verdict; the last is END and closes the index."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
     await service_sends(world, job_id, "ACK", 1)
