@@ -58,7 +58,7 @@ class Listing:
         self.counted.entities.clear()
         whose = JobFilter(tenant_id=TENANT, **job_filter)
         lines, position = await list_jobs(self.context, whose, after=after, limit=limit)
-        return [line["jobId"] for line in lines], position
+        return [line.jobId for line in lines], position
 
 
 def job_row(number: int) -> dict[str, Any]:
