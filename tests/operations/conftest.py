@@ -52,7 +52,7 @@ class RecordingOrchestrations:
     started: list[str] = field(default_factory=list)
     raised: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     unknown: bool = False
-    #: what the engine says of an instance; started ones are alive
+    #: state of each instance in the engine; started ones are alive
     states: dict[str, InstanceState] = field(default_factory=dict)
     #: instance ids, in order
     purged: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ class RecordingOrchestrations:
 
 @dataclass
 class QuietLanes:
-    """Nothing waits, unless a test says so."""
+    """Nothing waits, unless a test sets it."""
 
     replies: bool = False
     directives: bool = False

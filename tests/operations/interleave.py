@@ -191,7 +191,7 @@ def serializable(
 
 
 async def left(world: World) -> dict[str, Any]:
-    """What anybody could see of the world afterwards: rows, index, directives; not how often somebody was told."""
+    """What anybody could see of the world afterwards: rows, index, directives; not how often an event was raised."""
     jobs = {}
     for job_id, stored in sorted(world.ledger._jobs.items()):
         job = stored.record.job

@@ -57,7 +57,7 @@ async def test_the_same_key_with_another_body_is_refused(world: World) -> None:
 
 
 async def test_a_creation_that_died_is_finished_by_the_next_post(world: World) -> None:
-    """Killed after the claim: whoever posts the same body writes the rows and starts the orchestration."""
+    """Killed after the claim: the next POST of the same body writes the rows and starts the orchestration."""
 
     class Dying:
         def __getattr__(self, name: str) -> Any:

@@ -47,7 +47,7 @@ async def test_the_row_that_brought_it_here_is_cited_past_all_late_replies(world
 
 
 async def test_each_possible_event_names_its_rows(world: World) -> None:
-    """What would move cites where it leads; what would not says why, and cites nothing."""
+    """An event that would change a state lists its rows; another one has its reason, and no rows."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
     explanation = await explained(world, await world.job(job_id))

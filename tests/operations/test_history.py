@@ -61,7 +61,7 @@ async def test_a_bundle_proves_itself(world: World, tale: MakeJob) -> None:
 
 @pytest.mark.parametrize("tampering", TAMPERINGS)
 async def test_every_tampering_is_found(world: World, tampering: str) -> None:
-    """Changed and its digest made anew, the bundle is not proved."""
+    """A bundle that was changed and got a new digest fails."""
     record, events = await history(world, await eventful(world))
     given = json.loads(json.dumps(bundle(record, events, world.clock.now())))
     TAMPERINGS[tampering](given)
@@ -75,7 +75,7 @@ async def test_every_tampering_is_found(world: World, tampering: str) -> None:
 
 @TALES
 async def test_every_value_of_a_bundle_counts(world: World, tale: MakeJob) -> None:
-    """Any one value changed, anywhere, and the digest made anew: found, whatever it is changed to, and no exception."""
+    """Any one value changed, anywhere, with a new digest: found for every kind of value, without an exception."""
     record, events = await history(world, await tale(world))
     text = json.dumps(bundle(record, events, world.clock.now()))
     free = {"taken_at", "digest", "updated_at", "suppressed"}

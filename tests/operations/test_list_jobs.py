@@ -62,7 +62,7 @@ async def test_a_page_ends_at_the_bound_and_the_next_goes_on(world: World, monke
 
 
 async def test_a_line_is_as_of_an_event_and_a_sweep_brings_it_forward(world: World) -> None:
-    """Without a filter the index alone speaks: it may be behind, says as of which event, and a sweep ends that."""
+    """Without a filter a line comes from the index alone: it has the event that it is as of, and a sweep updates it."""
     [job_id] = await several(world, 1)
     await dispatch(world, job_id)
     await service_sends(world, job_id, "ACK", 1)

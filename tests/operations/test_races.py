@@ -47,7 +47,7 @@ from tests.operations.support import arrives, dispatch, limited, submitted
 
 
 def test_two_creators_of_one_job() -> None:
-    """Race claim: whoever is slower finds the claim taken, and both answer the same job, which one of them made."""
+    """Race claim: the slower creator finds the claim taken, and both return the one job."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
@@ -64,7 +64,7 @@ def test_two_creators_of_one_job() -> None:
 
 @pytest.mark.parametrize("taken", [True, False])
 async def test_a_write_that_went_through_unseen(world: World, taken: bool) -> None:
-    """Race own-claim: the store says "exists" of this very write, tried again within the SDK: the job is ours."""
+    """Race own-claim: the SDK repeats a write that went through and gets "exists": the claim is this creator's."""
     real = world.index.reserve
 
     async def answer_lost(*args: Any, **fields: Any) -> None:
@@ -79,7 +79,7 @@ async def test_a_write_that_went_through_unseen(world: World, taken: bool) -> No
 
 
 def test_a_sweeper_withdraws_while_its_creator_goes_on() -> None:
-    """Race tombstone: either the job is there with all its rows, or its creator is told to post again."""
+    """Race tombstone: either the job is there with all its rows, or its creator gets an error and may post again."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
@@ -164,7 +164,7 @@ def test_a_duplicate_at_a_limit(limit: str) -> None:
     ids=lambda value: getattr(value, "__name__", None) if callable(value) else None,
 )
 def test_a_control_and_something_else_at_once(kind: ControlKind, prepare: Prepare, other: Work) -> None:
-    """Race conflict: whoever is slower decides again on what it finds; a control and a RESULT in any order."""
+    """Race conflict: the slower one decides again on the rows that it finds; a control and a RESULT in any order."""
     assert serializable(prepare, asks(kind), other) >= 2
 
 
@@ -185,7 +185,7 @@ def test_a_control_twice_at_once(kind: ControlKind) -> None:
 
 @pytest.mark.parametrize("type_", ["ACK", "HEARTBEAT", "RESULT"])
 def test_one_message_in_two_hands(type_: str) -> None:
-    """Race redelivery: its lock was lost, so two take the same message: one EVENT, and the orchestration is told."""
+    """Race redelivery: its lock was lost, so two take the same message: one EVENT, and the event is raised."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world

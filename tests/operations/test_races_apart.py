@@ -1,4 +1,4 @@
-"""Races of the sweeper, of readers, of redrives, and of what is told (see `tests.operations.test_races`)."""
+"""Races of the sweeper, of readers, of redrives and of events to orchestrations; see `tests.operations.test_races`."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_two_sweeps_restart_one_job() -> None:
 
 
 def test_a_list_row_and_its_jobs_end() -> None:
-    """Race relist: a row that is brought up to date while its job ends says how it ended, never less."""
+    """Race relist: a row that is brought up to date while its job ends has the final status."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
@@ -100,11 +100,11 @@ def test_a_list_row_and_its_jobs_end() -> None:
     assert every_order(scenario) > 20
 
 
-# --- what is told
+# --- events to orchestrations
 
 
 def test_a_resume_before_its_parking_is_heard() -> None:
-    """Race resume: whoever is told to park is woken, were it before it asked; repeated wakes change nothing."""
+    """Race resume: an orchestration that parks is woken, also by an earlier resume; repeated ones change nothing."""
 
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
@@ -123,7 +123,7 @@ def test_a_resume_before_its_parking_is_heard() -> None:
 
 
 async def test_an_orchestration_that_is_ahead_of_its_reply(world: World) -> None:
-    """Race heard: it ended by the ledger's word before the reply function told it so: the reply is done."""
+    """Race heard: the orchestration ended by the ledger before the reply function raised its event."""
     await in_flight(world)
 
     async def gone(instance_id: str, name: str, data: Any) -> None:

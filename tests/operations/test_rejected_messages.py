@@ -23,7 +23,7 @@ async def redrive(world: World, id_: str) -> Any:
 
 
 async def test_a_message_that_a_job_can_take_by_now_is_taken(world: World) -> None:
-    """The step moves, the orchestration is told, and the row says when and what came of it."""
+    """The step changes, the event is raised, and the row has the time and the outcome."""
     job_id, id_ = await early(world)
     assert await what_if(world.context, await read_rejected(world.context, id_)) == ("MOVED", None)
     message = await redrive(world, id_)
@@ -43,7 +43,7 @@ async def test_a_redrive_again_changes_nothing(world: World) -> None:
 
 
 async def test_killed_before_the_mark_the_move_is_not_made_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next call finds the move by its cause, tells the orchestration again, and marks."""
+    """The next call finds the transition by its cause, raises the event again, and marks the message."""
     job_id, id_ = await early(world)
 
     async def killed(*args: Any, **fields: Any) -> None:
@@ -59,7 +59,7 @@ async def test_killed_before_the_mark_the_move_is_not_made_twice(world: World, m
 
 
 async def test_a_late_message_is_recorded_with_its_job(world: World) -> None:
-    """Known by now but stale: an EVENT row of the job, and the mark says so, also where it was made before."""
+    """Known by now but stale: an EVENT row of the job, and the mark has that outcome, also for a recorded reply."""
     job_id, _ = await early(world)
     hidden = world.ledger._jobs.pop(job_id)
     id_ = await parked(world, ack(job_id, "another-lease"), 2)

@@ -53,7 +53,7 @@ async def test_a_publish_fault_is_a_verdict(world: World) -> None:
 
 
 async def test_replies_move_the_ledger_and_wake_the_orchestration(world: World) -> None:
-    """ACK tells the lease, RESULT what comes next; the last RESULT says END and closes the index."""
+    """The event of an ACK has the lease, that of a RESULT the next verdict; the last is END and closes the index."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
     await service_sends(world, job_id, "ACK", 1)
@@ -189,7 +189,7 @@ async def test_a_result_that_waits_on_the_lane_keeps_its_lease(world: World) -> 
 
 
 async def test_a_job_that_ends_while_paused_wakes_its_parked_orchestration(world: World) -> None:
-    """A revived RESULT ends the paused job: its orchestration, parked on resume alone, is told."""
+    """A revived RESULT ends the paused job: its orchestration, parked on resume alone, gets its event."""
     job_id = await submitted(world, request_type="OCR", payload={})
     await dispatch(world, job_id)
     origin = Origin(cause_id="pause", actor="a", source="http")

@@ -68,7 +68,7 @@ async def test_a_sentinel_that_stands_spares_the_reading() -> None:
 
 
 async def test_an_outage_leaves_what_was_good() -> None:
-    """Away at the start: the packaged files; away later: what was read; health says so, and not when it is over."""
+    """Away at the start: the packaged files; away later: what was read; health reports it for as long as it lasts."""
     store, clock = Store(away=True), StillClock()
     known = catalog(store, clock)
     assert (await known.refresh()).registry.request_types == registry().request_types

@@ -136,7 +136,7 @@ async def test_a_bad_body_is_refused_with_its_reason(
 
 
 async def test_the_same_callback_again_changes_nothing(calling: World) -> None:
-    """By its body or by its key: APPLIED still, the orchestration told again, no row more."""
+    """By its body or by its key: APPLIED again, the event is raised again, and no row is added."""
     for key in (None, "call-1"):
         job_id, callbacks = await granted(calling, idempotency_key=f"job of {key}")
         await call(calling, "RESULT", callbacks.token, RESULT, key)

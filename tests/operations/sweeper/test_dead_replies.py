@@ -33,7 +33,7 @@ async def result_lies(world: World, **fields: Any) -> str:
 
 
 async def test_a_dead_reply_does_its_work(world: World) -> None:
-    """A RESULT from the dead-letter queue moves the job as one from the lane does, and the row says where from."""
+    """A RESULT from the dead-letter queue changes the job as one from the lane does, and the row has its source."""
     job_id = await result_lies(world)
     swept = await sweep(world.context, world.orchestrations)
     assert (swept.dead_replies, world.dead_replies.lying[15]) == (1, [])
@@ -109,7 +109,7 @@ async def test_no_lease_is_touched_on_a_lane_that_could_not_be_drained(world: Wo
 
 
 async def test_a_dry_run_only_counts(world: World) -> None:
-    """Race dead-count: `dryRun` says how many lie there on all lanes together and takes none."""
+    """Race dead-count: a dry run counts the dead replies of all lanes and takes none."""
     job_id = await result_lies(world)
 
     class Slow:

@@ -62,7 +62,7 @@ async def test_a_creation_that_nobody_finishes_is_withdrawn(world: World) -> Non
 
 
 async def test_a_late_creator_meets_the_tombstone(world: World) -> None:
-    """Whoever finishes a creation after the tombstone was written is told to send the request again."""
+    """A creator that comes after the tombstone gets an error and must send its request again."""
     await died_after_the_claim(world)
     world.clock.advance(301)
 
@@ -192,9 +192,14 @@ async def test_a_start_by_the_sweeper_is_in_the_history(world: World) -> None:
         world.orchestrations.states.clear()
         world.clock.advance(301)
         assert await swept(world) == ["start"]
-    [created, told] = await world.ledger.events(job_id)
-    assert (created.type, told.type, told.reason, told.source) == ("JOB_CREATED", "REPAIRED", "start", "sweeper")
-    assert (told.data["before"], told.data["after"]) == ("no orchestration", f"orchestration {job_id}")
+    [created, repaired] = await world.ledger.events(job_id)
+    assert (created.type, repaired.type, repaired.reason, repaired.source) == (
+        "JOB_CREATED",
+        "REPAIRED",
+        "start",
+        "sweeper",
+    )
+    assert (repaired.data["before"], repaired.data["after"]) == ("no orchestration", f"orchestration {job_id}")
 
 
 async def test_a_job_beyond_its_time_ends_though_its_orchestration_is_deaf(world: World) -> None:
@@ -225,8 +230,8 @@ async def test_no_tenant_starves_another(world: World) -> None:
     world.orchestrations.states.clear()
     world.clock.advance(3600)
     for _ in range(6):
-        told = await sweep(world.context, world.orchestrations)
-        assert told.looked_at <= 500
+        report = await sweep(world.context, world.orchestrations)
+        assert report.looked_at <= 500
         if lonely in world.orchestrations.started:
             return
         # all of them are due again at once: the worst there can be
