@@ -22,8 +22,8 @@ def misfits(model: type[BaseModel], body: Any) -> list[str]:
 def _closed(node: Any) -> Any:
     """The schema with every object closed that is not open on purpose."""
     if isinstance(node, dict):
-        told = {name: _closed(each) for name, each in node.items()}
+        closed = {name: _closed(each) for name, each in node.items()}
         if "properties" in node and node.get("type") == "object":
-            told.setdefault("additionalProperties", False)
-        return told
+            closed.setdefault("additionalProperties", False)
+        return closed
     return [_closed(each) for each in node] if isinstance(node, list) else node

@@ -20,9 +20,9 @@ __all__ = ["world"]  # the fixture
 
 
 @pytest.mark.parametrize("told", [eventful, stopped, failed_at_embedding])
-async def test_a_job_at_every_moment_of_its_life_fits_the_schemas(world: World, told: MakeJob) -> None:
+async def test_a_job_at_every_moment_of_its_life_fits_the_schemas(world: World, make_job: MakeJob) -> None:
     """Job, events, explanation, receipt and audit bundle: as it is and as it was at each event."""
-    job_id = await told(world)
+    job_id = await make_job(world)
     record, events = await read_history(world.context, job_id)
     now = world.context.clock.now()
     for seq in range(1, len(events) + 1):

@@ -66,11 +66,11 @@ def test_channels_are_those_of_the_topology() -> None:
     """Prefixes, numbers, lock times and delivery counts as they are deployed."""
     topology = json.loads((ROOT / "infra" / "bicep" / "topology.json").read_text())
     for channel, part in (("directives", "directives"), ("replies", "replies")):
-        told, deployed = DOCUMENT["channels"][channel], topology[part]
-        assert told["address"] == f"{deployed['prefix']}{{lane}}"
-        assert told["parameters"]["lane"]["enum"] == [str(lane) for lane in range(topology["lanes"])]
-        for name in told["x-servicebus"].keys() & {"lockDuration", "maxDeliveryCount", "duplicateDetectionWindow"}:
-            assert told["x-servicebus"][name] == deployed[name]
+        described, deployed = DOCUMENT["channels"][channel], topology[part]
+        assert described["address"] == f"{deployed['prefix']}{{lane}}"
+        assert described["parameters"]["lane"]["enum"] == [str(lane) for lane in range(topology["lanes"])]
+        for name in described["x-servicebus"].keys() & {"lockDuration", "maxDeliveryCount", "duplicateDetectionWindow"}:
+            assert described["x-servicebus"][name] == deployed[name]
     assert DOCUMENT["channels"]["replies"]["x-servicebus"]["subscription"] == topology["replies"]["subscription"]
 
 
@@ -83,11 +83,11 @@ def test_the_messages_of_the_app_are_as_their_schemas_say() -> None:
     sent = json.loads(encode_directive(directive_of(story.record, step)))
     assert [error.message for error in Draft202012Validator(schemas["directive"]).iter_errors(sent)] == []
     for kind in ("ACK", "HEARTBEAT", "RESULT"):
-        said = json.loads(reply(story.record, kind).model_dump_json(exclude_none=True))
-        assert Draft202012Validator(schemas[kind.lower()]).is_valid(said)
-        assert not Draft202012Validator(schemas[kind.lower()]).is_valid(said | {"attempt_no": 0})
-        del said["lease_id"]
-        assert not Draft202012Validator(schemas[kind.lower()]).is_valid(said)
+        sent = json.loads(reply(story.record, kind).model_dump_json(exclude_none=True))
+        assert Draft202012Validator(schemas[kind.lower()]).is_valid(sent)
+        assert not Draft202012Validator(schemas[kind.lower()]).is_valid(sent | {"attempt_no": 0})
+        del sent["lease_id"]
+        assert not Draft202012Validator(schemas[kind.lower()]).is_valid(sent)
 
 
 @pytest.mark.parametrize("name", message_schemas.documents())

@@ -91,7 +91,7 @@ def test_every_refusal_is_a_problem(
     assert misfits(Problem, problem) == []
 
 
-def test_who_may_not_is_told_what_is_missing(api: Live, me: httpx.Client, job_id: str) -> None:
+def test_a_refusal_names_what_is_missing(api: Live, me: httpx.Client, job_id: str) -> None:
     """401 without a token and with a wrong one, 403 without the scope, 404 for another tenant's job."""
     for headers, code in (({}, "TOKEN_MISSING"), ({"Authorization": "Bearer a.b.c"}, "TOKEN_INVALID")):
         answer = api.stack.http.get("/v1/jobs", headers=headers)
@@ -105,7 +105,7 @@ def test_who_may_not_is_told_what_is_missing(api: Live, me: httpx.Client, job_id
     assert api.client(tenant="tenant_b").get(f"/v1/jobs/{job_id}").json()["code"] == "JOB_NOT_FOUND"
 
 
-def test_a_submission_says_where_its_job_is_and_can_be_sent_again(me: httpx.Client) -> None:
+def test_a_submission_names_its_job_and_can_be_sent_again(me: httpx.Client) -> None:
     """202 and Location; again: the same, and Idempotency-Replayed; its key with another body: 409 with the job."""
     body = envelope(idempotency_key="once")
     first = me.post("/v1/orchestrate", json=body)
@@ -197,13 +197,13 @@ def test_what_the_models_cannot_be_tested_with_elsewhere(me: httpx.Client, job_i
         assert misfits(model, me.get(path).raise_for_status().json()) == [], path
 
 
-def test_a_directive_on_the_bus_is_as_asyncapi_says(api: Live, me: httpx.Client) -> None:
+def test_a_directive_on_the_bus_fits_asyncapi(api: Live, me: httpx.Client) -> None:
     """Topic, message id, correlation id, application properties and body of a real one."""
-    told = json.loads(api_documents.files()["asyncapi.json"])
-    components = told["components"]
+    document = json.loads(api_documents.files()["asyncapi.json"])
+    components = document["components"]
     job_id = me.post("/v1/orchestrate", json=envelope(doc_id="bus", correlation_id="corr-7")).json()["jobId"]
     with ServiceBusClient.from_connection_string(api.stack.bus_connection) as client:
-        topic = told["channels"]["directives"]["address"].replace("{lane}", str(LANE))
+        topic = document["channels"]["directives"]["address"].replace("{lane}", str(LANE))
         receiver = client.get_subscription_receiver(topic, "ocr", receive_mode="receiveanddelete")
         deadline = time.monotonic() + 60
         while (message := next(iter(receiver.receive_messages(1, max_wait_time=2)), None)) is None or (

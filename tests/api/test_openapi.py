@@ -66,9 +66,9 @@ def test_what_is_registered_is_what_stands_in_it(monkeypatch: pytest.MonkeyPatch
             assert ("HEAD" in methods) == ("GET" in methods)
             [method] = methods - {"HEAD"}
             served.add((method, f"/{trigger['route']}", one.get_function_name()))
-    told = {(method, path, operation["operationId"]) for method, path, operation in operations()}
-    assert told == served
-    assert len({name for _, _, name in told}) == len(told)
+    described = {(method, path, operation["operationId"]) for method, path, operation in operations()}
+    assert described == served
+    assert len({name for _, _, name in described}) == len(described)
 
 
 def test_every_operation_names_its_scope() -> None:
@@ -179,17 +179,17 @@ def test_the_schema_and_the_app_agree_on_envelopes(changes: dict[str, Any], good
 
 def _accepts(body: dict[str, Any]) -> bool:
     try:
-        wanted = envelope(**body)
+        request = envelope(**body)
     except ValueError:
         return False
-    protocol = registry().find(wanted.request_type)
-    references = (wanted.input_ref.uri, wanted.output_ref.uri)
+    protocol = registry().find(request.request_type)
+    references = (request.input_ref.uri, request.output_ref.uri)
     return (
         protocol is not None
-        and protocol.payload_errors(wanted.payload) == []
+        and protocol.payload_errors(request.payload) == []
         and not any(POLICY.violation(uri) for uri in references)
-        and not (wanted.mode == "BURST" and wanted.doc_id is None)
-        and not wanted.dependencies
+        and not (request.mode == "BURST" and request.doc_id is None)
+        and not request.dependencies
     )
 
 
@@ -208,8 +208,8 @@ def test_a_protocol_of_ones_own_stands_in_it() -> None:
         {},
         {"ocr": "OCR"},
     )
-    told = document(ROUTES, Registry([own]), POLICY, server="http://127.0.0.1:1")
-    assert list(OpenAPIV31SpecValidator(told).iter_errors()) == []
+    described = document(ROUTES, Registry([own]), POLICY, server="http://127.0.0.1:1")
+    assert list(OpenAPIV31SpecValidator(described).iter_errors()) == []
     alone = Draft202012Validator(envelope_schema.document(Registry([own]), POLICY))
     base = json.loads(envelope(request_type="OWN", payload={}).model_dump_json(exclude_unset=True))
     for payload, good in (({"a": 1}, True), ({"ocr": {"a": 1}}, True), ({"ocr": 1}, True), ([], False)):

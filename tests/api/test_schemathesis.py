@@ -72,10 +72,10 @@ rejected = {{ values = {api.rejected()} }}
 """
 
 
-def assert_much_was_asked(said: str, least: int) -> None:
+def assert_much_was_asked(output: str, least: int) -> None:
     """A run that asks nothing finds nothing."""
-    counted = re.search(r"(\d+) generated, (\d+) passed", said)
-    assert counted is not None, said[-3000:]
+    counted = re.search(r"(\d+) generated, (\d+) passed", output)
+    assert counted is not None, output[-3000:]
     assert counted[1] == counted[2]
     assert int(counted[2]) > least
 
@@ -83,8 +83,8 @@ def assert_much_was_asked(said: str, least: int) -> None:
 @pytest.mark.timeout(600)
 def test_it_finds_nothing(api: Live, tmp_path: Path) -> None:
     """Examples, the edges of every schema, random data that fits and that does not, and sequences of calls."""
-    said = asked(api, tmp_path, tokens(api), "--max-examples", "3", "--seed", "1", "--exclude-deprecated")
-    assert_much_was_asked(said, 1000)
+    output = asked(api, tmp_path, tokens(api), "--max-examples", "3", "--seed", "1", "--exclude-deprecated")
+    assert_much_was_asked(output, 1000)
 
 
 def test_another_tenants_jobs_are_found_by_nobody(api: Live, tmp_path: Path) -> None:
@@ -96,11 +96,11 @@ def test_another_tenants_jobs_are_found_by_nobody(api: Live, tmp_path: Path) -> 
     mine = api.token(tenant=TENANT)
     for other, found in ((api.token(tenant="tenant_b"), False), (api.token(roles="orch:all-tenants"), True)):
         users = {"one": mine, "other": other}
-        told = [
+        peers = [
             {"name": name, "fixedHeaders": [{"name": "Authorization", "value": f"Bearer {token}"}]}
             for name, token in users.items()
         ]
-        (tmp_path / "peers.json").write_text(json.dumps({"auth": told}))
+        (tmp_path / "peers.json").write_text(json.dumps({"auth": peers}))
         if not found:
             asked(api, tmp_path, peers, *options, "--max-examples", "5", SCHEMATHESIS_TENANT=TENANT)
             continue
@@ -112,5 +112,5 @@ def test_another_tenants_jobs_are_found_by_nobody(api: Live, tmp_path: Path) -> 
 @pytest.mark.timeout(3600)
 def test_it_finds_nothing_however_long_it_asks(api: Live, tmp_path: Path) -> None:
     """The older names too, and many more examples, other ones each time."""
-    said = asked(api, tmp_path, tokens(api), "--max-examples", "100")
-    assert_much_was_asked(said, 3000)
+    output = asked(api, tmp_path, tokens(api), "--max-examples", "100")
+    assert_much_was_asked(output, 3000)

@@ -41,7 +41,7 @@ _LOOK_S = 2.0
 
 
 @dataclass
-class Told:
+class FaultReport:
     """What happened, for the one line."""
 
     jobs: int = 0
@@ -64,7 +64,7 @@ class Told:
         )
 
 
-class Storm:
+class FaultInjector:
     """`jobs` posted over the time in which the blows fall, one after another."""
 
     def __init__(self, data: Path, *, jobs: int, blows: list[str], seed: int, result_timeout_s: int) -> None:
@@ -77,9 +77,9 @@ class Storm:
         self._seed = seed
         #: by idempotency key
         self._accepted: dict[str, str] = {}
-        self._told = Told(jobs=jobs)
+        self._report = FaultReport(jobs=jobs)
 
-    async def run(self) -> Told:
+    async def run(self) -> FaultReport:
         began = time.monotonic()
         stack = await asyncio.to_thread(
             running_stack.start, self._data, "--without-services", environment=self._environment
@@ -90,22 +90,22 @@ class Storm:
                 Liars(stack.bus_connection, lanes, self._seed) as services,
                 httpx.AsyncClient(base_url=stack.api, timeout=30) as http,
             ):
-                self._told.services = services
+                self._report.services = services
                 await asyncio.gather(self._strike(stack), self._post_all(http))
                 await self._settle(stack, http)
-                self._told.wrong += await self._audit(stack, http, services)
+                self._report.wrong += await self._audit(stack, http, services)
         except BaseException:
             print(running_stack.tails(self._data))
             raise
         finally:
             await asyncio.to_thread(stack.stop)
-        self._told.took_s = time.monotonic() - began
-        return self._told
+        self._report.took_s = time.monotonic() - began
+        return self._report
 
     async def _strike(self, stack: RunningStack) -> None:
         for blow in self._blows:
             await asyncio.sleep(self._random.uniform(1.0, 3.0))
-            self._told.kills[blow] += 1
+            self._report.kills[blow] += 1
             if blow == "cut":
                 async with httpx.AsyncClient(base_url=stack.admin, timeout=10) as admin:
                     (await admin.post("/faults", json={"fault": "drop-connections"})).raise_for_status()
@@ -140,13 +140,13 @@ class Storm:
         answers = await asyncio.gather(*(self._insist(http, "/v1/orchestrate", body, {202}) for _ in range(times)))
         ids = {answer["jobId"] for answer in answers}
         if len(ids) != 1:
-            self._told.wrong.append(f"{body['idempotency_key']} was answered with {sorted(ids)}")
+            self._report.wrong.append(f"{body['idempotency_key']} was answered with {sorted(ids)}")
         self._accepted[str(body["idempotency_key"])] = job_id = ids.pop()
         for control in self._random.choice(((), (), (), (), (), ("pause",), ("cancel",), ("pause", "resume"))):
             await asyncio.sleep(self._random.uniform(0, 1))
             await self._insist(http, f"/v1/jobs/{job_id}:{control}", {"reason": "storm"}, {200, 409})
 
-    async def _insist(self, http: httpx.AsyncClient, path: str, body: Any, wanted: set[int]) -> dict[str, Any]:
+    async def _insist(self, http: httpx.AsyncClient, path: str, body: Any, expected: set[int]) -> dict[str, Any]:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             answer = "no answer"
@@ -155,7 +155,7 @@ class Storm:
             except httpx.TransportError:
                 pass
             else:
-                if response.status_code in wanted:
+                if response.status_code in expected:
                     found: dict[str, Any] = response.json()
                     return found
                 answer = f"{response.status_code} {response.text}"
@@ -173,7 +173,7 @@ class Storm:
                 job = (await http.get(f"/v1/jobs/{job_id}")).raise_for_status().json()
                 if job["status"] in ENDED:
                     why = f"/{job['error_code']}" if job["status"] == "FAILED_FINAL" else ""
-                    self._told.ends[job["status"] + why] += 1
+                    self._report.ends[job["status"] + why] += 1
                     open_jobs.discard(job_id)
                 elif job["status"] in ("PAUSED", "PAUSING"):
                     await self._insist(http, f"/v1/jobs/{job_id}:resume", {}, {200, 409})
@@ -193,6 +193,6 @@ class Storm:
         await self._insist(http, "/v1/admin/reconcile", {}, {200})
         stalls = (await http.get("/admin/emulator/stalls")).raise_for_status().json()
         found = await asyncio.to_thread(ledger_audit.read, stack.storage_connection)
-        self._told.rows = sum(len(events) for events in found.events.values())
+        self._report.rows = sum(len(events) for events in found.events.values())
         wrong = await asyncio.to_thread(ledger_audit.audit, found, self._accepted, services.rubbish)
         return wrong + [f"an orchestration waits for what can never come: {stall}" for stall in stalls]

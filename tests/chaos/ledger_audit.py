@@ -119,10 +119,10 @@ def _check_moves(record: Record, events: list[Event]) -> None:
         after = fold(at, event)
         check_move(at, after)
         at = after
-    assert _told(at) == _told(record), "folding the events does not give the rows"
+    assert _digestible(at) == _digestible(record), "folding the events does not give the rows"
 
 
-def _told(record: Record) -> str:
+def _digestible(record: Record) -> str:
     return rows_digest(Record(replace(record.job, suppressed={}), record.steps))
 
 

@@ -6,36 +6,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.fault_injector import Storm
+from tests.chaos.fault_injector import FaultInjector
 
 #: of the small one; `--seed` takes another
 SEED = 1
 
 
-async def weather(storm: Storm, capsys: pytest.CaptureFixture[str]) -> None:
-    told = await storm.run()
+async def weather(faults: FaultInjector, capsys: pytest.CaptureFixture[str]) -> None:
+    report = await faults.run()
     with capsys.disabled():
-        print(f"\n{told}")
-    assert told.wrong == [], "\n".join(told.wrong)
+        print(f"\n{report}")
+    assert report.wrong == [], "\n".join(report.wrong)
 
 
 @pytest.mark.timeout(400)
-async def test_a_small_storm(
-    tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_few_faults(tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
     """Twenty jobs, the host and the bus killed, Azurite stopped, connections cut: every row is right afterwards."""
     seed = request.config.getoption("--seed") or SEED
-    storm = Storm(tmp_path, jobs=20, blows=["host", "bus", "azurite", "cut"], seed=seed, result_timeout_s=6)
-    await weather(storm, capsys)
+    faults = FaultInjector(tmp_path, jobs=20, blows=["host", "bus", "azurite", "cut"], seed=seed, result_timeout_s=6)
+    await weather(faults, capsys)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-async def test_a_great_storm(
-    tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_many_faults(tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
     """Three hundred jobs; eighteen kills of the host and the bus, three stops of Azurite, three cuts (`make chaos`)."""
     seed = request.config.getoption("--seed") or SEED
     blows = ["host", "bus", "cut", "host", "azurite", "bus", "host", "bus"] * 3
     # three hundred jobs keep their lanes busy for longer than the time-out of a quiet machine
-    await weather(Storm(tmp_path, jobs=300, blows=blows, seed=seed, result_timeout_s=30), capsys)
+    await weather(FaultInjector(tmp_path, jobs=300, blows=blows, seed=seed, result_timeout_s=30), capsys)

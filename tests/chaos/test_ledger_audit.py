@@ -21,13 +21,13 @@ ACCEPTED = {"key-1": JOB}
 
 def books() -> Books:
     """One job of one step that succeeded at its second attempt."""
-    wanted = envelope(request_type="OCR", payload={}, idempotency_key="key-1")
+    request = envelope(request_type="OCR", payload={}, idempotency_key="key-1")
     protocol = registry().find("OCR")
     assert protocol is not None
     record, created = plan_job(
-        wanted,
+        request,
         protocol,
-        decide_lane(wanted, default_mode="DEFAULT", lanes=16),
+        decide_lane(request, default_mode="DEFAULT", lanes=16),
         DEFAULTS,
         job_id=JOB,
         created_at=START,
@@ -99,7 +99,7 @@ def test_each_wrong_entry_is_found(spoil: Callable[[Books], Books], words: str) 
     assert any(words in line for line in wrong), wrong
 
 
-def test_a_job_that_nobody_was_told_of_is_found() -> None:
+def test_a_job_without_a_submitter_is_found() -> None:
     """One key, one job: another job id in the ledger was created for nobody."""
     assert any("nobody was told of" in line for line in audit(books(), {}, set()))
     assert any("is another's" in line for line in audit(books(), {"key-2": JOB}, set()))

@@ -52,8 +52,8 @@ def stretch(at: int, attempt_no: int) -> float:
 
 def new_job(rules: tuple[Rules, ...], total: float | None = None) -> tuple[Record, Event]:
     """A job as POST makes it, of as many steps as there are rules, each with its own timings."""
-    wanted = envelope()
-    known = registry().find(wanted.request_type)
+    request = envelope()
+    known = registry().find(request.request_type)
     assert known is not None
     numbers = sorted({rule.group for rule in rules if rule.group is not None})
     groups = tuple(tuple(f"s{at}" for at, rule in enumerate(rules) if rule.group == number) for number in numbers)
@@ -65,9 +65,9 @@ def new_job(rules: tuple[Rules, ...], total: float | None = None) -> tuple[Recor
         }
     )
     return plan_job(
-        wanted,
+        request,
         replace(known, definition=definition),
-        decide_lane(wanted, default_mode="DEFAULT", lanes=16),
+        decide_lane(request, default_mode="DEFAULT", lanes=16),
         DEFAULTS,
         job_id="job_1",
         created_at=START,
@@ -117,10 +117,10 @@ class Pair:
         self.causes += 1
         provenance = Provenance(cause_id=f"cause-{self.causes}", actor="test", source="test", at=self.at(self.now))
         before, outcome = self.record, apply(self.record, occurrence, provenance)
-        said = self._model_says(occurrence)
-        assert (said, ROWS[said]) == (_in_models_words(outcome, said), len(outcome.events)), (
+        expected = self._model_outcome(occurrence)
+        assert (expected, ROWS[expected]) == (_in_models_words(outcome, expected), len(outcome.events)), (
             f"{occurrence} at {self.now}: the core says {outcome.kind} ({outcome.reason_code}) "
-            f"with {len(outcome.events)} EVENT rows, the model {said}"
+            f"with {len(outcome.events)} EVENT rows, the model {expected}"
         )
         self.record = outcome.record
         self._compare()
@@ -130,7 +130,7 @@ class Pair:
     def at(self, seconds: float) -> datetime:
         return START + timedelta(seconds=seconds)
 
-    def _model_says(self, occurrence: Occurrence) -> str:
+    def _model_outcome(self, occurrence: Occurrence) -> str:
         model, now = self.model, self.now
         match occurrence:
             case RecordAttempt(step_id):
@@ -202,9 +202,9 @@ class Pair:
             assert self.folded == rows_of(after), "folding the events does not give the rows"
 
 
-def _in_models_words(outcome: Outcome, said: str) -> str:
+def _in_models_words(outcome: Outcome, expected: str) -> str:
     if outcome.kind is OutcomeKind.IGNORED:
-        return said if said in (reference.IGNORED, reference.UNHEARD) else reference.IGNORED
+        return expected if expected in (reference.IGNORED, reference.UNHEARD) else reference.IGNORED
     return outcome.kind.value
 
 

@@ -67,9 +67,9 @@ def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
     yield Redriven("job_2")
     yield Repaired("result:ocr:1")
     results = [("RESULT", {"status": status}) for status in ("SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL")]
-    for type_, said in [("ACK", {}), ("HEARTBEAT", {}), *results]:
-        yield ReplyArrived(reply(record, type_, step_id, **said))
-        yield ReplyArrived(reply(record, type_, step_id, **said, attempt_no=step.attempt_no + 1))
-        yield ReplyArrived(reply(record, type_, step_id, **said, lease_id="another"))
-        yield ReplyArrived(reply(record, type_, step_id, **said, tenant_id="tenant_b"))
-        yield ReplyArrived(reply(record, type_, "nothing", **said))
+    for type_, members in [("ACK", {}), ("HEARTBEAT", {}), *results]:
+        yield ReplyArrived(reply(record, type_, step_id, **members))
+        yield ReplyArrived(reply(record, type_, step_id, **members, attempt_no=step.attempt_no + 1))
+        yield ReplyArrived(reply(record, type_, step_id, **members, lease_id="another"))
+        yield ReplyArrived(reply(record, type_, step_id, **members, tenant_id="tenant_b"))
+        yield ReplyArrived(reply(record, type_, "nothing", **members))

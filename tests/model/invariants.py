@@ -27,8 +27,8 @@ def check_move(before: Record, after: Record) -> None:
     """From one transaction of a job to the next. Raises AssertionError."""
     old, new = before.job, after.job
     if old.status.terminal:
-        moved = [one.name for one in fields(old) if getattr(old, one.name) != getattr(new, one.name)]
-        assert set(moved) <= _HEAD, f"an ended job was changed: {moved}"
+        changed = [one.name for one in fields(old) if getattr(old, one.name) != getattr(new, one.name)]
+        assert set(changed) <= _HEAD, f"an ended job was changed: {changed}"
         assert before.steps == after.steps, "a step of an ended job was changed"
     flying = [step for step in after.steps if step.status.in_flight]
     if len(flying) > 1:
@@ -86,9 +86,9 @@ def rows_of(record: Record) -> Rows:
 
 def fold(rows: Rows, event: Event) -> None:
     """Puts what `event` changed over the rows before it."""
-    told = (event.data or {}).get("changes", {})
-    rows[""] |= told.get("job", {})
-    for step_id, columns in told.get("steps", {}).items():
+    changes = (event.data or {}).get("changes", {})
+    rows[""] |= changes.get("job", {})
+    for step_id, columns in changes.get("steps", {}).items():
         rows[step_id] |= columns
 
 

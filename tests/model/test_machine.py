@@ -62,8 +62,8 @@ class JobMachine(RuleBasedStateMachine):
     def _current(self, which: int = 0) -> str:
         """A step that the job is about; `which` of those side by side."""
         record = self.pair.record
-        beside = record.group_of(next((step for step in record.steps if not step.status.terminal), record.steps[-1]))
-        return beside[which % len(beside)].step_id
+        group = record.group_of(next((step for step in record.steps if not step.status.terminal), record.steps[-1]))
+        return group[which % len(group)].step_id
 
     def _attempt(self, step_id: str, back: int) -> int:
         step = self.pair.record.step(step_id)
@@ -119,8 +119,8 @@ class JobMachine(RuleBasedStateMachine):
 
     @rule(which=_which, type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]), status=_results)
     def service_replies(self, which: int, type_: str, status: str) -> None:
-        said = {"status": status} if type_ == "RESULT" else {}
-        self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, self._current(which), **said)))
+        members = {"status": status} if type_ == "RESULT" else {}
+        self.pair.occurs(ReplyArrived(reply(self.pair.record, type_, self._current(which), **members)))
 
     @rule(type_=st.sampled_from(["ACK", "HEARTBEAT", "RESULT"]), which=_which)
     def service_replies_for_any_step(self, type_: str, which: int) -> None:
@@ -159,7 +159,7 @@ class JobMachine(RuleBasedStateMachine):
         self.pair.occurs(Redriven(by))
 
     @rule()
-    def told_again(self) -> None:
+    def occurred_again(self) -> None:
         self.pair.occurs(Repaired("result:s0:1"))
 
 

@@ -56,18 +56,18 @@ class _Watched(dict[Any, Row]):
 
     def __init__(self, rows: Mapping[Any, Row], machine: str, state: StrEnum, looked: Callable[[Place], None]) -> None:
         super().__init__(rows)
-        self._tell = lambda event: looked((machine, state, event))
+        self._notify = lambda event: looked((machine, state, event))
 
     def get(self, event: Any, default: Any = None) -> Any:
-        self._tell(event)
+        self._notify(event)
         return super().get(event, default)
 
     def __getitem__(self, event: Any) -> Row:
-        self._tell(event)
+        self._notify(event)
         return super().__getitem__(event)
 
     def __contains__(self, event: object) -> bool:
-        self._tell(event)
+        self._notify(event)
         return super().__contains__(event)
 
 

@@ -29,7 +29,7 @@ MARKER = "mArKeR-7f3a"
 
 
 @dataclass
-class Told:
+class Telemetry:
     """What this process told."""
 
     exporter: InMemorySpanExporter
@@ -58,7 +58,7 @@ class Told:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+def emitted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Telemetry]:
     """The app's own tracer and instruments over providers of this test alone."""
     exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
     spans, numbers = TracerProvider(), MeterProvider([reader])
@@ -68,7 +68,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
     monkeypatch.setattr(meters, "_meter", numbers.get_meter("lucius"))
     monkeypatch.setattr(meters, "_instruments", {metric.name: meters._make(metric) for metric in METRICS})
     monkeypatch.setattr(meters, "_seen", {})
-    yield Told(exporter, reader)
+    yield Telemetry(exporter, reader)
     tracing.enable(False)
     spans.shutdown()
     numbers.shutdown()
@@ -86,8 +86,8 @@ class Model:
                 self.rfile.read(int(self.headers["content-length"]))
                 model.asked += 1
                 self.send_response(503 if model.asked == 1 else 200)
-                said = {"choices": [{"message": {"content": '{"answer": "42", "passage": 1, "quote": "x"}'}}]}
-                body = json.dumps(said).encode()
+                answer = {"choices": [{"message": {"content": '{"answer": "42", "passage": 1, "quote": "x"}'}}]}
+                body = json.dumps(answer).encode()
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)

@@ -103,35 +103,35 @@ def test_a_cut_message_is_not_otlp(read) -> None:  # type: ignore[no-untyped-def
 
 def test_the_oldest_go_and_those_of_no_job_first() -> None:
     """A watcher's reads do not push a job's trace out."""
-    shelf = TraceBuffer(keep=3)
-    shelf.put_spans([replace(SPAN, trace_id="0" * 31 + "1", attributes={"lucius.job_id": "job_1"})])
-    shelf.put_spans(replace(SPAN, trace_id=f"{number:032x}") for number in range(2, 20))
-    assert [trace.trace_id[-2:] for trace in shelf.find("", 10, all_=True)] == ["13", "12", "01"]
-    assert [trace.trace_id[-2:] for trace in shelf.find("", 10)] == ["01"]
+    buffer = TraceBuffer(keep=3)
+    buffer.put_spans([replace(SPAN, trace_id="0" * 31 + "1", attributes={"lucius.job_id": "job_1"})])
+    buffer.put_spans(replace(SPAN, trace_id=f"{number:032x}") for number in range(2, 20))
+    assert [trace.trace_id[-2:] for trace in buffer.find("", 10, all_=True)] == ["13", "12", "01"]
+    assert [trace.trace_id[-2:] for trace in buffer.find("", 10)] == ["01"]
     jobs = [replace(SPAN, trace_id=f"{n:032x}", attributes={"lucius.job_id": f"job_{n}"}) for n in range(30, 34)]
-    shelf.put_spans(jobs)
-    assert [trace.jobs for trace in shelf.find("", 10)] == [["job_33"], ["job_32"], ["job_31"]]
+    buffer.put_spans(jobs)
+    assert [trace.jobs for trace in buffer.find("", 10)] == [["job_33"], ["job_32"], ["job_31"]]
 
 
 def test_a_trace_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too much is counted; a span that is told again replaces itself."""
     monkeypatch.setattr(shelves, "MAX_SPANS", 2)
-    shelf = TraceBuffer(keep=1)
-    shelf.put_spans(replace(SPAN, span_id=f"{number:016x}") for number in (1, 2, 3, 1))
-    trace = shelf.trace(SPAN.trace_id)
+    buffer = TraceBuffer(keep=1)
+    buffer.put_spans(replace(SPAN, span_id=f"{number:016x}") for number in (1, 2, 3, 1))
+    trace = buffer.trace(SPAN.trace_id)
     assert trace is not None
     assert (len(trace.spans), trace.dropped) == (2, 1)
 
 
 def test_a_circle_of_parents_is_shown_once() -> None:
     """Ids that lie end no loop: every span stands there exactly once."""
-    shelf = TraceBuffer(keep=1)
+    buffer = TraceBuffer(keep=1)
     a, b, own = "a" * 16, "b" * 16, "c" * 16
-    shelf.put_spans(
+    buffer.put_spans(
         replace(SPAN, span_id=span, parent_id=parent)
         for span, parent in ((a, b), (b, a), (own, own), ("d" * 16, "e" * 16))
     )
-    trace = shelf.trace(SPAN.trace_id)
+    trace = buffer.trace(SPAN.trace_id)
     assert trace is not None
     assert sorted(row.span.span_id for row in rows(trace)) == [a, b, own, "d" * 16]
 

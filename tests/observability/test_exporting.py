@@ -45,7 +45,7 @@ with tracing.publish_span({"type": "ACK", "jobId": "job_1"}, "t") as (reply, spa
                       "loaded": [name for name in sys.modules if name.startswith("opentelemetry.sdk")]}))
 """
 
-_TOLD = """
+_EMITTED = """
 import os
 from shared.telemetry import SpanName, increment, exporting, tracing
 assert exporting.configure(os.environ, version="1.2.3") == "azure-monitor"
@@ -77,7 +77,7 @@ def run(code: str, **environment: str) -> str:
 @contextmanager
 def ingestion() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Application Insights' ingestion, as far as its SDK needs it: the address, and what was told."""
-    told: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -85,7 +85,7 @@ def ingestion() -> Iterator[tuple[str, list[dict[str, Any]]]]:
             if self.headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
             items = json.loads(body)
-            told.extend(items)
+            received.extend(items)
             answer = json.dumps({"itemsReceived": len(items), "itemsAccepted": len(items), "errors": []}).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
@@ -99,7 +99,7 @@ def ingestion() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/", told
+        yield f"http://127.0.0.1:{server.server_port}/", received
     finally:
         server.shutdown()
         server.server_close()
@@ -124,29 +124,31 @@ def test_a_service_without_a_collector_is_silent_too() -> None:
 
 def test_azure_monitor_gets_spans_and_metrics() -> None:
     """The distribution's own exporter sends them to the connection string's endpoint."""
-    with ingestion() as (address, told):
+    with ingestion() as (address, received):
         run(
-            _TOLD,
+            _EMITTED,
             APPLICATIONINSIGHTS_CONNECTION_STRING=f"InstrumentationKey={_KEY};IngestionEndpoint={address}",
             APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL="true",
         )
-    spans = [item["data"]["baseData"]["name"] for item in told if item["data"]["baseType"] == "RemoteDependencyData"]
+    spans = [
+        item["data"]["baseData"]["name"] for item in received if item["data"]["baseType"] == "RemoteDependencyData"
+    ]
     metrics = {
         metric["name"]: metric["value"]
-        for item in told
+        for item in received
         if item["data"]["baseType"] == "MetricData"
         for metric in item["data"]["baseData"]["metrics"]
     }
     assert spans == ["sweep"]
     assert metrics["sweeper_passes_total"] == 1
     # the exporter's own statistics come under a name of its own
-    assert "lucius" in {item["tags"]["ai.cloud.role"] for item in told}
+    assert "lucius" in {item["tags"]["ai.cloud.role"] for item in received}
 
 
 @pytest.mark.parametrize("given", ["nonsense", "IngestionEndpoint=http://127.0.0.1:9/"])
 def test_a_wrong_connection_string_stops_the_start_by_its_name(given: str) -> None:
     """One line that names the setting and not its value, from the app as from a service."""
-    for code in (_TOLD, 'import os; from lucius_service import tracing; tracing.configure(os.environ, "ocr")'):
+    for code in (_EMITTED, 'import os; from lucius_service import tracing; tracing.configure(os.environ, "ocr")'):
         with pytest.raises(AssertionError) as stopped:
             run(code, APPLICATIONINSIGHTS_CONNECTION_STRING=given)
         last = str(stopped.value).strip().splitlines()

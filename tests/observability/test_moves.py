@@ -21,7 +21,7 @@ from shared.operations.sweeper.sweep import sweep
 from shared.telemetry import tracing
 from shared.telemetry.spans import request_span
 from tests.jobs import envelope
-from tests.observability.conftest import MARKER, Told
+from tests.observability.conftest import MARKER, Telemetry
 from tests.operations.conftest import World
 from triggers.http.problems import problem_response
 
@@ -61,19 +61,19 @@ async def replied(world: World, directive: Directive, type_: str, **fields: Any)
     )
 
 
-async def test_a_retry_is_counted_once_however_often_its_reply_comes(world: World, told: Told) -> None:
+async def test_a_retry_is_counted_once_however_often_its_reply_comes(world: World, emitted: Telemetry) -> None:
     """The same failed RESULT, delivered twice, is one retry and one attempt's span."""
     job_id = await submitted(world, request_type="OCR", payload={})
     directive = await dispatched(world, job_id, "ocr")
     for _ in range(2):
         await replied(world, directive, "RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": MARKER})
-    points = told.points()
+    points = emitted.points()
     assert points[("job_retry_total", (("cause", "RESULT"), ("jobType", "OCR"), ("stepType", "OCR")))] == 1
     assert points[("replies_total", (("outcome", "APPLIED"), ("type", "RESULT")))] == 1
-    assert [span.name for span in told.spans].count("attempt OCR") == 1
+    assert [span.name for span in emitted.spans].count("attempt OCR") == 1
 
 
-async def test_the_attempts_of_a_step_are_linked(world: World, told: Told) -> None:
+async def test_the_attempts_of_a_step_are_linked(world: World, emitted: Telemetry) -> None:
     """Each directive carries its attempt's own context, in the job's trace; the second attempt links to the first."""
     job_id = await submitted(world, request_type="OCR", payload={}, traceparent=CALLER)
     first = await dispatched(world, job_id, "ocr")
@@ -83,22 +83,22 @@ async def test_the_attempts_of_a_step_are_linked(world: World, told: Told) -> No
     await replied(world, second, "RESULT")
     contexts = [tracing.parse_traceparent(directive.traceparent) for directive in (first, second)]
     assert {f"{context.trace_id:032x}" for context in contexts if context} == {CALLER.split("-")[1]}
-    attempts = [span for span in told.spans if span.name == "attempt OCR"]
+    attempts = [span for span in emitted.spans if span.name == "attempt OCR"]
     assert [span.context.span_id for span in attempts] == [context.span_id for context in contexts if context]
     assert [link.context.span_id for link in attempts[1].links] == [attempts[0].context.span_id]
     assert {span.parent.span_id for span in attempts if span.parent} == {
-        told.span("job OCR").context.span_id  # type: ignore[union-attr]  # a finished span has one
+        emitted.span("job OCR").context.span_id  # type: ignore[union-attr]  # a finished span has one
     }
 
 
-async def test_a_second_publish_of_an_attempt_carries_the_same_context(world: World, told: Told) -> None:
+async def test_a_second_publish_of_an_attempt_carries_the_same_context(world: World, emitted: Telemetry) -> None:
     """What the bus takes for a duplicate is one: the directive is the same to the byte."""
     job_id = await submitted(world, request_type="OCR", payload={})
     first = await dispatched(world, job_id, "ocr")
     assert await dispatched(world, job_id, "ocr") == first
 
 
-async def test_a_reply_without_context_joins_its_attempt(world: World, told: Told) -> None:
+async def test_a_reply_without_context_joins_its_attempt(world: World, emitted: Telemetry) -> None:
     """A service that knows nothing of traces still stands in the job's; a foreign context becomes a link."""
     job_id = await submitted(world, request_type="OCR", payload={})
     directive = await dispatched(world, job_id, "ocr")
@@ -106,22 +106,22 @@ async def test_a_reply_without_context_joins_its_attempt(world: World, told: Tol
     await replied(world, directive, "RESULT", traceparent=CALLER)
     attempt = tracing.parse_traceparent(directive.traceparent)
     assert attempt is not None
-    taken = [span for span in told.spans if span.name.startswith("process global-bus-replies-p")]
+    taken = [span for span in emitted.spans if span.name.startswith("process global-bus-replies-p")]
     assert [span.parent.span_id for span in taken if span.parent] == [attempt.span_id] * 2
     assert [f"{link.context.trace_id:032x}" for link in taken[1].links] == [CALLER.split("-")[1]]
 
 
-async def test_a_duplicate_request_is_linked_to_the_first_job(world: World, told: Told) -> None:
+async def test_a_duplicate_request_is_linked_to_the_first_job(world: World, emitted: Telemetry) -> None:
     """The second POST is a trace of its own that names the job's."""
     await submitted(world)
     await submitted(world)
-    first, second = (span for span in told.spans if span.name == "submit OCR_EMBEDDING_SIS")
+    first, second = (span for span in emitted.spans if span.name == "submit OCR_EMBEDDING_SIS")
     assert first.context.trace_id != second.context.trace_id
     assert [link.context.span_id for link in second.links] == [first.context.span_id]
-    assert told.points()[("job_started_total", (("jobType", "OCR_EMBEDDING_SIS"), ("mode", "DEFAULT")))] == 1
+    assert emitted.points()[("job_started_total", (("jobType", "OCR_EMBEDDING_SIS"), ("mode", "DEFAULT")))] == 1
 
 
-async def test_time_outs_failures_and_latencies_are_counted(world: World, told: Told) -> None:
+async def test_time_outs_failures_and_latencies_are_counted(world: World, emitted: Telemetry) -> None:
     """A job whose service never speaks: three time-outs, two retries, one failure with its reason."""
     job_id = await submitted(world, request_type="OCR", payload={})
     for attempt_no in range(1, 4):
@@ -129,7 +129,7 @@ async def test_time_outs_failures_and_latencies_are_counted(world: World, told: 
         world.clock.advance(31)
         await settle_step(world.context, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no)
         world.clock.advance(2000)
-    points = told.points()
+    points = emitted.points()
     assert points[("step_timeouts_total", (("cause", "ACK_TIMEOUT"), ("stepType", "OCR")))] == 3
     assert points[("job_retry_total", (("cause", "ACK_TIMEOUT"), ("jobType", "OCR"), ("stepType", "OCR")))] == 2
     assert points[("job_failures_total", (("jobType", "OCR"), ("reason", "ATTEMPTS_EXHAUSTED")))] == 1
@@ -137,43 +137,45 @@ async def test_time_outs_failures_and_latencies_are_counted(world: World, told: 
     assert points[("dispatch_lag_seconds", (("stepType", "OCR"),))] == 3
 
 
-async def test_the_sweeper_shows_what_is_under_way(world: World, told: Told) -> None:
+async def test_the_sweeper_shows_what_is_under_way(world: World, emitted: Telemetry) -> None:
     """Queue and backlog are counted from the rows, and are 0 once nothing is left."""
     job_id = await submitted(world, request_type="OCR", payload={})
     directive = await dispatched(world, job_id, "ocr")
     world.clock.advance(7)
     await sweep(world.context, world.orchestrations)
-    points = told.points()
+    points = emitted.points()
     queue = ("job_queue_depth", (("jobType", "OCR"), ("tenant", "tenant_a")))
     assert (points[queue], points[("outbox_backlog", ())], points[("outbox_oldest_seconds", ())]) == (1, 1, 7)
     assert points[("sweeper_passes_total", (("outcome", "done"),))] == 1
     await replied(world, directive, "RESULT")
     await sweep(world.context, world.orchestrations)
-    points = told.points()
+    points = emitted.points()
     assert (points[queue], points[("outbox_backlog", ())]) == (0, 0)
 
 
-async def test_many_jobs_are_estimated_from_some(world: World, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_jobs_are_estimated_from_some(
+    world: World, emitted: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With more jobs than are read, each that is read stands for its share, and the sum is that of the rows."""
     monkeypatch.setattr("shared.operations.sweeper.gauges.MAX_READ", 4)
     for number in range(11):
         await submitted(world, idempotency_key=str(number), tenant_id="a" if number < 3 else "b")
     await sweep(world.context, world.orchestrations)
-    points = told.points()
+    points = emitted.points()
     depths = {key[1][1][1]: value for key, value in points.items() if key[0] == "job_queue_depth"}
     assert depths == {"a": 3, "b": 8}
     assert points[("job_active", (("status", "QUEUED"),))] == 11
 
 
-async def test_a_limit_is_counted_by_tenant(world: World, told: Told) -> None:
+async def test_a_limit_is_counted_by_tenant(world: World, emitted: Telemetry) -> None:
     """A 429 names its limit and its tenant."""
     context = replace(world.context, settings=replace(world.context.settings, max_inflight_per_tenant=1))
     await create_job(context, world.orchestrations, envelope(), correlation_id=None)
     with pytest.raises(LimitReached):
         await create_job(context, world.orchestrations, envelope(idempotency_key="2"), correlation_id=None)
     key = (("limit", "LUCIUS_MAX_INFLIGHT_PER_TENANT"), ("tenant", "tenant_a"))
-    assert told.points()[("quota_exceeded_total", key)] == 1
-    assert told.span("submit ").attributes["error.type"] == "LimitReached"  # type: ignore[index]  # it has some
+    assert emitted.points()[("quota_exceeded_total", key)] == 1
+    assert emitted.span("submit ").attributes["error.type"] == "LimitReached"  # type: ignore[index]  # it has some
 
 
 @pytest.mark.parametrize(
@@ -184,25 +186,25 @@ async def test_a_limit_is_counted_by_tenant(world: World, told: Told) -> None:
     ],
 )
 def test_contention_is_no_fault_of_a_dependency(
-    told: Told, error: Exception, metric: str, attributes: tuple[tuple[str, str], ...]
+    emitted: Telemetry, error: Exception, metric: str, attributes: tuple[tuple[str, str], ...]
 ) -> None:
     """Rows that others change at every try are counted apart from tables that do not respond."""
     problem_response(error, "corr-1")
     counted = {"contention_total", "dependency_faults_total"}
-    assert {key: value for key, value in told.points().items() if key[0] in counted} == {(metric, attributes): 1}
+    assert {key: value for key, value in emitted.points().items() if key[0] in counted} == {(metric, attributes): 1}
 
 
-async def test_a_clock_that_is_off_is_counted(world: World, told: Told) -> None:
+async def test_a_clock_that_is_off_is_counted(world: World, emitted: Telemetry) -> None:
     """A reply from an hour ago, by its own word, says that its service's clock is wrong."""
     job_id = await submitted(world, request_type="OCR", payload={})
     directive = await dispatched(world, job_id, "ocr")
     await replied(world, directive, "ACK")
     await replied(world, directive, "RESULT", timestamp=(world.clock.now() - timedelta(hours=1)).isoformat())
-    assert told.points()[("clock_skew_total", (("stepType", "OCR"),))] == 1
+    assert emitted.points()[("clock_skew_total", (("stepType", "OCR"),))] == 1
 
 
-async def test_nothing_told_holds_what_callers_and_services_wrote(
-    world: World, told: Told, caplog: pytest.LogCaptureFixture
+async def test_no_telemetry_holds_what_callers_and_services_wrote(
+    world: World, emitted: Telemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Payload, references, labels, error texts, notes and metrics of a job stay out of lines, spans and counts."""
     caplog.set_level(logging.DEBUG)
@@ -236,9 +238,9 @@ async def test_nothing_told_holds_what_callers_and_services_wrote(
         ),
     )
     assert "MESSAGE_REJECTED" in caplog.text
-    spans = "\n".join(span.to_json() for span in told.spans)
+    spans = "\n".join(span.to_json() for span in emitted.spans)
     assert job_id in spans
-    for text in (caplog.text, spans, repr(told.points())):
+    for text in (caplog.text, spans, repr(emitted.points())):
         assert MARKER not in text
 
 
@@ -252,7 +254,7 @@ async def test_with_nothing_configured_the_caller_s_context_is_passed_through(wo
     assert [directive.traceparent for directive in world.publisher.sent] == [CALLER, other]
 
 
-async def test_a_callback_joins_its_attempt_and_names_its_request(world: World, told: Told) -> None:
+async def test_a_callback_joins_its_attempt_and_names_its_request(world: World, emitted: Telemetry) -> None:
     """A service off the bus calls back: the reply stands under the attempt, linked to the request that brought it."""
     job_id = await submitted(world, request_type="OCR", payload={})
     directive = await dispatched(world, job_id, "ocr")
@@ -261,7 +263,7 @@ async def test_a_callback_joins_its_attempt_and_names_its_request(world: World, 
         reply = validate_reply({**body, "type": "ACK"})
         await apply_reply(world.context, world.orchestrations, reply, cause_id="callback:1", source="callback")
         answered(200)
-    taken, request = told.span("process callback"), told.span("POST /v1/callbacks/ack")
+    taken, request = emitted.span("process callback"), emitted.span("POST /v1/callbacks/ack")
     attempt = tracing.parse_traceparent(directive.traceparent)
     assert attempt is not None
     assert taken.parent is not None
@@ -269,14 +271,14 @@ async def test_a_callback_joins_its_attempt_and_names_its_request(world: World, 
     assert [link.context.span_id for link in taken.links] == [request.context.span_id]
 
 
-async def test_the_envelope_s_context_rules_over_the_request_s(world: World, told: Told) -> None:
+async def test_the_envelope_s_context_rules_over_the_request_s(world: World, emitted: Telemetry) -> None:
     """The job is in the trace that its envelope names, linked to the request; without one it is in the request's."""
     other = CALLER.replace("4bf9", "4bfa")
     for key, asked in (("1", CALLER), ("2", other), ("3", None)):
         with request_span("POST", "v1/orchestrate", {"traceparent": CALLER}):
             await submitted(world, idempotency_key=key, traceparent=asked)
-    requests = [span for span in told.spans if span.name == "POST /v1/orchestrate"]
-    submits = [span for span in told.spans if span.name == "submit OCR_EMBEDDING_SIS"]
+    requests = [span for span in emitted.spans if span.name == "POST /v1/orchestrate"]
+    submits = [span for span in emitted.spans if span.name == "submit OCR_EMBEDDING_SIS"]
     ours, theirs = (int(context.split("-")[1], 16) for context in (CALLER, other))
     assert [span.context.trace_id for span in submits] == [ours, theirs, ours]
     assert [[link.context.span_id for link in span.links] for span in submits] == [

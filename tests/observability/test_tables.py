@@ -9,7 +9,7 @@ import pytest
 from shared.telemetry import meters
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS
-from tests.observability.conftest import Told
+from tests.observability.conftest import Telemetry
 from tests.running_stack import ROOT
 
 CODE = "\n".join(
@@ -20,13 +20,13 @@ CODE = "\n".join(
 )
 
 
-def test_every_metric_is_told_and_every_told_one_stands_in_the_table() -> None:
+def test_the_table_has_the_metrics_of_the_code_and_no_other() -> None:
     """No row without code, no code without a row."""
-    told = set(re.findall(r'\b(?:increment|observe|set_gauge)\(\s*"([a-z_.]+)"', CODE))
-    assert {metric.name for metric in METRICS} == told
+    in_code = set(re.findall(r'\b(?:increment|observe|set_gauge)\(\s*"([a-z_.]+)"', CODE))
+    assert {metric.name for metric in METRICS} == in_code
 
 
-def test_every_line_is_told_and_every_told_one_stands_in_the_table() -> None:
+def test_the_table_has_the_lines_of_the_code_and_no_other() -> None:
     """The `event` of a line is in the table; those of EVENT rows are the types that the core writes."""
     lines = set(re.findall(r'\b(?:info|warn)\(\s*"([A-Z_]+)"', CODE))
     named = {line.event for line in LINES}
@@ -46,11 +46,11 @@ def test_no_attribute_is_an_id() -> None:
     }
 
 
-def test_an_attribute_has_at_most_a_hundred_values(told: Told) -> None:
+def test_an_attribute_has_at_most_a_hundred_values(emitted: Telemetry) -> None:
     """Whatever comes after is `_other`, in sum."""
     for number in range(meters.MAX_VALUES + 20):
         meters.increment("quota_exceeded_total", tenant=f"t{number}", limit="LUCIUS_MAX_INFLIGHT")
-    points = told.points()
+    points = emitted.points()
     assert len(points) == meters.MAX_VALUES + 1
     assert points[("quota_exceeded_total", (("limit", "LUCIUS_MAX_INFLIGHT"), ("tenant", meters.OTHER)))] == 20
 
@@ -61,7 +61,7 @@ def test_an_attribute_that_the_table_does_not_name_is_refused() -> None:
         meters.increment("job_started_total", job_id="job_1")
 
 
-def test_prose_is_no_reason(told: Told) -> None:
+def test_prose_is_no_reason(emitted: Telemetry) -> None:
     """A service's error code that is a text is counted under `_other`."""
     meters.increment("job_failures_total", jobType="OCR", reason="the file /secret.pdf is bad")
-    assert told.points() == {("job_failures_total", (("jobType", "OCR"), ("reason", meters.OTHER))): 1}
+    assert emitted.points() == {("job_failures_total", (("jobType", "OCR"), ("reason", meters.OTHER))): 1}

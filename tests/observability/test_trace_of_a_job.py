@@ -143,7 +143,7 @@ def test_a_timer_s_question_is_seen(spans: Spans) -> None:
     assert {span["attributes"]["lucius.verdict"] for span in settled} <= set(VerdictKind)
 
 
-def test_nothing_that_is_told_holds_a_payload_or_a_secret(watched: RunningStack, job_id: str, spans: Spans) -> None:
+def test_no_span_holds_a_payload_or_a_secret(watched: RunningStack, job_id: str, spans: Spans) -> None:
     """A marker in payload, reference and keys is in no log, no span and no metric of app, host and services."""
     wait_until(lambda: watched.http.get(f"{watched.traces}/api/metrics").json()["metrics"], "no metric came")
     collected = watched.http.get(f"{watched.traces}/api/metrics").text + repr(spans)
@@ -172,13 +172,13 @@ def test_a_line_carries_the_trace(watched: RunningStack, job_id: str) -> None:
 def test_a_service_s_line_carries_it_too(watched: RunningStack, job_id: str) -> None:
     """With `LUCIUS_SERVICE_LOGS=json` a service's lines are objects with the ids of their attempt."""
     lines = [json.loads(match[0]) for match in re.finditer(r'\{"time".*\}', watched.log("sis"))]
-    told = [line for line in lines if line.get("jobId") == job_id]
-    assert [(line["stepId"], line["attempt_no"], line["tenant_id"]) for line in told] == [
+    own = [line for line in lines if line.get("jobId") == job_id]
+    assert [(line["stepId"], line["attempt_no"], line["tenant_id"]) for line in own] == [
         ("sis", 1, "watched"),
         ("sis", 2, "watched"),
     ]
-    assert {line["trace_id"] for line in told} == {CALLER.split("-")[1]}
-    assert {line["service"] for line in told} == {"sis"}
+    assert {line["trace_id"] for line in own} == {CALLER.split("-")[1]}
+    assert {line["service"] for line in own} == {"sis"}
 
 
 def test_each_line_of_a_batch_has_a_trace_of_its_own(watched: RunningStack) -> None:
@@ -213,11 +213,11 @@ def test_the_metrics_of_the_job_came(watched: RunningStack, job_id: str) -> None
 
     def counted() -> dict[str, float] | None:
         found = watched.http.get(f"{watched.traces}/api/metrics").json()["metrics"]
-        told = {
+        own = {
             f"{each['name']} {' '.join(str(value) for value in each['attributes'].values())}".strip(): each["value"]
             for each in found
         }
-        return told if told.get("job_completed_total OCR_EMBEDDING_SIS SUCCEEDED") else None
+        return own if own.get("job_completed_total OCR_EMBEDDING_SIS SUCCEEDED") else None
 
     values = wait_until(counted, "the metrics did not come")
     assert values["job_completed_total OCR_EMBEDDING_SIS SUCCEEDED"] == 1

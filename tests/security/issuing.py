@@ -31,18 +31,18 @@ def claims(issuer: str, **changes: Any) -> dict[str, Any]:
     return {name: value for name, value in {**good, **changes}.items() if value is not None}
 
 
-def signed(said: dict[str, Any], key: RSAPrivateKey, **header: Any) -> str:
+def signed(claimed: dict[str, Any], key: RSAPrivateKey, **header: Any) -> str:
     """By RS256, whatever the claims are."""
-    return jwt.PyJWS().encode(json.dumps(said).encode(), key, "RS256", header)
+    return jwt.PyJWS().encode(json.dumps(claimed).encode(), key, "RS256", header)
 
 
-def unsigned(said: dict[str, Any], **header: Any) -> str:
-    return f"{part({'typ': 'JWT', 'alg': 'none', **header})}.{part(said)}."
+def unsigned(claimed: dict[str, Any], **header: Any) -> str:
+    return f"{part({'typ': 'JWT', 'alg': 'none', **header})}.{part(claimed)}."
 
 
-def hmac_signed(said: dict[str, Any], secret: bytes, **header: Any) -> str:
+def hmac_signed(claimed: dict[str, Any], secret: bytes, **header: Any) -> str:
     """As a library would that takes the algorithm from the token: the public key as a secret of HS256."""
-    text = f"{part({'typ': 'JWT', 'alg': 'HS256', **header})}.{part(said)}"
+    text = f"{part({'typ': 'JWT', 'alg': 'HS256', **header})}.{part(claimed)}"
     return f"{text}.{encoded(hmac.new(secret, text.encode(), hashlib.sha256).digest())}"
 
 

@@ -65,9 +65,11 @@ def test_the_docs_commands(door: Door) -> None:
     block = (
         found[1].replace("http://127.0.0.1:7080", door.stack.issuer).replace("http://127.0.0.1:7071", door.stack.api)
     )
-    told = subprocess.run(["bash", "-euo", "pipefail", "-c", block], capture_output=True, text=True, check=True).stdout
-    assert '"jobs": [' in told
-    assert re.findall(r'"code": "(\w+)"', told) == ["TOKEN_MISSING", "SCOPE_MISSING", "TENANT_FORBIDDEN"]
+    output = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block], capture_output=True, text=True, check=True
+    ).stdout
+    assert '"jobs": [' in output
+    assert re.findall(r'"code": "(\w+)"', output) == ["TOKEN_MISSING", "SCOPE_MISSING", "TENANT_FORBIDDEN"]
 
 
 def test_headers_of_the_platform_say_nothing(door: Door) -> None:
@@ -108,14 +110,14 @@ def test_another_tenant_cannot_be_named(door: Door) -> None:
     for path in ("/v1/jobs", "/v1/deadletters", "/v1/receipts"):
         assert code(door.get(path, tenant_id=B)) == (403, "TENANT_FORBIDDEN")
     lines = [foreign, envelope(tenant_id=" Tenant_A ", doc_id="mine"), foreign]
-    told = door.ask(
+    output = door.ask(
         "POST",
         "/v1/orchestrate",
         content="\n".join(map(json.dumps, lines)),
         headers={"Content-Type": "application/x-ndjson"},
     ).json()
-    assert [result["status"] for result in told["results"]] == [403, 202, 403]
-    assert told["counts"]["refused"] == 2
+    assert [result["status"] for result in output["results"]] == [403, 202, 403]
+    assert output["counts"]["refused"] == 2
     assert door.get("/v1/jobs", tenant=B).json()["jobs"] == []
 
 
@@ -142,7 +144,7 @@ def test_an_operator_of_all_tenants_is_known_by_name(door: Door) -> None:
     assert cancel["actor"] == "local:operator (orch:all-tenants)"
 
 
-def test_who_asked_is_not_what_the_body_says(door: Door) -> None:
+def test_the_token_names_who_asked_not_the_body(door: Door) -> None:
     """`requested_by` and the actor of the first event are the token's subject."""
     job_id = door.job(requested_by="the.boss@example.com")
     assert door.get(f"/v1/jobs/{job_id}").json()["requested_by"] == f"local:{A}"
@@ -188,17 +190,17 @@ def test_a_reply_moves_no_other_tenants_job(door: Door, service: ScriptedService
     """A reply on the bus with another tenant, another lease or another attempt is an event and no move."""
     job_id = door.job(doc_id="reply")
     directive = service.directive(job_id)
-    said: list[dict[str, Any]] = [
+    changes: list[dict[str, Any]] = [
         {"tenant_id": B},
         {"lease_id": "0" * 32},
         {"attempt_no": 2},
         {"stepId": "embedding"},
     ]
-    for change in said:
+    for change in changes:
         service.reply(directive | change, "RESULT")
     events = door.until(
         f"/v1/jobs/{job_id}/events",
-        lambda page: sum(event["type"] == "REPLY_IGNORED" for event in page["events"]) == len(said),
+        lambda page: sum(event["type"] == "REPLY_IGNORED" for event in page["events"]) == len(changes),
     )["events"]
     assert {event["reason"] for event in events if event["type"] == "REPLY_IGNORED"}
     job = door.get(f"/v1/jobs/{job_id}").json()
@@ -209,16 +211,16 @@ def test_a_reply_moves_no_other_tenants_job(door: Door, service: ScriptedService
 
 def test_rejected_messages_are_shown_to_their_tenant(door: Door) -> None:
     """An admin sees messages that name its own tenant; those of others, and of nobody, only an operator of all."""
-    said = {
+    changes = {
         "a": {"type": "ACK", "jobId": "job_lost", "stepId": "ocr", "tenant_id": A, "attempt_no": 1, "lease_id": "x"},
         "b": {"type": "ACK", "jobId": "job_lost", "stepId": "ocr", "tenant_id": B, "attempt_no": 1, "lease_id": "x"},
         "nobody": "rubbish",
     }
     with ServiceBusClient.from_connection_string(door.stack.bus_connection) as client:
         sender = client.get_topic_sender("global-bus-replies-p3")
-        sender.send_messages([ServiceBusMessage(json.dumps(body), message_id=name) for name, body in said.items()])
+        sender.send_messages([ServiceBusMessage(json.dumps(body), message_id=name) for name, body in changes.items()])
         sender.close()
-    everything = door.until("/v1/rejected", lambda page: len(page["rejected"]) == len(said), tenant="*")["rejected"]
+    everything = door.until("/v1/rejected", lambda page: len(page["rejected"]) == len(changes), tenant="*")["rejected"]
     ids = {message["message_id"]: message["id"] for message in everything}
     for tenant, own in ((A, "a"), (B, "b")):
         assert [message["id"] for message in door.get("/v1/rejected", tenant=tenant).json()["rejected"]] == [ids[own]]

@@ -81,10 +81,10 @@ def raw(door: Door, method: str, path: str, *headers: bytes, body: bytes = b"") 
     head += [f"Authorization: Bearer {door.token()}".encode(), f"Content-Length: {len(body)}".encode(), *headers]
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(b"\r\n".join(head) + b"\r\n\r\n" + body)
-        told = b""
+        received = b""
         while part := connection.recv(65536):
-            told += part
-    return told
+            received += part
+    return received
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def raw(door: Door, method: str, path: str, *headers: bytes, body: bytes = b"") 
 )
 def test_a_correlation_id_cannot_write_headers(door: Door, value: bytes) -> None:
     """What is not fit to be repeated is replaced by one of ours, or the request is refused by the host."""
-    told = raw(door, "GET", "/v1/jobs", b"X-Correlation-Id: " + value)
-    head = told.split(b"\r\n\r\n")[0]
+    received = raw(door, "GET", "/v1/jobs", b"X-Correlation-Id: " + value)
+    head = received.split(b"\r\n\r\n")[0]
     assert b"\nSet-Cookie" not in head
     assert value.strip() not in head or not value.strip()
     if head.startswith(b"HTTP/1.1 200"):

@@ -34,7 +34,7 @@ def test_every_attack_over_http_is_in_the_model() -> None:
                 assert each.name in SECURITY or each.name in ORDINARY, each.name
 
 
-def test_make_up_asks_for_tokens_where_it_is_told_to() -> None:
+def test_make_up_asks_for_tokens_with_its_option() -> None:
     """`make up AUTH=1` is the stack with an issuer, `make up` the one without."""
     for given, auth in (("AUTH=1", True), ("AUTH=", False)):
         shown = subprocess.run(["make", "-n", "up", given], cwd=ROOT, capture_output=True, text=True, check=True).stdout

@@ -74,8 +74,8 @@ class AuditedLedger(MemoryLedger):
         step = self._jobs[directive.jobId].record.step(directive.stepId)
         assert step is not None, "a directive without a step"
         assert directive.attempt_no <= step.attempt_no, "a directive without a recorded attempt"
-        wanted = lease_id(directive.jobId, directive.stepId, directive.attempt_no)
-        assert directive.lease_id == wanted, "a directive with another lease"
+        expected = lease_id(directive.jobId, directive.stepId, directive.attempt_no)
+        assert directive.lease_id == expected, "a directive with another lease"
         assert (directive.lane, directive.routing_key_used) == (step.lane, step.routing_key_used), "another lane"
 
     async def check_history(self, job_id: str) -> None:

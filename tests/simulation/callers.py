@@ -43,7 +43,7 @@ class People:
         for number in range(self.plan.jobs):
             request_type = self.random.choice(self.plan.request_types)
             payload = {"sis": {"prompt_set": ["When does the lease end?"]}}
-            wanted = envelope(
+            request = envelope(
                 tenant_id=f"tenant_{number % 2}",
                 request_type=request_type,
                 payload=payload,
@@ -53,7 +53,7 @@ class People:
             self.promised[number] = set()
             for poster in range(self.plan.posters):
                 later_s = self.random.choice((0.0, 0.0, 0.01, 30.0, 400.0)) * self.random.random() if poster else 0.0
-                self._does(at_s + later_s, partial(self._posts, number, wanted))
+                self._does(at_s + later_s, partial(self._posts, number, request))
             if self.plan.redriven_after_s is not None:
                 self._does(at_s + self.plan.redriven_after_s, partial(self._redrives_until_answered, number))
             for script_s, kind in self.plan.script:
@@ -85,12 +85,12 @@ class People:
             self._world.report(f"a caller met {error!r}")
         self.busy -= 1
 
-    async def _posts(self, number: int, wanted: Envelope) -> None:
+    async def _posts(self, number: int, request: Envelope) -> None:
         """Again and again until the answer is 202; some lose their patience, of whose job nobody may ever hear."""
         while True:
             try:
                 created = await self.host.serve(
-                    create_job(self._world.context, self._world.orchestrations, wanted, correlation_id=None)
+                    create_job(self._world.context, self._world.orchestrations, request, correlation_id=None)
                 )
             except (HostDown, Transient):
                 if self.chaos.strikes(0.1):

@@ -18,11 +18,11 @@ PATIENCE = timedelta(hours=24)
 
 
 async def close_the_books(world: World) -> None:
-    told = world.told
-    told.calls, told.crashes, told.steps = world.host.calls, world.host.crashes, world.scheduler.events
-    told.settled_after = max(world.scheduler.now - world.chaos.calm_at, timedelta())
-    told.lives.update(world.services.lives)
-    if told.violations:
+    report = world.report
+    report.calls, report.crashes, report.steps = world.host.calls, world.host.crashes, world.scheduler.events
+    report.settled_after = max(world.scheduler.now - world.chaos.calm_at, timedelta())
+    report.lives.update(world.services.lives)
+    if report.violations:
         return
     if world.people.busy:
         world.report(f"{world.people.busy} callers were never answered")
@@ -40,17 +40,17 @@ async def close_the_books(world: World) -> None:
         await _audit(world, job_id, record)
     if world.plan.retention is not None:
         _audit_archive(world)
-    if told.violations:
+    if report.violations:
         for job_id in world.ledger.records:
-            told.violations.append(f"history of {job_id}:\n{world.ledger.history(job_id)}")
+            report.violations.append(f"history of {job_id}:\n{world.ledger.history(job_id)}")
 
 
 async def _audit(world: World, job_id: str, record: Any) -> None:
     job = record.job
     withdrawn = job.error_code == Reason.WITHDRAWN
-    world.told.jobs["WITHDRAWN" if withdrawn else job.status.value] += 1
+    world.report.jobs["WITHDRAWN" if withdrawn else job.status.value] += 1
     events = await world.ledger.events(job_id, limit=100_000)
-    world.told.events.update(event.type for event in events)
+    world.report.events.update(event.type for event in events)
     try:
         await world.ledger.check_history(job_id)
     except ValueError as broken:
@@ -62,8 +62,8 @@ async def _audit(world: World, job_id: str, record: Any) -> None:
     _audit_redrive(world, job)
     for step in record.steps:
         if step.status == "SUCCEEDED" and not step.carried:
-            said = world.services.results.get((step.result_ref or {}).get("uri", ""))
-            if said != (job_id, step.step_id, step.attempt_no, step.lease_id):
+            written = world.services.results.get((step.result_ref or {}).get("uri", ""))
+            if written != (job_id, step.step_id, step.attempt_no, step.lease_id):
                 world.report(f"{job_id}: {step.step_id} succeeded with a result that its attempt never sent")
     if job.status is JobStatus.SUCCEEDED and job.final_output != record.steps[-1].result_ref:
         world.report(f"{job_id}: its output is not its last step's")
@@ -84,7 +84,7 @@ def _audit_redrive(world: World, job: Any) -> None:
     ]
     if heirs != [one for one in (job.redriven_by,) if one is not None]:
         world.report(f"{job.job_id} was redriven by {job.redriven_by}, and as its redrive there are {heirs}")
-    world.told.jobs.update(["redriven"] * len(heirs))
+    world.report.jobs.update(["redriven"] * len(heirs))
 
 
 def _audit_archive(world: World) -> None:
@@ -92,7 +92,7 @@ def _audit_archive(world: World) -> None:
     for name, text in world.archive.kept.items():
         for wrong in verify(json.loads(text)):
             world.report(f"{name}: {wrong}")
-        world.told.jobs["ARCHIVED"] += 1
+        world.report.jobs["ARCHIVED"] += 1
     index = world.index
     left = [*world.ledger.records, *world.ledger._events, *index._claims, *index._active, *index._ended]
     left += [row for rows in index._listed.values() for row in rows]

@@ -51,73 +51,73 @@ class Services:
     # --- lives
 
     def _good(self, directive: Directive) -> None:
-        self._says(directive, "ACK", self._random.uniform(0.1, 2))
-        self._says(directive, "RESULT", self._random.uniform(3, 60))
+        self._reply_later(directive, "ACK", self._random.uniform(0.1, 2))
+        self._reply_later(directive, "RESULT", self._random.uniform(3, 60))
 
     def _silent(self, directive: Directive) -> None:
         """It took the message and fell over."""
 
     def _acks_only(self, directive: Directive) -> None:
-        self._says(directive, "ACK", 1)
+        self._reply_later(directive, "ACK", 1)
 
     def _result_only(self, directive: Directive) -> None:
-        self._says(directive, "RESULT", self._random.uniform(1, 60))
+        self._reply_later(directive, "RESULT", self._random.uniform(1, 60))
 
     def _slow_ack(self, directive: Directive) -> None:
         late = self._random.uniform(20, 200)
-        self._says(directive, "ACK", late)
-        self._says(directive, "RESULT", late + self._random.uniform(1, 100))
+        self._reply_later(directive, "ACK", late)
+        self._reply_later(directive, "RESULT", late + self._random.uniform(1, 100))
 
     def _slow_result(self, directive: Directive) -> None:
-        self._says(directive, "ACK", 1)
-        self._says(directive, "RESULT", self._random.uniform(800, 1200))
+        self._reply_later(directive, "ACK", 1)
+        self._reply_later(directive, "RESULT", self._random.uniform(800, 1200))
 
     def _beats_and_ends(self, directive: Directive) -> None:
-        self._says(directive, "ACK", 1)
+        self._reply_later(directive, "ACK", 1)
         for beat in range(1, 5):
-            self._says(directive, "HEARTBEAT", beat * 400, progress={"pages": beat})
-        self._says(directive, "RESULT", 5 * 400)
+            self._reply_later(directive, "HEARTBEAT", beat * 400, progress={"pages": beat})
+        self._reply_later(directive, "RESULT", 5 * 400)
 
     def _beats_and_dies(self, directive: Directive) -> None:
         for beat in range(self._random.randint(1, 3)):
-            self._says(directive, "HEARTBEAT", 1 + beat * 400)
+            self._reply_later(directive, "HEARTBEAT", 1 + beat * 400)
 
     def _fails_for_now(self, directive: Directive) -> None:
-        self._says(directive, "ACK", 1)
-        self._says(directive, "RESULT", self._random.uniform(2, 20), status="FAILED_RETRY", error=_ERROR)
+        self._reply_later(directive, "ACK", 1)
+        self._reply_later(directive, "RESULT", self._random.uniform(2, 20), status="FAILED_RETRY", error=_ERROR)
 
     def _fails_for_good(self, directive: Directive) -> None:
         if self._random.random() < 0.5:  # else every other job would end so
             self._fails_for_now(directive)
             return
-        self._says(directive, "ACK", 1)
+        self._reply_later(directive, "ACK", 1)
         error = {"code": "PDF_ENCRYPTED", "message": "it has a password"}
-        self._says(directive, "RESULT", self._random.uniform(2, 20), status="FAILED_FINAL", error=error)
+        self._reply_later(directive, "RESULT", self._random.uniform(2, 20), status="FAILED_FINAL", error=error)
 
     def _speaks_twice(self, directive: Directive) -> None:
         for _ in range(2):
-            self._says(directive, "ACK", self._random.uniform(0, 60))
-            self._says(directive, "RESULT", self._random.uniform(5, 60))
+            self._reply_later(directive, "ACK", self._random.uniform(0, 60))
+            self._reply_later(directive, "RESULT", self._random.uniform(5, 60))
 
     def _changes_its_mind(self, directive: Directive) -> None:
-        self._says(directive, "RESULT", self._random.uniform(5, 30), status="FAILED_RETRY", error=_ERROR)
-        self._says(directive, "RESULT", self._random.uniform(5, 30))
+        self._reply_later(directive, "RESULT", self._random.uniform(5, 30), status="FAILED_RETRY", error=_ERROR)
+        self._reply_later(directive, "RESULT", self._random.uniform(5, 30))
 
     def _result_before_ack(self, directive: Directive) -> None:
-        self._says(directive, "RESULT", 5)
-        self._says(directive, "ACK", self._random.uniform(5, 40))
+        self._reply_later(directive, "RESULT", 5)
+        self._reply_later(directive, "ACK", self._random.uniform(5, 40))
 
     def _lies(self, directive: Directive) -> None:
-        self._says(directive, "RESULT", 2, lease_id="00000000-0000-0000-0000-000000000000")
-        self._says(directive, "RESULT", 2, tenant_id="somebody else")
-        self._says(directive, "RESULT", 2, attempt_no=directive.attempt_no + 1)
-        self._says(directive, "RESULT", 2, stepId="nothing")
-        self._says(directive, "RESULT", 2, jobId="job_nobody")
+        self._reply_later(directive, "RESULT", 2, lease_id="00000000-0000-0000-0000-000000000000")
+        self._reply_later(directive, "RESULT", 2, tenant_id="somebody else")
+        self._reply_later(directive, "RESULT", 2, attempt_no=directive.attempt_no + 1)
+        self._reply_later(directive, "RESULT", 2, stepId="nothing")
+        self._reply_later(directive, "RESULT", 2, jobId="job_nobody")
         for raw in (b"{", b"[]", b'{"type": "RESULT"}'):
             self._bus.send_reply(directive.lane, raw)
         self._good(directive)
 
-    def _says(self, directive: Directive, type_: str, after_s: float, **changes: Any) -> None:
+    def _reply_later(self, directive: Directive, type_: str, after_s: float, **changes: Any) -> None:
         self._scheduler.later(after_s, lambda: self._send(directive, type_, changes))
 
     def _send(self, directive: Directive, type_: str, changes: dict[str, Any]) -> None:
@@ -135,6 +135,6 @@ class Services:
             body |= {"status": "SUCCEEDED", "result_ref": {"uri": uri}}
         body |= changes
         if body.get("status") == "SUCCEEDED":
-            said = (body["jobId"], body["stepId"], body["attempt_no"], body["lease_id"])
-            self.results[body["result_ref"]["uri"]] = said
+            attempt = (body["jobId"], body["stepId"], body["attempt_no"], body["lease_id"])
+            self.results[body["result_ref"]["uri"]] = attempt
         self._bus.send_reply(directive.lane, body)

@@ -71,10 +71,10 @@ def test_a_pause_of_days_survives_restarts() -> None:
     undisturbed = simulate(1, days)
     calls = undisturbed.calls
     for call in (0, 12, calls // 3, calls // 2, calls - 20):
-        told = simulate(1, replace(days, crash_at=CrashAt(call, after=True)))
-        assert told.violations == []
-        assert (told.jobs, told.events["ATTEMPT_RECORDED"]) == (undisturbed.jobs, 3)
-        assert told.jobs == {"SUCCEEDED": 1}
+        report = simulate(1, replace(days, crash_at=CrashAt(call, after=True)))
+        assert report.violations == []
+        assert (report.jobs, report.events["ATTEMPT_RECORDED"]) == (undisturbed.jobs, 3)
+        assert report.jobs == {"SUCCEEDED": 1}
 
 
 @pytest.mark.parametrize("number", range(len(LIVES)), ids=LIVES)

@@ -72,8 +72,8 @@ def test_nobody_is_fenced_off(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sweeper_that_only_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that nobody takes up is found as soon as the sweeper's period is over, not at the end of the world."""
     monkeypatch.setattr(importlib.import_module("shared.operations.sweeper.sweep"), "repair", _nothing)
-    told = [simulate(seed, HOSTILE) for seed in range(20)]
-    assert any("has had no owner since" in violation for one in told for violation in one.violations[:1])
+    reports = [simulate(seed, HOSTILE) for seed in range(20)]
+    assert any("has had no owner since" in violation for one in reports for violation in one.violations[:1])
 
 
 def test_a_job_that_no_sweep_can_find(monkeypatch: pytest.MonkeyPatch) -> None:

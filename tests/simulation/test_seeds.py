@@ -20,7 +20,7 @@ import pytest
 
 from tests.simulation import protocols
 from tests.simulation.chaos import Odds
-from tests.simulation.world import Plan, Told, World, simulate
+from tests.simulation.world import Plan, Report, World, simulate
 
 SEEDS = 200
 #: worlds that a process simulates in one go
@@ -80,14 +80,14 @@ def some_worlds(seeds: range) -> tuple[Counter[str], str]:
     warnings.filterwarnings("ignore", "Potential duplicate Task completion")
     found: Counter[str] = Counter()
     for seed in seeds:
-        told = simulate(seed, plan_of(seed))
+        report = simulate(seed, plan_of(seed))
         found["worlds"] += 1
-        found["crashes"] += told.crashes
-        found["port calls"] += told.calls
-        found.update(told.jobs)
-        found.update(told.events)
-        if told.violations:
-            return found, f"`pytest tests/simulation --seed {seed}` shows it again\n" + "\n".join(told.violations)
+        found["crashes"] += report.crashes
+        found["port calls"] += report.calls
+        found.update(report.jobs)
+        found.update(report.events)
+        if report.violations:
+            return found, f"`pytest tests/simulation --seed {seed}` shows it again\n" + "\n".join(report.violations)
     return found, ""
 
 
@@ -100,7 +100,7 @@ def test_every_world_ends_well(request: pytest.FixtureRequest) -> None:
     """Under delays, repeats, losses and crashes every job ends, the books are right, and nothing is owed."""
     one = request.config.getoption("--seed")
     if one is not None:
-        world_told(one)
+        report_of(one)
         return
     found = run(range(SEEDS))
     show(found)
@@ -118,14 +118,14 @@ def test_every_world_ends_well(request: pytest.FixtureRequest) -> None:
         assert found[what] > 10, what
 
 
-def world_told(seed: int) -> None:
+def report_of(seed: int) -> None:
     """One world, with its histories."""
     world = World(seed, plan_of(seed))
-    told: Told = asyncio.run(world.run())
-    print(f"\nseed {seed}: {told.crashes} crashes, {told.calls} port calls, {dict(told.repairs)}")
+    report: Report = asyncio.run(world.run())
+    print(f"\nseed {seed}: {report.crashes} crashes, {report.calls} port calls, {dict(report.repairs)}")
     for job_id in world.ledger.records:
         print(f"{job_id}\n{world.ledger.history(job_id)}")
-    assert not told.violations, "\n".join(told.violations)
+    assert not report.violations, "\n".join(report.violations)
 
 
 @pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")

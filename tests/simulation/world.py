@@ -80,7 +80,7 @@ class Plan:
 
 
 @dataclass
-class Told:
+class Report:
     """What a simulated world was like, for the tests that look at it."""
 
     seed: int
@@ -96,7 +96,7 @@ class Told:
     settled_after: timedelta = timedelta()
 
 
-def simulate(seed: int, plan: Plan) -> Told:
+def simulate(seed: int, plan: Plan) -> Report:
     """Runs one world to its end. Everything in it follows from `seed` and `plan`."""
     return asyncio.run(World(seed, plan).run())
 
@@ -112,7 +112,7 @@ def _settings(plan: Plan) -> Settings:
 class World:
     def __init__(self, seed: int, plan: Plan) -> None:
         self.plan = plan
-        self.told = Told(seed)
+        self.report = Report(seed)
         self.scheduler = Scheduler(seed, START)
         self.chaos = Chaos(self.scheduler, plan.odds, START + plan.calm_after, plan.crash_at)
         self.random = self.scheduler.random
@@ -164,14 +164,14 @@ class World:
         return self.scheduler.now
 
     def report(self, violation: str) -> None:
-        self.told.violations.append(f"at {self.scheduler.now:%d %H:%M:%S.%f}: {violation}")
+        self.report.violations.append(f"at {self.scheduler.now:%d %H:%M:%S.%f}: {violation}")
 
     def _port(self, target: object, fault: type[Exception]) -> Any:
         return Port(self.host, target, fault)
 
     # --- the run
 
-    async def run(self) -> Told:
+    async def run(self) -> Report:
         self.people.come()
         self.scheduler.later(SWEEP_EVERY_S, self._sweep_tick)
         try:
@@ -180,11 +180,11 @@ class World:
         finally:
             await self.scheduler.close()
             self.durable.store.close()
-        return self.told
+        return self.report
 
     def _over(self) -> bool:
         self.owners.check()
-        return bool(self.told.violations) or (self.chaos.calm and self.people.busy == 0 and not self.owed())
+        return bool(self.report.violations) or (self.chaos.calm and self.people.busy == 0 and not self.owed())
 
     def owed(self) -> list[str]:
         """What is still to be done, in words."""
@@ -275,4 +275,4 @@ class World:
                 self.report(f"sweep raised {error!r}")
                 return
             done(swept)
-        self.told.repairs.update(action.kind.code for action in swept.actions)
+        self.report.repairs.update(action.kind.code for action in swept.actions)

@@ -44,7 +44,7 @@ class Demo:
     def text(self) -> str:
         return self.output.read_text()
 
-    def until_it_says(self, words: str) -> None:
+    def wait_for(self, words: str) -> None:
         wait_until(
             lambda: words in self.text or self.process.poll() is not None, words, deadline_s=DEMO_TIMEOUT_S, poll_s=0.05
         )
@@ -122,7 +122,7 @@ def test_own_files_a_question_and_a_document_that_fails(tmp_path: Path) -> None:
 )
 def test_ctrl_c_leaves_nothing(demo: Demo, stage: str) -> None:
     """Ctrl-C at any stage ends it without a stack trace, and nothing stays behind."""
-    demo.until_it_says(stage)
+    demo.wait_for(stage)
     demo.interrupt()
     assert demo.ends() != 0 or stage == "stopping"
     assert "Traceback" not in demo.text
@@ -131,7 +131,7 @@ def test_ctrl_c_leaves_nothing(demo: Demo, stage: str) -> None:
 
 def test_make_passes_a_stop_on(demo: Demo) -> None:
     """SIGTERM to make, as a supervisor sends it, stops the demo in order too."""
-    demo.until_it_says("bus is ready")
+    demo.wait_for("bus is ready")
     demo.process.terminate()
     assert demo.ends() != 0
     demo.left_nothing()

@@ -41,7 +41,7 @@ def refused(*options: str) -> str:
     return run.stderr
 
 
-def test_everything_serves_when_it_says_ready(stack: RunningStack) -> None:
+def test_everything_serves_when_it_is_ready(stack: RunningStack) -> None:
     """At the ready line the API answers, the bus is healthy, Azurite has the samples, and each child is up."""
     assert stack.http.get("/v1/health/ready").json()["status"] == "ready"
     assert stack.http.get(f"{stack.admin}/health").json()["status"] == "ok"
@@ -158,9 +158,9 @@ def test_a_second_ctrl_c_ends_everything_at_once(tmp_path: Path) -> None:
 @pytest.mark.needs("curl")
 def test_the_two_commands_can_be_pasted(stack: RunningStack) -> None:
     """The `curl` and the `lucius submit` that `up` prints work as they stand."""
-    said = (stack.data / "up.stderr").read_text()
-    curl = next(line for line in said.splitlines() if line.startswith("curl "))
-    lucius = next(line for line in said.splitlines() if " submit " in line and "--watch" in line)
+    output = (stack.data / "up.stderr").read_text()
+    curl = next(line for line in output.splitlines() if line.startswith("curl "))
+    lucius = next(line for line in output.splitlines() if " submit " in line and "--watch" in line)
     for command, words in ((curl, '"jobId"'), (lucius, "400 litres")):
         done = subprocess.run(
             ["sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=STOP_TIMEOUT_S, check=False

@@ -144,15 +144,15 @@ def test_any_past_state_and_where_the_time_went(stack: RunningStack, service: Sc
     sums = stack.get("/v1/receipts", tenant_id=TENANT, limit=100)
     assert sums["jobs"] >= 1
     assert sums["operations"]["directives"]["count"] >= 1
-    told = stack.get(f"/v1/jobs/{job_id}/explain")
-    assert (told["brought_here"]["type"], told["brought_here"]["seq"]) == ("RESULT", now["event_seq"])
-    assert told["brought_here"]["rows"][-1]["event"] == "LAST_STEP_SUCCEEDED"
+    explained = stack.get(f"/v1/jobs/{job_id}/explain")
+    assert (explained["brought_here"]["type"], explained["brought_here"]["seq"]) == ("RESULT", now["event_seq"])
+    assert explained["brought_here"]["rows"][-1]["event"] == "LAST_STEP_SUCCEEDED"
 
 
 def test_lists_are_filtered_and_paged(stack: RunningStack, service: ScriptedService) -> None:
     """By status, label and time, one job a page."""
     before = time.time()
-    wanted = [failed(stack, service, labels={"colour": "green"}) for _ in range(2)]
+    expected = [failed(stack, service, labels={"colour": "green"}) for _ in range(2)]
     submit(stack, labels={"colour": "green"})
     seen, cursor = [], ""
     while True:
@@ -162,7 +162,7 @@ def test_lists_are_filtered_and_paged(stack: RunningStack, service: ScriptedServ
         seen += [line["jobId"] for line in page["jobs"]]
         if (cursor := page["next"]) is None:
             break
-    assert seen == wanted[::-1]
+    assert seen == expected[::-1]
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(before - 1))
     assert len(stack.get("/v1/jobs", since=since, label="colour:green")["jobs"]) == 3
     assert stack.get("/v1/jobs", until=since, label="colour:green")["jobs"] == []
@@ -189,12 +189,12 @@ def test_a_batch_is_many_outcomes(stack: RunningStack) -> None:
         timeout=60,
     )
     assert answer.status_code == 200, answer.text
-    told = answer.json()
-    assert [result["status"] for result in told["results"]] == [202, 202, 202, 400, 400]
-    assert [result["problem"]["code"] for result in told["results"][3:]] == ["PROTOCOL_UNKNOWN", "NOT_JSON"]
-    ids = [result["jobId"] for result in told["results"][:3]]
+    explained = answer.json()
+    assert [result["status"] for result in explained["results"]] == [202, 202, 202, 400, 400]
+    assert [result["problem"]["code"] for result in explained["results"][3:]] == ["PROTOCOL_UNKNOWN", "NOT_JSON"]
+    ids = [result["jobId"] for result in explained["results"][:3]]
     assert (ids[0], len(set(ids))) == (ids[2], 2)
-    assert told["counts"] == {"lines": 5, "created": 2, "replayed": 1, "checked": 0, "refused": 2, "failed": 0}
+    assert explained["counts"] == {"lines": 5, "created": 2, "replayed": 1, "checked": 0, "refused": 2, "failed": 0}
     assert stack.get(f"/v1/jobs/{ids[0]}")["correlation_id"] == "batch-1"
     for job_id in set(ids):
         stack.http.post(f"/v1/jobs/{job_id}:cancel").raise_for_status()
