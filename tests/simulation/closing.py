@@ -18,7 +18,7 @@ PATIENCE = timedelta(hours=24)
 
 
 async def close_the_books(world: World) -> None:
-    report = world.report
+    report = world.summary
     report.calls, report.crashes, report.steps = world.host.calls, world.host.crashes, world.scheduler.events
     report.settled_after = max(world.scheduler.now - world.chaos.calm_at, timedelta())
     report.lives.update(world.services.lives)
@@ -48,9 +48,9 @@ async def close_the_books(world: World) -> None:
 async def _audit(world: World, job_id: str, record: Any) -> None:
     job = record.job
     withdrawn = job.error_code == Reason.WITHDRAWN
-    world.report.jobs["WITHDRAWN" if withdrawn else job.status.value] += 1
+    world.summary.jobs["WITHDRAWN" if withdrawn else job.status.value] += 1
     events = await world.ledger.events(job_id, limit=100_000)
-    world.report.events.update(event.type for event in events)
+    world.summary.events.update(event.type for event in events)
     try:
         await world.ledger.check_history(job_id)
     except ValueError as broken:
@@ -84,7 +84,7 @@ def _audit_redrive(world: World, job: Any) -> None:
     ]
     if heirs != [one for one in (job.redriven_by,) if one is not None]:
         world.report(f"{job.job_id} was redriven by {job.redriven_by}, and as its redrive there are {heirs}")
-    world.report.jobs.update(["redriven"] * len(heirs))
+    world.summary.jobs.update(["redriven"] * len(heirs))
 
 
 def _audit_archive(world: World) -> None:
@@ -92,7 +92,7 @@ def _audit_archive(world: World) -> None:
     for name, text in world.archive.kept.items():
         for wrong in verify(json.loads(text)):
             world.report(f"{name}: {wrong}")
-        world.report.jobs["ARCHIVED"] += 1
+        world.summary.jobs["ARCHIVED"] += 1
     index = world.index
     left = [*world.ledger.records, *world.ledger._events, *index._claims, *index._active, *index._ended]
     left += [row for rows in index._listed.values() for row in rows]

@@ -112,7 +112,7 @@ def _settings(plan: Plan) -> Settings:
 class World:
     def __init__(self, seed: int, plan: Plan) -> None:
         self.plan = plan
-        self.report = Report(seed)
+        self.summary = Report(seed)
         self.scheduler = Scheduler(seed, START)
         self.chaos = Chaos(self.scheduler, plan.odds, START + plan.calm_after, plan.crash_at)
         self.random = self.scheduler.random
@@ -120,7 +120,7 @@ class World:
         self.bus = Bus(self.scheduler, self.chaos)
         self.bus.max_deliveries = plan.max_deliveries
         self.services = Services(self.scheduler, self.bus, self.chaos)
-        self.ledger = AuditedLedger(self.report, lambda: self.scheduler.now)
+        self.ledger = AuditedLedger(self.summary, lambda: self.scheduler.now)
         self.index = MemoryIndex()
         self.rejected = MemoryRejected()
         self.archive = MemoryArchive()
@@ -164,7 +164,7 @@ class World:
         return self.scheduler.now
 
     def report(self, violation: str) -> None:
-        self.report.violations.append(f"at {self.scheduler.now:%d %H:%M:%S.%f}: {violation}")
+        self.summary.violations.append(f"at {self.scheduler.now:%d %H:%M:%S.%f}: {violation}")
 
     def _port(self, target: object, fault: type[Exception]) -> Any:
         return Port(self.host, target, fault)
@@ -180,11 +180,11 @@ class World:
         finally:
             await self.scheduler.close()
             self.durable.store.close()
-        return self.report
+        return self.summary
 
     def _over(self) -> bool:
         self.owners.check()
-        return bool(self.report.violations) or (self.chaos.calm and self.people.busy == 0 and not self.owed())
+        return bool(self.summary.violations) or (self.chaos.calm and self.people.busy == 0 and not self.owed())
 
     def owed(self) -> list[str]:
         """What is still to be done, in words."""
@@ -275,4 +275,4 @@ class World:
                 self.report(f"sweep raised {error!r}")
                 return
             done(swept)
-        self.report.repairs.update(action.kind.code for action in swept.actions)
+        self.summary.repairs.update(action.kind.code for action in swept.actions)
