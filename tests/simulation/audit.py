@@ -17,9 +17,9 @@ from tests.model.invariants import Rows, check_link, check_move, fold, rows_of
 class AuditedLedger(MemoryLedger):
     """The memory ledger; a write that breaks an invariant is reported at once, with the job's history."""
 
-    def __init__(self, report: Callable[[str], None], now: Callable[[], datetime]) -> None:
+    def __init__(self, add_violation: Callable[[str], None], now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._report = report
+        self._add_violation = add_violation
         self._now = now
         self._folded: dict[str, Rows] = {}
         self._heads: dict[str, Event] = {}
@@ -86,7 +86,7 @@ class AuditedLedger(MemoryLedger):
         try:
             check()
         except AssertionError as broken:
-            self._report(f"{job_id}: {broken}\n{self.history(job_id)}")
+            self._add_violation(f"{job_id}: {broken}\n{self.history(job_id)}")
 
     def history(self, job_id: str) -> str:
         """A job's EVENT rows, for whoever reads the failure."""

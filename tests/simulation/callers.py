@@ -82,7 +82,7 @@ class People:
         try:
             await work()
         except Exception as error:
-            self._world.report(f"a caller met {error!r}")
+            self._world.add_violation(f"a caller met {error!r}")
         self.busy -= 1
 
     async def _posts(self, number: int, request: Envelope) -> None:

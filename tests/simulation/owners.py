@@ -74,7 +74,7 @@ class Owners:
             if record.job.status.terminal:
                 self._since.pop(job_id, None)
             elif active is None:
-                world.report(f"{job_id} is {record.job.status} and nothing leads the sweeper to it")
+                world.add_violation(f"{job_id} is {record.job.status} and nothing leads the sweeper to it")
             else:
                 self._look(record, active.check_at, now)
         for job_id, active in actives.items():
@@ -87,7 +87,7 @@ class Owners:
         job = record.job
         owed = [deadline for step in record.open_steps if (deadline := _deadline(record, step)) <= now]
         if check_at > now + self._longest_wait(record):
-            self._world.report(f"{job.job_id} is looked at only at {check_at}")
+            self._world.add_violation(f"{job.job_id} is looked at only at {check_at}")
         alive = self._alive(job.instance_id)
         if alive and (job.status is JobStatus.PAUSED or not owed):
             self._since.pop(job.job_id, None)
@@ -117,7 +117,7 @@ class Owners:
         excuses = [end for began, end in self._ended if began <= since]
         since = max([since, self._excused_at, self._failed_at.get(job_id, since), *excuses])
         if now - since > PERIOD + _A_LOOK:
-            self._world.report(f"{job_id} has had no owner since {since:%d %H:%M:%S}")
+            self._world.add_violation(f"{job_id} has had no owner since {since:%d %H:%M:%S}")
 
 
 def _longest_wait(record: Record) -> timedelta:

@@ -120,7 +120,7 @@ class World:
         self.bus = Bus(self.scheduler, self.chaos)
         self.bus.max_deliveries = plan.max_deliveries
         self.services = Services(self.scheduler, self.bus, self.chaos)
-        self.ledger = AuditedLedger(self.report, lambda: self.scheduler.now)
+        self.ledger = AuditedLedger(self.add_violation, lambda: self.scheduler.now)
         self.index = MemoryIndex()
         self.rejected = MemoryRejected()
         self.archive = MemoryArchive()
@@ -163,7 +163,7 @@ class World:
     def now(self) -> Any:
         return self.scheduler.now
 
-    def report(self, violation: str) -> None:
+    def add_violation(self, violation: str) -> None:
         self.report.violations.append(f"at {self.scheduler.now:%d %H:%M:%S.%f}: {violation}")
 
     def _port(self, target: object, fault: type[Exception]) -> Any:
@@ -228,7 +228,7 @@ class World:
         except Transient:
             self.bus.redeliver(sent, 0)
         except Exception as error:
-            self.report(f"take_reply raised {error!r}")
+            self.add_violation(f"take_reply raised {error!r}")
         else:
             if self.chaos.strikes(self.chaos.odds.completion_lost):
                 self.bus.redeliver(sent, LOCK_S)
@@ -272,7 +272,7 @@ class World:
             except Transient:
                 return
             except Exception as error:
-                self.report(f"sweep raised {error!r}")
+                self.add_violation(f"sweep raised {error!r}")
                 return
             done(swept)
         self.report.repairs.update(action.kind.code for action in swept.actions)
