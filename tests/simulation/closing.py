@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 #: after the last fault, all must be over within this
-PATIENCE = timedelta(hours=24)
+MAX_SETTLING = timedelta(hours=24)
 
 
-async def close_the_books(world: World) -> None:
+async def check_final_state(world: World) -> None:
     report = world.report
     report.calls, report.crashes, report.steps = world.host.calls, world.host.crashes, world.scheduler.events
     report.settled_after = max(world.scheduler.now - world.chaos.calm_at, timedelta())
     report.lives.update(world.services.lives)
     if report.violations:
         return
-    if world.people.busy:
-        world.add_violation(f"{world.people.busy} callers were never answered")
+    if world.callers.busy:
+        world.add_violation(f"{world.callers.busy} callers were never answered")
     for left in world.owed():
-        world.add_violation(f"still owed after {PATIENCE}: {left}")
+        world.add_violation(f"still owed after {MAX_SETTLING}: {left}")
     for hung in world.durable.hung():
         world.add_violation(f"Azure would hang: {hung}")
-    for number, job_ids in world.people.promised.items():
+    for number, job_ids in world.callers.promised.items():
         if len(job_ids) > 1:
             world.add_violation(f"request {number} became {len(job_ids)} jobs: {sorted(job_ids)}")
     for tenant, count in world.index._gates.items():
@@ -56,7 +56,7 @@ async def _audit(world: World, job_id: str, record: Any) -> None:
     except ValueError as broken:
         world.add_violation(f"{job_id}: {broken}")
     if withdrawn:
-        if any(job_id in promised for promised in world.people.promised.values()):
+        if any(job_id in promised for promised in world.callers.promised.values()):
             world.add_violation(f"{job_id} was promised by a 202 and withdrawn")
         return
     _audit_redrive(world, job)
@@ -98,7 +98,7 @@ def _audit_archive(world: World) -> None:
     left += [row for rows in index._listed.values() for row in rows]
     if left:
         world.add_violation(f"archived, and there is left of it: {left}")
-    for job_ids in world.people.promised.values():
+    for job_ids in world.callers.promised.values():
         for job_id in job_ids:
             if not any(job_id in name for name in world.archive.kept):
                 world.add_violation(f"{job_id} was promised by a 202 and is in no archive")

@@ -30,9 +30,9 @@ from tests.jobs import START
 from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
 from tests.simulation.bus import LOCK_S, Bus, SentReply
-from tests.simulation.callers import People
+from tests.simulation.callers import Callers
 from tests.simulation.chaos import Chaos, CrashAt, Odds
-from tests.simulation.closing import PATIENCE, close_the_books
+from tests.simulation.closing import MAX_SETTLING, check_final_state
 from tests.simulation.durable import Durable, SimulatedOrchestrations
 from tests.simulation.host import Host, HostDown, Port
 from tests.simulation.owners import Owners
@@ -152,7 +152,7 @@ class World:
         self.bus.on_publish = self.ledger.check_directive
         self.bus.on_directive = self.services.take
         self.bus.on_reply = self._receive
-        self.people = People(self)
+        self.callers = Callers(self)
         self.owners = Owners(self)
 
     def _process_starts(self) -> None:
@@ -172,11 +172,11 @@ class World:
     # --- the run
 
     async def run(self) -> Report:
-        self.people.come()
+        self.callers.start()
         self.scheduler.later(SWEEP_EVERY_S, self._sweep_tick)
         try:
-            await self.scheduler.run(self.chaos.calm_at + PATIENCE, self._over)
-            await close_the_books(self)
+            await self.scheduler.run(self.chaos.calm_at + MAX_SETTLING, self._over)
+            await check_final_state(self)
         finally:
             await self.scheduler.close()
             self.durable.store.close()
@@ -184,7 +184,7 @@ class World:
 
     def _over(self) -> bool:
         self.owners.check()
-        return bool(self.report.violations) or (self.chaos.calm and self.people.busy == 0 and not self.owed())
+        return bool(self.report.violations) or (self.chaos.calm and self.callers.busy == 0 and not self.owed())
 
     def owed(self) -> list[str]:
         """What is still to be done, in words."""
