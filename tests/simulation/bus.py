@@ -12,7 +12,7 @@ from typing import Any
 from shared.contracts.messages import Directive
 from shared.core.directive import message_id
 from shared.ports.bus import DeadReply
-from tests.simulation.chaos import Chaos
+from tests.simulation.faults import Chaos
 from tests.simulation.scheduler import Scheduler
 
 DUPLICATE_WINDOW = timedelta(minutes=10)

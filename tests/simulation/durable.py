@@ -22,7 +22,7 @@ from orchestrations.job import job, step
 from shared.core import durable_names
 from shared.errors import InstanceEnded, InstanceNotFound
 from shared.ports.durable import InstanceState
-from tests.simulation.chaos import Chaos
+from tests.simulation.faults import Chaos
 from tests.simulation.scheduler import Scheduler
 
 use_fast_timestamps()

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from tests.simulation.chaos import Chaos
+from tests.simulation.faults import Chaos
 from tests.simulation.scheduler import Scheduler
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.contracts.messages import Directive
 from tests.simulation.bus import Bus
-from tests.simulation.chaos import Chaos
+from tests.simulation.faults import Chaos
 from tests.simulation.scheduler import Scheduler
 
 _ERROR = {"code": "STORAGE_UNAVAILABLE", "message": "try again later"}

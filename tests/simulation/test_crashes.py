@@ -11,7 +11,7 @@ import pytest
 
 from shared.core.occurrences import ControlKind
 from tests.simulation import protocols
-from tests.simulation.chaos import NO_FAULTS, CrashAt
+from tests.simulation.faults import NO_FAULTS, CrashAt
 from tests.simulation.world import Plan, simulate
 
 PAUSE, RESUME, CANCEL = ControlKind.PAUSE, ControlKind.RESUME, ControlKind.CANCEL

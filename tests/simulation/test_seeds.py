@@ -19,7 +19,7 @@ from datetime import timedelta
 import pytest
 
 from tests.simulation import protocols
-from tests.simulation.chaos import Odds
+from tests.simulation.faults import Odds
 from tests.simulation.world import Plan, Report, World, simulate
 
 SEEDS = 200

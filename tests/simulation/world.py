@@ -31,9 +31,9 @@ from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
 from tests.simulation.bus import LOCK_S, Bus, SentReply
 from tests.simulation.callers import Callers
-from tests.simulation.chaos import Chaos, CrashAt, Odds
-from tests.simulation.closing import MAX_SETTLING, check_final_state
 from tests.simulation.durable import Durable, SimulatedOrchestrations
+from tests.simulation.faults import Chaos, CrashAt, Odds
+from tests.simulation.final_checks import MAX_SETTLING, check_final_state
 from tests.simulation.host import Host, HostDown, Port
 from tests.simulation.owners import Owners
 from tests.simulation.scheduler import Scheduler
