@@ -30,7 +30,7 @@ class Callers:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.plan, self.chaos, self.scheduler, self.random = world.plan, world.chaos, world.scheduler, world.random
+        self.plan, self.faults, self.scheduler, self.random = world.plan, world.faults, world.scheduler, world.random
         self.host, self.bus, self.ledger = world.host, world.bus, world.ledger
         self._requests = itertools.count(1)
         #: how many of them have something going on
@@ -39,7 +39,7 @@ class Callers:
         self.promised: dict[int, set[str]] = {}
 
     def start(self) -> None:
-        span_s = self.plan.calm_after.total_seconds()
+        span_s = self.plan.faults_end_after.total_seconds()
         for number in range(self.plan.jobs):
             request_type = self.random.choice(self.plan.request_types)
             payload = {"sis": {"prompt_set": ["When does the lease end?"]}}
@@ -66,7 +66,7 @@ class Callers:
                 )
         for _ in range(2 if self.plan.redrives else 0):
             self.scheduler.later(self.random.uniform(0, span_s), self._redrive_some)
-        self.scheduler.at(self.chaos.calm_at + timedelta(seconds=1), self._operator_tick)
+        self.scheduler.at(self.faults.end_at + timedelta(seconds=1), self._operator_tick)
         if self.plan.odds.service_misbehaves and self.random.random() < 0.3:
             away_s = self.random.uniform(10, 300)
             self.scheduler.later(self.random.uniform(0, 600), lambda: self._services_away(away_s))
@@ -94,7 +94,7 @@ class Callers:
                     create_job(self._world.context, self._world.orchestrations, request, correlation_id=None)
                 )
             except (HostDown, Transient):
-                if self.chaos.strikes(0.1):
+                if self.faults.occurs(0.1):
                     return
                 await self.scheduler.pause(self.random.uniform(0.2, 60))
             except LimitReached as refused:
@@ -120,7 +120,7 @@ class Callers:
             else:
                 if self.promised[number]:
                     return
-            if self.chaos.strikes(0.2):
+            if self.faults.occurs(0.2):
                 return  # gave up without knowing whether it went through
             await self.scheduler.pause(self.random.uniform(0.2, 30))
 

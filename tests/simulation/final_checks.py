@@ -20,7 +20,7 @@ MAX_SETTLING = timedelta(hours=24)
 async def check_final_state(world: World) -> None:
     report = world.report
     report.calls, report.crashes, report.steps = world.host.calls, world.host.crashes, world.scheduler.events
-    report.settled_after = max(world.scheduler.now - world.chaos.calm_at, timedelta())
+    report.settled_after = max(world.scheduler.now - world.faults.end_at, timedelta())
     report.lives.update(world.services.lives)
     if report.violations:
         return

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from tests.simulation.faults import Chaos
+from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler
 
 
@@ -18,9 +18,9 @@ class HostDown(Exception):
 class Host:
     """Everything that runs in the process, so that it can be made to vanish in one moment."""
 
-    def __init__(self, scheduler: Scheduler, chaos: Chaos) -> None:
+    def __init__(self, scheduler: Scheduler, faults: Faults) -> None:
         self._scheduler = scheduler
-        self._chaos = chaos
+        self._faults = faults
         #: in the order of their start: what a crash ends is ended in one order
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._calls = itertools.count(1)
@@ -63,20 +63,20 @@ class Host:
     async def through(self, call: Callable[[], Awaitable[Any]], fault: Exception) -> Any:
         """One port call: late, refused, done without an answer, or the last thing the process did."""
         self.calls = number = next(self._calls)
-        odds = self._chaos.odds
-        await self._scheduler.pause(self._chaos.latency_s())
+        odds = self._faults.odds
+        await self._scheduler.pause(self._faults.latency_s())
         await self._perhaps_die(number, after=False)
-        if self._chaos.strikes(odds.unavailable):
+        if self._faults.occurs(odds.unavailable):
             raise fault
         answer = await call()
-        await self._scheduler.pause(self._chaos.latency_s())
+        await self._scheduler.pause(self._faults.latency_s())
         await self._perhaps_die(number, after=True)
-        if self._chaos.strikes(odds.answer_lost):
+        if self._faults.occurs(odds.answer_lost):
             raise fault
         return answer
 
     async def _perhaps_die(self, number: int, *, after: bool) -> None:
-        if self.up and self._chaos.crashes(number, after=after):
+        if self.up and self._faults.crashes(number, after=after):
             self.crash()
             await asyncio.get_running_loop().create_future()
 

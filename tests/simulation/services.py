@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.contracts.messages import Directive
 from tests.simulation.bus import Bus
-from tests.simulation.faults import Chaos
+from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler
 
 _ERROR = {"code": "STORAGE_UNAVAILABLE", "message": "try again later"}
@@ -16,10 +16,10 @@ _ERROR = {"code": "STORAGE_UNAVAILABLE", "message": "try again later"}
 class Services:
     """One for all step types; every directive gets a life of its own."""
 
-    def __init__(self, scheduler: Scheduler, bus: Bus, chaos: Chaos) -> None:
+    def __init__(self, scheduler: Scheduler, bus: Bus, faults: Faults) -> None:
         self._scheduler = scheduler
         self._bus = bus
-        self._chaos = chaos
+        self._faults = faults
         self._random = scheduler.random
         #: every RESULT's reference that was ever sent, by what sent it
         self.results: dict[str, tuple[str, str, int, str]] = {}
@@ -43,7 +43,7 @@ class Services:
 
     def take(self, directive: Directive) -> None:
         life = self._good
-        if self._chaos.strikes(self._chaos.odds.service_misbehaves):
+        if self._faults.occurs(self._faults.odds.service_misbehaves):
             life = self._random.choice(self._bad)
         self.lives.append(life.__name__)
         life(directive)

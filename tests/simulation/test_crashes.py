@@ -32,7 +32,7 @@ class Life:
         return Plan(
             jobs=1,
             odds=NO_FAULTS,
-            calm_after=timedelta(0),
+            faults_end_after=timedelta(0),
             request_types=(self.request_type,),
             script=self.script,
             redriven_after_s=self.redriven_after_s,
@@ -65,7 +65,7 @@ def test_a_pause_of_days_survives_restarts() -> None:
     days = Plan(
         jobs=1,
         odds=NO_FAULTS,
-        calm_after=timedelta(days=4),
+        faults_end_after=timedelta(days=4),
         script=((4, PAUSE), (timedelta(days=3).total_seconds(), RESUME)),
     )
     undisturbed = simulate(1, days)

@@ -36,7 +36,7 @@ HOSTILE = Plan(
     max_deliveries=3,
     redrives=True,
     tenant_limit=1,
-    calm_after=timedelta(hours=3),
+    faults_end_after=timedelta(hours=3),
     odds=Odds(unavailable=0.1, answer_lost=0.06, crash=0.01, slow=0.1, very_slow=0.02, service_misbehaves=0.7),
 )
 

@@ -32,7 +32,7 @@ from tests.simulation.audit import AuditedLedger
 from tests.simulation.bus import LOCK_S, Bus, SentReply
 from tests.simulation.callers import Callers
 from tests.simulation.durable import Durable, SimulatedOrchestrations
-from tests.simulation.faults import Chaos, CrashAt, Odds
+from tests.simulation.faults import CrashAt, Faults, Odds
 from tests.simulation.final_checks import MAX_SETTLING, check_final_state
 from tests.simulation.host import Host, HostDown, Port
 from tests.simulation.owners import Owners
@@ -63,7 +63,7 @@ class Plan:
     #: of every job, so many seconds after its POST
     script: tuple[tuple[float, ControlKind], ...] = ()
     #: faults end then
-    calm_after: timedelta = timedelta(hours=1)
+    faults_end_after: timedelta = timedelta(hours=1)
     odds: Odds = field(default_factory=Odds)
     crash_at: CrashAt | None = None
     request_types: tuple[str, ...] = ("OCR_EMBEDDING_SIS",)
@@ -114,12 +114,12 @@ class World:
         self.plan = plan
         self.report = Report(seed)
         self.scheduler = Scheduler(seed, START)
-        self.chaos = Chaos(self.scheduler, plan.odds, START + plan.calm_after, plan.crash_at)
+        self.faults = Faults(self.scheduler, plan.odds, START + plan.faults_end_after, plan.crash_at)
         self.random = self.scheduler.random
-        self.host = Host(self.scheduler, self.chaos)
-        self.bus = Bus(self.scheduler, self.chaos)
+        self.host = Host(self.scheduler, self.faults)
+        self.bus = Bus(self.scheduler, self.faults)
         self.bus.max_deliveries = plan.max_deliveries
-        self.services = Services(self.scheduler, self.bus, self.chaos)
+        self.services = Services(self.scheduler, self.bus, self.faults)
         self.ledger = AuditedLedger(self.add_violation, lambda: self.scheduler.now)
         self.index = MemoryIndex()
         self.rejected = MemoryRejected()
@@ -142,11 +142,11 @@ class World:
             new_job_id=lambda: f"job_{next(self._job_numbers)}",
         )
         self.durable = Durable(
-            self.scheduler, self.chaos, {durable_names.DISPATCH: self._dispatch, durable_names.SETTLE: self._settle}
+            self.scheduler, self.faults, {durable_names.DISPATCH: self._dispatch, durable_names.SETTLE: self._settle}
         )
         self.durable.spawn = self.host.spawn
         self.orchestrations: Any = self._port(
-            SimulatedOrchestrations(self.durable, self.scheduler, self.chaos), OrchestrationUnavailable
+            SimulatedOrchestrations(self.durable, self.scheduler, self.faults), OrchestrationUnavailable
         )
         self.host.on_stop, self.host.on_start = self.durable.stop, self._process_starts
         self.bus.on_publish = self.ledger.check_directive
@@ -175,7 +175,7 @@ class World:
         self.callers.start()
         self.scheduler.later(SWEEP_EVERY_S, self._sweep_tick)
         try:
-            await self.scheduler.run(self.chaos.calm_at + MAX_SETTLING, self._over)
+            await self.scheduler.run(self.faults.end_at + MAX_SETTLING, self._over)
             await check_final_state(self)
         finally:
             await self.scheduler.close()
@@ -184,7 +184,7 @@ class World:
 
     def _over(self) -> bool:
         self.owners.check()
-        return bool(self.report.violations) or (self.chaos.calm and self.callers.busy == 0 and not self.owed())
+        return bool(self.report.violations) or (self.faults.ended and self.callers.busy == 0 and not self.owed())
 
     def owed(self) -> list[str]:
         """What is still to be done, in words."""
@@ -230,7 +230,7 @@ class World:
         except Exception as error:
             self.add_violation(f"take_reply raised {error!r}")
         else:
-            if self.chaos.strikes(self.chaos.odds.completion_lost):
+            if self.faults.occurs(self.faults.odds.completion_lost):
                 self.bus.redeliver(sent, LOCK_S)
             else:
                 sent.done = True
@@ -262,7 +262,7 @@ class World:
         due = any(active.check_at <= now for active in self.index._active.values())
         due = due or any(ended.clear_at <= now for ended in self.index._ended.values())
         if self.host.up and (due or self.bus.dead_letters):
-            for _ in range(2 if self.chaos.strikes(0.1) else 1):
+            for _ in range(2 if self.faults.occurs(0.1) else 1):
                 self.host.spawn(self._sweep())
 
     async def _sweep(self) -> None:
