@@ -21,7 +21,7 @@ async def check_final_state(world: World) -> None:
     report = world.report
     report.calls, report.crashes, report.steps = world.host.calls, world.host.crashes, world.scheduler.events
     report.settled_after = max(world.scheduler.now - world.faults.end_at, timedelta())
-    report.lives.update(world.services.lives)
+    report.behaviours.update(world.services.behaviours)
     if report.violations:
         return
     if world.callers.busy:

@@ -24,29 +24,29 @@ class Services:
         #: every RESULT's reference that was ever sent, by what sent it
         self.results: dict[str, tuple[str, str, int, str]] = {}
         #: how each directive was met
-        self.lives: list[str] = []
+        self.behaviours: list[str] = []
         self._bad: tuple[Callable[[Directive], None], ...] = (
             self._silent,
             self._acks_only,
             self._result_only,
             self._slow_ack,
             self._slow_result,
-            self._beats_and_ends,
-            self._beats_and_dies,
-            self._fails_for_now,
-            self._fails_for_good,
-            self._speaks_twice,
-            self._changes_its_mind,
+            self._heartbeats_then_result,
+            self._heartbeats_only,
+            self._fails_retryably,
+            self._fails_finally,
+            self._replies_twice,
+            self._contradicts_itself,
             self._result_before_ack,
-            self._lies,
+            self._foreign_replies,
         )
 
     def take(self, directive: Directive) -> None:
-        life = self._good
+        behaviour = self._good
         if self._faults.occurs(self._faults.odds.service_misbehaves):
-            life = self._random.choice(self._bad)
-        self.lives.append(life.__name__)
-        life(directive)
+            behaviour = self._random.choice(self._bad)
+        self.behaviours.append(behaviour.__name__)
+        behaviour(directive)
 
     # --- lives
 
@@ -72,34 +72,34 @@ class Services:
         self._reply_later(directive, "ACK", 1)
         self._reply_later(directive, "RESULT", self._random.uniform(800, 1200))
 
-    def _beats_and_ends(self, directive: Directive) -> None:
+    def _heartbeats_then_result(self, directive: Directive) -> None:
         self._reply_later(directive, "ACK", 1)
         for beat in range(1, 5):
             self._reply_later(directive, "HEARTBEAT", beat * 400, progress={"pages": beat})
         self._reply_later(directive, "RESULT", 5 * 400)
 
-    def _beats_and_dies(self, directive: Directive) -> None:
+    def _heartbeats_only(self, directive: Directive) -> None:
         for beat in range(self._random.randint(1, 3)):
             self._reply_later(directive, "HEARTBEAT", 1 + beat * 400)
 
-    def _fails_for_now(self, directive: Directive) -> None:
+    def _fails_retryably(self, directive: Directive) -> None:
         self._reply_later(directive, "ACK", 1)
         self._reply_later(directive, "RESULT", self._random.uniform(2, 20), status="FAILED_RETRY", error=_ERROR)
 
-    def _fails_for_good(self, directive: Directive) -> None:
+    def _fails_finally(self, directive: Directive) -> None:
         if self._random.random() < 0.5:  # else every other job would end so
-            self._fails_for_now(directive)
+            self._fails_retryably(directive)
             return
         self._reply_later(directive, "ACK", 1)
         error = {"code": "PDF_ENCRYPTED", "message": "it has a password"}
         self._reply_later(directive, "RESULT", self._random.uniform(2, 20), status="FAILED_FINAL", error=error)
 
-    def _speaks_twice(self, directive: Directive) -> None:
+    def _replies_twice(self, directive: Directive) -> None:
         for _ in range(2):
             self._reply_later(directive, "ACK", self._random.uniform(0, 60))
             self._reply_later(directive, "RESULT", self._random.uniform(5, 60))
 
-    def _changes_its_mind(self, directive: Directive) -> None:
+    def _contradicts_itself(self, directive: Directive) -> None:
         self._reply_later(directive, "RESULT", self._random.uniform(5, 30), status="FAILED_RETRY", error=_ERROR)
         self._reply_later(directive, "RESULT", self._random.uniform(5, 30))
 
@@ -107,7 +107,7 @@ class Services:
         self._reply_later(directive, "RESULT", 5)
         self._reply_later(directive, "ACK", self._random.uniform(5, 40))
 
-    def _lies(self, directive: Directive) -> None:
+    def _foreign_replies(self, directive: Directive) -> None:
         self._reply_later(directive, "RESULT", 2, lease_id="00000000-0000-0000-0000-000000000000")
         self._reply_later(directive, "RESULT", 2, tenant_id="somebody else")
         self._reply_later(directive, "RESULT", 2, attempt_no=directive.attempt_no + 1)

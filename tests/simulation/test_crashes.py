@@ -114,7 +114,7 @@ def crash_at_calls(life: Life, *, first: int, step: int) -> None:
             if set(report.jobs) == {"SUCCEEDED"}:
                 # the bus drops a second publish of an attempt, so the services did each step once
                 attempts = undisturbed.events["ATTEMPT_RECORDED"]
-                assert report.events["ATTEMPT_RECORDED"] == report.lives.total() == attempts, where
+                assert report.events["ATTEMPT_RECORDED"] == report.behaviours.total() == attempts, where
             assert report.settled_after < timedelta(hours=1) + (life.retention or timedelta()), where
     assert crashes > len(calls)
     print(f"{crashes} crashes, one a run")

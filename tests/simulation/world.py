@@ -87,7 +87,7 @@ class Report:
     violations: list[str] = field(default_factory=list)
     jobs: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
-    lives: Counter[str] = field(default_factory=Counter)
+    behaviours: Counter[str] = field(default_factory=Counter)
     repairs: Counter[str] = field(default_factory=Counter)
     calls: int = 0
     crashes: int = 0
