@@ -14,7 +14,7 @@ from shared.core.as_of import as_of, fold, rows_digest
 from shared.core.history import verify
 from shared.core.job import Event, Record
 from shared.core.states import JobStatus, StepStatus
-from tests.chaos.faulty_services import LIE
+from tests.chaos.faulty_services import FOREIGN_CODE
 from tests.model.invariants import check_move
 
 Row = Mapping[str, Any]
@@ -24,7 +24,7 @@ FAILURES = frozenset({"PDF_ENCRYPTED", "CHANGED_MIND", "ATTEMPTS_EXHAUSTED", "DI
 
 
 @dataclass(frozen=True)
-class Books:
+class StoredRows:
     """Every row, by job where it has one."""
 
     records: dict[str, Record]
@@ -35,14 +35,14 @@ class Books:
     rejected: list[Row]
 
 
-def read(connection: str) -> Books:
+def read(connection: str) -> StoredRows:
     with TableServiceClient.from_connection_string(connection) as tables:
 
         def rows(table: str) -> list[Row]:
             return list(tables.get_table_client(table).list_entities(results_per_page=1000))
 
         index = rows("luciusindex")
-        return Books(
+        return StoredRows(
             *_jobs(rows("luciusledger")),
             claims=[row for row in index if row["RowKey"].startswith("CLAIM:")],
             active=[row for row in index if row["RowKey"].startswith("ACTIVE:")],
@@ -65,7 +65,7 @@ def _jobs(rows: Iterable[Row]) -> tuple[dict[str, Record], dict[str, list[Event]
     return {job_id: Record(job, tuple(steps.get(job_id, []))) for job_id, job in jobs.items()}, events
 
 
-def audit(books: Books, accepted: Mapping[str, str], rubbish: set[str]) -> list[str]:
+def audit(books: StoredRows, accepted: Mapping[str, str], rubbish: set[str]) -> list[str]:
     """Everything that is wrong. `accepted`: the job id that each idempotency key was answered with."""
     wrong: list[str] = []
     for job_id, record in books.records.items():
@@ -87,7 +87,7 @@ def audit(books: Books, accepted: Mapping[str, str], rubbish: set[str]) -> list[
 def _check_job(record: Record, events: list[Event]) -> None:
     job = record.job
     assert job.status.terminal, f"it is still {job.status}"
-    assert LIE not in (job.error_code, *(step.last_error_code for step in record.steps)), "a lie was believed"
+    assert FOREIGN_CODE not in (job.error_code, *(step.last_error_code for step in record.steps)), "a lie was believed"
     verify(events)
     assert (job.event_seq, job.event_hash) == (events[-1].seq, events[-1].hash), "the head is not the last event"
     _check_moves(record, events)
@@ -119,14 +119,14 @@ def _check_moves(record: Record, events: list[Event]) -> None:
         after = fold(at, event)
         check_move(at, after)
         at = after
-    assert _digestible(at) == _digestible(record), "folding the events does not give the rows"
+    assert _digest(at) == _digest(record), "folding the events does not give the rows"
 
 
-def _digestible(record: Record) -> str:
+def _digest(record: Record) -> str:
     return rows_digest(Record(replace(record.job, suppressed={}), record.steps))
 
 
-def _check_index(books: Books, accepted: Mapping[str, str]) -> list[str]:
+def _check_index(books: StoredRows, accepted: Mapping[str, str]) -> list[str]:
     wrong = [f"{row['job_id']}: ACTIVE of a job that ended" for row in books.active]
     missing = set(accepted.values()) - set(books.records)
     wrong += [f"{job_id}: accepted and lost" for job_id in sorted(missing)]
