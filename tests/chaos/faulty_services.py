@@ -1,4 +1,4 @@
-"""Platform services over the real bus that duplicate, delay, drop and lie, each by the roll of a seeded die."""
+"""Platform services over the real bus that duplicate, delay, drop and forge replies, as a seeded generator decides."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusError
 
-#: a code that no row of a job may ever show: each reply that carries it lies about whose it is
-FOREIGN_CODE = "LIE"
+#: the error code of every forged reply; no row of a job may have it
+FORGED_CODE = "FORGED"
 SUBSCRIPTIONS = ("ocr", "embedding", "sis")
 
-#: what a service does with a directive, and how often of a hundred
+#: what a service does with a directive, in percent
 _BEHAVIOURS = {
     "honest": 46,
     "before_ack": 8,
     "twice": 10,
     "contradicts": 6,
-    "lies": 8,
-    "fails_for_now": 8,
-    "fails_for_good": 2,
+    "foreign_replies": 8,
+    "fails_retryably": 8,
+    "fails_finally": 2,
     "silent": 4,
     "dies_after_ack": 4,
     "late": 4,
@@ -68,7 +68,7 @@ class FaultyServices:
         task.add_done_callback(self._tasks.discard)
 
     async def _listening(self, lane: int, subscription: str) -> None:
-        """Takes directives for ever; a bus that is away comes back."""
+        """Receives directives until it is cancelled; connects again after an outage of the bus."""
         while True:
             with contextlib.suppress(ServiceBusError, OSError, ValueError):
                 async with (
@@ -84,7 +84,7 @@ class FaultyServices:
             await asyncio.sleep(_AGAIN_S)
 
     async def _sending(self, lane: int) -> None:
-        """Sends what is queued, in order, each until the bus has it: a fault can double a reply, not lose it."""
+        """Sends the queued replies in order, each until the bus has it: a fault can repeat a reply, not lose it."""
         text: str | None = None
         while True:
             with contextlib.suppress(ServiceBusError, OSError, ValueError):
@@ -124,9 +124,9 @@ class FaultyServices:
             await self._work()
 
     async def _contradicts(self, directive: dict[str, Any]) -> None:
-        self._reply(directive, "RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": "first word"})
+        self._reply(directive, "RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": "first result"})
         self._reply(directive, "RESULT")
-        self._reply(directive, "RESULT", status="FAILED_FINAL", error={"code": "CHANGED_MIND", "message": "last word"})
+        self._reply(directive, "RESULT", status="FAILED_FINAL", error={"code": "CHANGED_MIND", "message": "a third"})
 
     async def _foreign_replies(self, directive: dict[str, Any]) -> None:
         for foreign in (
@@ -140,7 +140,7 @@ class FaultyServices:
                 directive,
                 "RESULT",
                 status="FAILED_FINAL",
-                error={"code": FOREIGN_CODE, "message": "not mine"},
+                error={"code": FORGED_CODE, "message": "not mine"},
                 **foreign,
             )
         self._senders[directive["lane"]].put_nowait(f"rubbish {self._random.getrandbits(64):x}")

@@ -1,4 +1,4 @@
-"""The lifecycle under blows: parts of the stack die while jobs run and services lie; then the books are audited."""
+"""Jobs while processes of the stack are killed and services send wrong replies; afterwards every row is audited."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.chaos.fault_injector import FaultInjector
 
-#: of the small one; `--seed` takes another
+#: another one by `--seed`
 SEED = 1
 
 

@@ -1,4 +1,4 @@
-"""The audit itself: right books pass, and each kind of wrong entry is found."""
+"""The audit itself: right rows pass, and each kind of wrong row is found."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def events(change: Callable[[list[Event]], list[Event]]) -> Callable[[StoredRows
     return lambda right: replace(right, events={JOB: change(right.events[JOB])})
 
 
-def test_right_books_pass() -> None:
+def test_right_rows_pass() -> None:
     """Nothing is wrong with a job that went as it should."""
     assert audit(stored(), ACCEPTED, {"rubbish 1"}) == []
 
@@ -77,7 +77,7 @@ def test_right_books_pass() -> None:
     ("spoil", "words"),
     [
         (job(status=JobStatus.IN_PROGRESS), "still IN_PROGRESS"),
-        (job(error_code="LIE"), "a lie was believed"),
+        (job(error_code="FORGED"), "a forged reply was applied"),
         (job(status=JobStatus.FAILED_FINAL), "folding the events"),
         (job(final_output={"uri": "https://elsewhere"}), "folding the events"),
         (job(event_seq=99), "the head is not the last event"),
@@ -89,17 +89,17 @@ def test_right_books_pass() -> None:
         (lambda right: replace(right, claims=[]), "0 CLAIM rows"),
         (lambda right: replace(right, claims=[{"job_id": JOB}]), "its claim has no end"),
         (lambda right: replace(right, listed=[{"job_id": JOB, "status": "QUEUED"}]), "listed as QUEUED"),
-        (lambda right: replace(right, rejected=[]), "lost and not parked: rubbish 1"),
+        (lambda right: replace(right, rejected=[]), "lost and not quarantined: rubbish 1"),
         (lambda right: replace(right, records={}), "accepted and lost"),
     ],
 )
-def test_each_wrong_entry_is_found(spoil: Callable[[StoredRows], StoredRows], words: str) -> None:
-    """One entry is changed, and the audit says which."""
+def test_each_wrong_row_is_found(spoil: Callable[[StoredRows], StoredRows], words: str) -> None:
+    """One row is changed, and the audit names the violation."""
     wrong = audit(spoil(stored()), ACCEPTED, {"rubbish 1"})
     assert any(words in line for line in wrong), wrong
 
 
 def test_a_job_without_a_submitter_is_found() -> None:
     """One key, one job: another job id in the ledger was created for nobody."""
-    assert any("nobody was told of" in line for line in audit(stored(), {}, set()))
+    assert any("no caller submitted" in line for line in audit(stored(), {}, set()))
     assert any("is another's" in line for line in audit(stored(), {"key-2": JOB}, set()))

@@ -1,4 +1,4 @@
-"""Who posts, controls and redrives jobs in the simulated world, each as long as it takes or until patience ends."""
+"""Callers of the simulated world: they post, control and redrive jobs until they are answered or give up."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ OPERATOR_EVERY_S = 600.0
 
 
 class Callers:
-    """Everybody outside."""
+    """All callers of a world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.plan, self.faults, self.scheduler, self.random = world.plan, world.faults, world.scheduler, world.random
         self.host, self.bus, self.ledger = world.host, world.bus, world.ledger
         self._requests = itertools.count(1)
-        #: how many of them have something going on
+        #: how many of them are at work
         self.busy = 0
         #: job ids that were promised by a 202, per request
         self.promised: dict[int, set[str]] = {}
@@ -83,11 +83,11 @@ class Callers:
         try:
             await work()
         except Exception as error:
-            self._world.add_violation(f"a caller met {error!r}")
+            self._world.add_violation(f"a caller got {error!r}")
         self.busy -= 1
 
     async def _post_until_accepted(self, number: int, request: Envelope) -> None:
-        """Again and again until the answer is 202; some lose their patience, of whose job nobody may ever hear."""
+        """Posts until the response is 202. Some callers give up before, without knowing whether there is a job."""
         while True:
             try:
                 created = await self.host.serve(
@@ -128,7 +128,7 @@ class Callers:
         await self.host.serve(control_job(self._world.context, self._world.orchestrations, job_id, kind, origin))
 
     def _operator_tick(self) -> None:
-        """In the calm somebody resumes what was left paused and redrives what failed: all of it must end."""
+        """After the faults an operator resumes paused jobs and redrives failed ones: every job must end."""
         self.scheduler.later(OPERATOR_EVERY_S, self._operator_tick)
         for job_id, record in self.ledger.records.items():
             job = record.job
@@ -163,7 +163,7 @@ class Callers:
                 await self.scheduler.pause(20)
 
     def _redrive_some(self) -> None:
-        """Amid the faults as well, whatever the job is, now and then twice at once."""
+        """During the faults: any job, in any state, some twice at once."""
         for job_id in self.ledger.records:
             for _ in range(self.random.choice((0, 0, 1, 2))):
                 self._schedule(self.random.uniform(0, 5), partial(self._redrive, job_id))

@@ -1,4 +1,4 @@
-"""What goes wrong, and how often: drawn from the seed until the calm comes, after which nothing does."""
+"""The faults of a simulated world: drawn from its seed until an instant, after which there are none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.simulation.scheduler import Scheduler
 
 @dataclass(frozen=True)
 class Odds:
-    """Probabilities, each of one port call, message or activity, where nothing else is said."""
+    """Probabilities, each for one port call, message or activity unless its comment names something else."""
 
     unavailable: float = 0.02
     answer_lost: float = 0.01
@@ -22,7 +22,7 @@ class Odds:
     event_late: float = 0.1
     timer_late: float = 0.2
     episode_lost: float = 0.02
-    #: of a directive's life with its service
+    #: for each directive that a service receives
     service_misbehaves: float = 0.35
 
 
@@ -39,7 +39,7 @@ class CrashAt:
 
 @dataclass
 class Faults:
-    """Asked at every port."""
+    """Decides at every port call whether a fault occurs."""
 
     scheduler: Scheduler
     odds: Odds
@@ -70,5 +70,5 @@ class Faults:
         return self.latency_s()
 
     def timer_lateness_s(self) -> float:
-        """Durable timers are never early and up to half a minute late (durable-protocol 7)."""
+        """Durable timers are never early and up to half a minute late."""
         return self.scheduler.random.uniform(0, 30) if self.occurs(self.odds.timer_late) else 0.01

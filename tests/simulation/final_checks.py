@@ -1,4 +1,4 @@
-"""When all is over: what must be true of the books of a simulated world."""
+"""What must be true of the rows of a simulated world at its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.views.audit import verify
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-#: after the last fault, all must be over within this
+#: from the last fault until every job has ended, at most
 MAX_SETTLING = timedelta(hours=24)
 
 
@@ -26,8 +26,8 @@ async def check_final_state(world: World) -> None:
         return
     if world.callers.busy:
         world.add_violation(f"{world.callers.busy} callers were never answered")
-    for left in world.owed():
-        world.add_violation(f"still owed after {MAX_SETTLING}: {left}")
+    for left in world.unfinished():
+        world.add_violation(f"unfinished after {MAX_SETTLING}: {left}")
     for hung in world.durable.hung():
         world.add_violation(f"Azure would hang: {hung}")
     for number, job_ids in world.callers.promised.items():
@@ -76,7 +76,7 @@ async def _audit(world: World, job_id: str, record: Any) -> None:
 
 
 def _audit_redrive(world: World, job: Any) -> None:
-    """A job and the one that took its place know each other, and there is one such at the most."""
+    """A job and its redrive name each other, and a job has one redrive at most."""
     heirs = [
         other.job.job_id
         for other in world.ledger.records.values()

@@ -12,11 +12,11 @@ from tests.simulation.scheduler import Scheduler
 
 
 class HostDown(Exception):
-    """The caller's connection was cut, or there was nobody to connect to."""
+    """The connection was cut, or no process listened."""
 
 
 class Host:
-    """Everything that runs in the process, so that it can be made to vanish in one moment."""
+    """Everything that runs in the process, so that a crash ends all of it at once."""
 
     def __init__(self, scheduler: Scheduler, faults: Faults) -> None:
         self._scheduler = scheduler
@@ -31,14 +31,14 @@ class Host:
         self.on_start: Callable[[], None] = lambda: None
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Within the process: gone with it."""
+        """Starts a task within the process: a crash ends it."""
         task = self._scheduler.spawn(work)
         self._tasks[task] = None
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
         return task
 
     async def serve(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """For a client outside. Raises HostDown if the process is not there, or dies meanwhile."""
+        """Runs the work for a client outside. Raises HostDown if the process is down, or dies meanwhile."""
         if not self.up:
             work.close()
             raise HostDown
@@ -61,7 +61,7 @@ class Host:
         self.on_start()
 
     async def through(self, call: Callable[[], Awaitable[Any]], fault: Exception) -> Any:
-        """One port call: late, refused, done without an answer, or the last thing the process did."""
+        """One port call: slow, refused, done without a response, or ended by a crash before or after it."""
         self.calls = number = next(self._calls)
         odds = self._faults.odds
         await self._scheduler.pause(self._faults.latency_s())
@@ -82,7 +82,7 @@ class Host:
 
 
 class Port:
-    """Any port of the app, with the host's mischief around each call."""
+    """Any port of the app, with the faults of the host around each call."""
 
     def __init__(self, host: Host, target: object, fault: type[Exception]) -> None:
         self._host = host

@@ -1,4 +1,4 @@
-"""Platform services that keep CONTRACT, or break it in every way that was ever seen: drawn from the seed."""
+"""Platform services that follow the message contract, or break it in every known way, drawn from the seed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _ERROR = {"code": "STORAGE_UNAVAILABLE", "message": "try again later"}
 
 
 class Services:
-    """One for all step types; every directive gets a life of its own."""
+    """One for all step types. Each directive gets one of the behaviours below."""
 
     def __init__(self, scheduler: Scheduler, bus: Bus, faults: Faults) -> None:
         self._scheduler = scheduler
         self._bus = bus
         self._faults = faults
         self._random = scheduler.random
-        #: every RESULT's reference that was ever sent, by what sent it
+        #: (job, step, attempt, lease) of each RESULT that was sent, by its reference
         self.results: dict[str, tuple[str, str, int, str]] = {}
-        #: how each directive was met
+        #: of each directive, in order
         self.behaviours: list[str] = []
         self._bad: tuple[Callable[[Directive], None], ...] = (
             self._silent,
@@ -48,14 +48,14 @@ class Services:
         self.behaviours.append(behaviour.__name__)
         behaviour(directive)
 
-    # --- lives
+    # --- behaviours
 
     def _good(self, directive: Directive) -> None:
         self._reply_later(directive, "ACK", self._random.uniform(0.1, 2))
         self._reply_later(directive, "RESULT", self._random.uniform(3, 60))
 
     def _silent(self, directive: Directive) -> None:
-        """It took the message and fell over."""
+        """It received the message and crashed."""
 
     def _acks_only(self, directive: Directive) -> None:
         self._reply_later(directive, "ACK", 1)

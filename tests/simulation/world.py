@@ -1,4 +1,4 @@
-"""The whole world of a few jobs, from their POSTs until nothing is owed any more."""
+"""The simulated world of a few jobs, from their POSTs until no work is left."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What people do in this world."""
+    """What callers do in this world, and which faults occur."""
 
     jobs: int = 2
     posters: int = 1
@@ -81,7 +81,7 @@ class Plan:
 
 @dataclass
 class Report:
-    """What a simulated world was like, for the tests that look at it."""
+    """Counts and violations of a simulated world."""
 
     seed: int
     violations: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Report:
     calls: int = 0
     crashes: int = 0
     steps: int = 0
-    #: from the last fault until nothing was owed
+    #: from the last fault until no work was left
     settled_after: timedelta = timedelta()
 
 
@@ -184,10 +184,10 @@ class World:
 
     def _over(self) -> bool:
         self.owners.check()
-        return bool(self.report.violations) or (self.faults.ended and self.callers.busy == 0 and not self.owed())
+        return bool(self.report.violations) or (self.faults.ended and self.callers.busy == 0 and not self.unfinished())
 
-    def owed(self) -> list[str]:
-        """What is still to be done, in words."""
+    def unfinished(self) -> list[str]:
+        """The work that is left, one line each."""
         live = [
             f"{job_id} is {record.job.status}"
             for job_id, record in self.ledger.records.items()
