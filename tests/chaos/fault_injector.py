@@ -1,4 +1,4 @@
-"""Jobs on a real stack whose parts are killed under them, until all have ended."""
+"""Jobs on a real stack while its processes are killed, until every job has ended."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import httpx
 from shared.core.routing import lane_of
 from tests import running_stack
 from tests.chaos import ledger_audit
-from tests.chaos.faulty_services import Liars
+from tests.chaos.faulty_services import FaultyServices
 from tests.running_stack import RunningStack
 
 LANES = 16
-TENANTS = ("storm-a", "storm-b", "storm-c", "storm-d", "storm-e", "storm-f")
+TENANTS = ("chaos-a", "chaos-b", "chaos-c", "chaos-d", "chaos-e", "chaos-f")
 STEPS = {"OCR": 1, "OCR_EMBEDDING": 2, "OCR_EMBEDDING_SIS": 3}
 ENDED = frozenset({"SUCCEEDED", "FAILED_FINAL", "CANCELLED"})
 
@@ -34,15 +34,15 @@ ENVIRONMENT = {
     "LUCIUS_SWEEP_SCHEDULE": "*/10 * * * * *",
 }
 #: a killed host takes replies with it for the minute of their lock, and a creation left half done waits for a sweep
-PATIENCE_S = 300
+DEADLINE_S = 300
 _POSTERS = 8
 #: between two polls of every open job, each of which costs 12 ms of CPU
-_LOOK_S = 2.0
+_POLL_S = 2.0
 
 
 @dataclass
 class FaultReport:
-    """What happened, for the one line."""
+    """Counts of a run, printed in one line."""
 
     jobs: int = 0
     kills: Counter[str] = field(default_factory=Counter)
@@ -50,7 +50,7 @@ class FaultReport:
     rows: int = 0
     wrong: list[str] = field(default_factory=list)
     took_s: float = 0.0
-    services: Liars | None = None
+    services: FaultyServices | None = None
 
     def __str__(self) -> str:
         services = self.services
@@ -58,21 +58,21 @@ class FaultReport:
         kills = " ".join(f"{name}={count}" for name, count in sorted(self.kills.items()))
         ends = " ".join(f"{name}={count}" for name, count in sorted(self.ends.items()))
         return (
-            f"chaos: jobs={self.jobs} blows={self.kills.total()} ({kills}) ended: {ends} "
+            f"chaos: jobs={self.jobs} faults={self.kills.total()} ({kills}) ended: {ends} "
             f"directives={services.directives} replies={services.replies} events audited={self.rows} "
             f"wrong={len(self.wrong)} in {self.took_s:.0f} s"
         )
 
 
 class FaultInjector:
-    """`jobs` posted over the time in which the blows fall, one after another."""
+    """Posts `jobs` while it injects the faults, one after another."""
 
-    def __init__(self, data: Path, *, jobs: int, blows: list[str], seed: int, result_timeout_s: int) -> None:
+    def __init__(self, data: Path, *, jobs: int, faults: list[str], seed: int, result_timeout_s: int) -> None:
         self._data = data
-        #: also how long a lane may lag behind before attempts are used up by it (LIFECYCLE "Replies")
+        #: also how long a lane may lag behind before it uses up attempts (docs/lifecycle.md R8)
         self._environment = ENVIRONMENT | {"LUCIUS_STEP_RESULT_TIMEOUT_SECONDS": str(result_timeout_s)}
         self._jobs = jobs
-        self._blows = blows
+        self._faults = faults
         self._random = random.Random(seed)
         self._seed = seed
         #: by idempotency key
@@ -87,11 +87,11 @@ class FaultInjector:
         try:
             lanes = {lane_of(tenant, LANES) for tenant in TENANTS}
             async with (
-                Liars(stack.bus_connection, lanes, self._seed) as services,
+                FaultyServices(stack.bus_connection, lanes, self._seed) as services,
                 httpx.AsyncClient(base_url=stack.api, timeout=30) as http,
             ):
                 self._report.services = services
-                await asyncio.gather(self._strike(stack), self._post_all(http))
+                await asyncio.gather(self._inject(stack), self._post_all(http))
                 await self._settle(stack, http)
                 self._report.wrong += await self._audit(stack, http, services)
         except BaseException:
@@ -102,17 +102,17 @@ class FaultInjector:
         self._report.took_s = time.monotonic() - began
         return self._report
 
-    async def _strike(self, stack: RunningStack) -> None:
-        for blow in self._blows:
+    async def _inject(self, stack: RunningStack) -> None:
+        for fault in self._faults:
             await asyncio.sleep(self._random.uniform(1.0, 3.0))
-            self._report.kills[blow] += 1
-            if blow == "cut":
+            self._report.kills[fault] += 1
+            if fault == "cut":
                 async with httpx.AsyncClient(base_url=stack.admin, timeout=10) as admin:
                     (await admin.post("/faults", json={"fault": "drop-connections"})).raise_for_status()
             else:
-                # Azurite saves every few seconds: killed, it would lose what it had acknowledged (CONTRACT)
-                how = signal.SIGTERM if blow == "azurite" else signal.SIGKILL
-                await asyncio.to_thread(stack.restart, blow, how)
+                # Azurite saves every few seconds: killed, it would lose what it had acknowledged
+                how = signal.SIGTERM if fault == "azurite" else signal.SIGKILL
+                await asyncio.to_thread(stack.restart, fault, how)
 
     async def _post_all(self, http: httpx.AsyncClient) -> None:
         numbers = iter(range(self._jobs))
@@ -125,7 +125,7 @@ class FaultInjector:
         await asyncio.gather(*(poster() for _ in range(_POSTERS)))
 
     async def _post(self, http: httpx.AsyncClient, number: int) -> None:
-        """As a careful caller does: the same request until it is answered; some ask twice, some change their mind."""
+        """Posts a job until it is accepted, some twice at once; then pauses, resumes or cancels some."""
         request_type = self._random.choice(list(STEPS))
         body = {
             "schema_version": "1.0",
@@ -134,20 +134,24 @@ class FaultInjector:
             "input_ref": "https://account.blob.core.windows.net/documents/lease.pdf",
             "output_ref": "https://account.blob.core.windows.net/results/lease.json",
             "payload": {"sis": {"prompt_set": ["When?"]}} if "SIS" in request_type else {},
-            "idempotency_key": f"storm-{self._seed}-{number}",
+            "idempotency_key": f"chaos-{self._seed}-{number}",
         }
         times = self._random.choice((1, 1, 2))
-        answers = await asyncio.gather(*(self._insist(http, "/v1/orchestrate", body, {202}) for _ in range(times)))
+        answers = await asyncio.gather(
+            *(self._post_until_answered(http, "/v1/orchestrate", body, {202}) for _ in range(times))
+        )
         ids = {answer["jobId"] for answer in answers}
         if len(ids) != 1:
             self._report.wrong.append(f"{body['idempotency_key']} was answered with {sorted(ids)}")
         self._accepted[str(body["idempotency_key"])] = job_id = ids.pop()
         for control in self._random.choice(((), (), (), (), (), ("pause",), ("cancel",), ("pause", "resume"))):
             await asyncio.sleep(self._random.uniform(0, 1))
-            await self._insist(http, f"/v1/jobs/{job_id}:{control}", {"reason": "storm"}, {200, 409})
+            await self._post_until_answered(http, f"/v1/jobs/{job_id}:{control}", {"reason": "chaos"}, {200, 409})
 
-    async def _insist(self, http: httpx.AsyncClient, path: str, body: Any, expected: set[int]) -> dict[str, Any]:
-        deadline = time.monotonic() + PATIENCE_S
+    async def _post_until_answered(
+        self, http: httpx.AsyncClient, path: str, body: Any, expected: set[int]
+    ) -> dict[str, Any]:
+        deadline = time.monotonic() + DEADLINE_S
         while True:
             answer = "no answer"
             try:
@@ -165,8 +169,8 @@ class FaultInjector:
             await asyncio.sleep(0.5)
 
     async def _settle(self, stack: RunningStack, http: httpx.AsyncClient) -> None:
-        """Calm: whoever is paused is resumed, until every job has ended and no reply is under way."""
-        deadline = time.monotonic() + PATIENCE_S
+        """After the faults: resumes paused jobs, until every job has ended and no reply waits on its lane."""
+        deadline = time.monotonic() + DEADLINE_S
         open_jobs = set(self._accepted.values())
         while open_jobs:
             for job_id in sorted(open_jobs):
@@ -176,23 +180,23 @@ class FaultInjector:
                     self._report.ends[job["status"] + why] += 1
                     open_jobs.discard(job_id)
                 elif job["status"] in ("PAUSED", "PAUSING"):
-                    await self._insist(http, f"/v1/jobs/{job_id}:resume", {}, {200, 409})
+                    await self._post_until_answered(http, f"/v1/jobs/{job_id}:resume", {}, {200, 409})
             assert time.monotonic() < deadline, f"these do not end: {sorted(open_jobs)}"
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         while await self._replies_wait(stack):
             assert time.monotonic() < deadline, "replies stay on their lanes"
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
     async def _replies_wait(self, stack: RunningStack) -> bool:
         async with httpx.AsyncClient(base_url=stack.admin, timeout=10) as admin:
             entities = (await admin.get("/entities")).raise_for_status().json()
         return any(counts["active"] for path, counts in entities.items() if path.startswith("global-bus-replies-"))
 
-    async def _audit(self, stack: RunningStack, http: httpx.AsyncClient, services: Liars) -> list[str]:
-        """After one sweep by hand, which takes what died on the way to us and closes what was left open."""
-        await self._insist(http, "/v1/admin/reconcile", {}, {200})
+    async def _audit(self, stack: RunningStack, http: httpx.AsyncClient, services: FaultyServices) -> list[str]:
+        """The violations after one sweep by hand, which receives dead-lettered replies and finishes open work."""
+        await self._post_until_answered(http, "/v1/admin/reconcile", {}, {200})
         stalls = (await http.get("/admin/emulator/stalls")).raise_for_status().json()
         found = await asyncio.to_thread(ledger_audit.read, stack.storage_connection)
         self._report.rows = sum(len(events) for events in found.events.values())
         wrong = await asyncio.to_thread(ledger_audit.audit, found, self._accepted, services.rubbish)
-        return wrong + [f"an orchestration waits for what can never come: {stall}" for stall in stalls]
+        return wrong + [f"an orchestration waits for an event that cannot come: {stall}" for stall in stalls]

@@ -1,4 +1,4 @@
-"""Platform services over the real bus that duplicate, delay, drop and lie, each by the roll of a seeded die."""
+"""Platform services over the real bus that duplicate, delay, drop and forge replies, as a seeded generator decides."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusError
 
-#: a code that no row of a job may ever show: each reply that carries it lies about whose it is
-LIE = "LIE"
+#: the error code of every forged reply; no row of a job may have it
+FORGED_CODE = "FORGED"
 SUBSCRIPTIONS = ("ocr", "embedding", "sis")
 
-#: what a service does with a directive, and how often of a hundred
-_MANNERS = {
+#: what a service does with a directive, in percent
+_BEHAVIOURS = {
     "honest": 46,
     "before_ack": 8,
     "twice": 10,
     "contradicts": 6,
-    "lies": 8,
-    "fails_for_now": 8,
-    "fails_for_good": 2,
+    "foreign_replies": 8,
+    "fails_retryably": 8,
+    "fails_finally": 2,
     "silent": 4,
     "dies_after_ack": 4,
     "late": 4,
@@ -35,7 +35,7 @@ _LATE_S = 3.0
 _AGAIN_S = 0.5
 
 
-class Liars:
+class FaultyServices:
     """Services for all three step types on the given lanes. `async with` runs them."""
 
     def __init__(self, connection: str, lanes: set[int], seed: int) -> None:
@@ -50,7 +50,7 @@ class Liars:
         #: texts that are no replies, and that the bus took
         self.rubbish: set[str] = set()
 
-    async def __aenter__(self) -> Liars:
+    async def __aenter__(self) -> FaultyServices:
         for lane in self._lanes:
             self._spawn(self._sending(lane))
             for subscription in SUBSCRIPTIONS:
@@ -68,7 +68,7 @@ class Liars:
         task.add_done_callback(self._tasks.discard)
 
     async def _listening(self, lane: int, subscription: str) -> None:
-        """Takes directives for ever; a bus that is away comes back."""
+        """Receives directives until it is cancelled; connects again after an outage of the bus."""
         while True:
             with contextlib.suppress(ServiceBusError, OSError, ValueError):
                 async with (
@@ -84,7 +84,7 @@ class Liars:
             await asyncio.sleep(_AGAIN_S)
 
     async def _sending(self, lane: int) -> None:
-        """Sends what is queued, in order, each until the bus has it: a fault can double a reply, not lose it."""
+        """Sends the queued replies in order, each until the bus has it: a fault can repeat a reply, not lose it."""
         text: str | None = None
         while True:
             with contextlib.suppress(ServiceBusError, OSError, ValueError):
@@ -102,58 +102,64 @@ class Liars:
             await asyncio.sleep(_AGAIN_S)
 
     async def _serve(self, directive: dict[str, Any]) -> None:
-        [manner] = self._random.choices(list(_MANNERS), list(_MANNERS.values()))
-        await getattr(self, f"_{manner}")(directive)
+        [behaviour] = self._random.choices(list(_BEHAVIOURS), list(_BEHAVIOURS.values()))
+        await getattr(self, f"_{behaviour}")(directive)
 
     async def _honest(self, directive: dict[str, Any]) -> None:
-        self._say(directive, "ACK")
+        self._reply(directive, "ACK")
         for _ in range(self._random.randint(0, 2)):
             await self._work()
-            self._say(directive, "HEARTBEAT", progress={"page": 1})
+            self._reply(directive, "HEARTBEAT", progress={"page": 1})
         await self._work()
-        self._say(directive, "RESULT")
+        self._reply(directive, "RESULT")
 
     async def _before_ack(self, directive: dict[str, Any]) -> None:
-        self._say(directive, "RESULT")
+        self._reply(directive, "RESULT")
         await self._work()
-        self._say(directive, "ACK")
+        self._reply(directive, "ACK")
 
     async def _twice(self, directive: dict[str, Any]) -> None:
         for type_ in ("ACK", "ACK", "RESULT", "RESULT"):
-            self._say(directive, type_)
+            self._reply(directive, type_)
             await self._work()
 
     async def _contradicts(self, directive: dict[str, Any]) -> None:
-        self._say(directive, "RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": "first word"})
-        self._say(directive, "RESULT")
-        self._say(directive, "RESULT", status="FAILED_FINAL", error={"code": "CHANGED_MIND", "message": "last word"})
+        self._reply(directive, "RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": "first result"})
+        self._reply(directive, "RESULT")
+        self._reply(directive, "RESULT", status="FAILED_FINAL", error={"code": "CHANGED_MIND", "message": "a third"})
 
-    async def _lies(self, directive: dict[str, Any]) -> None:
-        for lie in (
+    async def _foreign_replies(self, directive: dict[str, Any]) -> None:
+        for foreign in (
             {"lease_id": "00000000-0000-0000-0000-000000000000"},
             {"tenant_id": "somebody-else"},
             {"attempt_no": directive["attempt_no"] + 1},
             {"stepId": "nothing"},
             {"jobId": "job_nobody"},
         ):
-            self._say(directive, "RESULT", status="FAILED_FINAL", error={"code": LIE, "message": "not mine"}, **lie)
+            self._reply(
+                directive,
+                "RESULT",
+                status="FAILED_FINAL",
+                error={"code": FORGED_CODE, "message": "not mine"},
+                **foreign,
+            )
         self._senders[directive["lane"]].put_nowait(f"rubbish {self._random.getrandbits(64):x}")
         await self._honest(directive)
 
-    async def _fails_for_now(self, directive: dict[str, Any]) -> None:
-        self._say(directive, "ACK")
+    async def _fails_retryably(self, directive: dict[str, Any]) -> None:
+        self._reply(directive, "ACK")
         await self._work()
-        self._say(directive, "RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": "later"})
+        self._reply(directive, "RESULT", status="FAILED_RETRY", error={"code": "BUSY", "message": "later"})
 
-    async def _fails_for_good(self, directive: dict[str, Any]) -> None:
-        self._say(directive, "ACK")
-        self._say(directive, "RESULT", status="FAILED_FINAL", error={"code": "PDF_ENCRYPTED", "message": "locked"})
+    async def _fails_finally(self, directive: dict[str, Any]) -> None:
+        self._reply(directive, "ACK")
+        self._reply(directive, "RESULT", status="FAILED_FINAL", error={"code": "PDF_ENCRYPTED", "message": "locked"})
 
     async def _silent(self, directive: dict[str, Any]) -> None:
         return
 
     async def _dies_after_ack(self, directive: dict[str, Any]) -> None:
-        self._say(directive, "ACK")
+        self._reply(directive, "ACK")
 
     async def _late(self, directive: dict[str, Any]) -> None:
         await asyncio.sleep(_LATE_S * self._random.uniform(0.5, 1.5))
@@ -162,7 +168,7 @@ class Liars:
     async def _work(self) -> None:
         await asyncio.sleep(self._random.uniform(0, 0.8))
 
-    def _say(self, directive: dict[str, Any], type_: str, **fields: Any) -> None:
+    def _reply(self, directive: dict[str, Any], type_: str, **fields: Any) -> None:
         body = {
             "type": type_,
             **{name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")},

@@ -1,4 +1,4 @@
-"""The books of a stack, read straight from its tables, and what must be true of them when all is over."""
+"""The rows of a stack, read from its tables, and what must be true of them once every job has ended."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from shared.core.as_of import as_of, fold, rows_digest
 from shared.core.history import verify
 from shared.core.job import Event, Record
 from shared.core.states import JobStatus, StepStatus
-from tests.chaos.faulty_services import LIE
+from tests.chaos.faulty_services import FORGED_CODE
 from tests.model.invariants import check_move
 
 Row = Mapping[str, Any]
 
-#: how a job may fail in a storm: by its service's word, or with every attempt or every publish used up
+#: how a job may fail under faults: by a result of its service, or with every attempt or every publish used up
 FAILURES = frozenset({"PDF_ENCRYPTED", "CHANGED_MIND", "ATTEMPTS_EXHAUSTED", "DISPATCH_FAILED"})
 
 
 @dataclass(frozen=True)
-class Books:
-    """Every row, by job where it has one."""
+class StoredRows:
+    """Every row; those of a job by its id."""
 
     records: dict[str, Record]
     events: dict[str, list[Event]]
@@ -35,14 +35,14 @@ class Books:
     rejected: list[Row]
 
 
-def read(connection: str) -> Books:
+def read(connection: str) -> StoredRows:
     with TableServiceClient.from_connection_string(connection) as tables:
 
         def rows(table: str) -> list[Row]:
             return list(tables.get_table_client(table).list_entities(results_per_page=1000))
 
         index = rows("luciusindex")
-        return Books(
+        return StoredRows(
             *_jobs(rows("luciusledger")),
             claims=[row for row in index if row["RowKey"].startswith("CLAIM:")],
             active=[row for row in index if row["RowKey"].startswith("ACTIVE:")],
@@ -65,29 +65,33 @@ def _jobs(rows: Iterable[Row]) -> tuple[dict[str, Record], dict[str, list[Event]
     return {job_id: Record(job, tuple(steps.get(job_id, []))) for job_id, job in jobs.items()}, events
 
 
-def audit(books: Books, accepted: Mapping[str, str], rubbish: set[str]) -> list[str]:
-    """Everything that is wrong. `accepted`: the job id that each idempotency key was answered with."""
+def audit(stored: StoredRows, accepted: Mapping[str, str], rubbish: set[str]) -> list[str]:
+    """Every violation. `accepted`: job ids by idempotency key, as the API returned them.
+
+    `rubbish`: the texts that were sent as replies and are none; each must be quarantined.
+    """
     wrong: list[str] = []
-    for job_id, record in books.records.items():
+    for job_id, record in stored.records.items():
         try:
-            _check_job(record, books.events.get(job_id, []))
+            _check_job(record, stored.events.get(job_id, []))
         except (AssertionError, ValueError) as broken:
-            story = [
+            history = [
                 f"    {event.seq} {event.at:%M:%S.%f} {event.type} {event.step_id} {event.attempt_no} "
                 f"{event.from_status}->{event.to_status} {event.job_from}->{event.job_to} {event.cause_id}"
-                for event in books.events.get(job_id, [])
+                for event in stored.events.get(job_id, [])
             ]
-            wrong.append("\n".join([f"{job_id}: {broken}", *story]))
-    wrong += _check_index(books, accepted)
-    parked = {row["body"] for row in books.rejected}
-    wrong += [f"lost and not parked: {text}" for text in sorted(rubbish - parked)]
+            wrong.append("\n".join([f"{job_id}: {broken}", *history]))
+    wrong += _check_index(stored, accepted)
+    quarantined = {row["body"] for row in stored.rejected}
+    wrong += [f"lost and not quarantined: {text}" for text in sorted(rubbish - quarantined)]
     return wrong
 
 
 def _check_job(record: Record, events: list[Event]) -> None:
     job = record.job
     assert job.status.terminal, f"it is still {job.status}"
-    assert LIE not in (job.error_code, *(step.last_error_code for step in record.steps)), "a lie was believed"
+    codes = {job.error_code, *(step.last_error_code for step in record.steps)}
+    assert FORGED_CODE not in codes, "a forged reply was applied"
     verify(events)
     assert (job.event_seq, job.event_hash) == (events[-1].seq, events[-1].hash), "the head is not the last event"
     _check_moves(record, events)
@@ -112,38 +116,38 @@ def _check_job(record: Record, events: list[Event]) -> None:
 
 
 def _check_moves(record: Record, events: list[Event]) -> None:
-    """Every row from the first to today's: what the events tell gives the rows, and each move was allowed."""
+    """From the created rows on: the events give the rows of now, and the table allows each transition."""
     at = as_of(record, events, 1)
     assert (events[0].data or {})["rows"] == rows_digest(at), "the created rows are not what the first event says"
     for event in events[1:]:
         after = fold(at, event)
         check_move(at, after)
         at = after
-    assert _digestible(at) == _digestible(record), "folding the events does not give the rows"
+    assert _digest(at) == _digest(record), "folding the events does not give the rows"
 
 
-def _digestible(record: Record) -> str:
+def _digest(record: Record) -> str:
     return rows_digest(Record(replace(record.job, suppressed={}), record.steps))
 
 
-def _check_index(books: Books, accepted: Mapping[str, str]) -> list[str]:
-    wrong = [f"{row['job_id']}: ACTIVE of a job that ended" for row in books.active]
-    missing = set(accepted.values()) - set(books.records)
+def _check_index(stored: StoredRows, accepted: Mapping[str, str]) -> list[str]:
+    wrong = [f"{row['job_id']}: ACTIVE of a job that ended" for row in stored.active]
+    missing = set(accepted.values()) - set(stored.records)
     wrong += [f"{job_id}: accepted and lost" for job_id in sorted(missing)]
-    wrong += [f"{job_id}: a job that nobody was told of" for job_id in set(books.records) - set(accepted.values())]
-    keys = Counter(record.job.idempotency_key for record in books.records.values())
+    wrong += [f"{job_id}: a job that no caller submitted" for job_id in set(stored.records) - set(accepted.values())]
+    keys = Counter(record.job.idempotency_key for record in stored.records.values())
     wrong += [f"{key}: {count} jobs for one key" for key, count in keys.items() if count > 1]
     wrong += [
         f"{job_id}: its key {key} is another's"
         for key, job_id in accepted.items()
-        if job_id in books.records and books.records[job_id].job.idempotency_key != key
+        if job_id in stored.records and stored.records[job_id].job.idempotency_key != key
     ]
-    for name, rows in (("CLAIM", books.claims), ("LIST", books.listed)):
+    for name, rows in (("CLAIM", stored.claims), ("LIST", stored.listed)):
         found = Counter(row["job_id"] for row in rows)
-        wrong += [f"{job_id}: {found[job_id]} {name} rows" for job_id in books.records if found[job_id] != 1]
-    for row in books.listed:
-        record = books.records.get(row["job_id"])
+        wrong += [f"{job_id}: {found[job_id]} {name} rows" for job_id in stored.records if found[job_id] != 1]
+    for row in stored.listed:
+        record = stored.records.get(row["job_id"])
         if record is not None and row["status"] != record.job.status.value:
             wrong.append(f"{row['job_id']}: listed as {row['status']}, is {record.job.status.value}")
-    wrong += [f"{row['job_id']}: its claim has no end" for row in books.claims if not row.get("expires_at")]
+    wrong += [f"{row['job_id']}: its claim has no end" for row in stored.claims if not row.get("expires_at")]
     return wrong

@@ -1,4 +1,4 @@
-"""The lifecycle under blows: parts of the stack die while jobs run and services lie; then the books are audited."""
+"""Jobs while processes of the stack are killed and services send wrong replies; afterwards every row is audited."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from tests.chaos.fault_injector import FaultInjector
 
-#: of the small one; `--seed` takes another
+#: another one by `--seed`
 SEED = 1
 
 
-async def weather(faults: FaultInjector, capsys: pytest.CaptureFixture[str]) -> None:
-    report = await faults.run()
+async def run_and_audit(injector: FaultInjector, capsys: pytest.CaptureFixture[str]) -> None:
+    report = await injector.run()
     with capsys.disabled():
         print(f"\n{report}")
     assert report.wrong == [], "\n".join(report.wrong)
@@ -23,8 +23,8 @@ async def weather(faults: FaultInjector, capsys: pytest.CaptureFixture[str]) -> 
 async def test_a_few_faults(tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
     """Twenty jobs, the host and the bus killed, Azurite stopped, connections cut: every row is right afterwards."""
     seed = request.config.getoption("--seed") or SEED
-    faults = FaultInjector(tmp_path, jobs=20, blows=["host", "bus", "azurite", "cut"], seed=seed, result_timeout_s=6)
-    await weather(faults, capsys)
+    injector = FaultInjector(tmp_path, jobs=20, faults=["host", "bus", "azurite", "cut"], seed=seed, result_timeout_s=6)
+    await run_and_audit(injector, capsys)
 
 
 @pytest.mark.long
@@ -32,6 +32,6 @@ async def test_a_few_faults(tmp_path: Path, request: pytest.FixtureRequest, caps
 async def test_many_faults(tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
     """Three hundred jobs; eighteen kills of the host and the bus, three stops of Azurite, three cuts (`make chaos`)."""
     seed = request.config.getoption("--seed") or SEED
-    blows = ["host", "bus", "cut", "host", "azurite", "bus", "host", "bus"] * 3
+    faults = ["host", "bus", "cut", "host", "azurite", "bus", "host", "bus"] * 3
     # three hundred jobs keep their lanes busy for longer than the time-out of a quiet machine
-    await weather(FaultInjector(tmp_path, jobs=300, blows=blows, seed=seed, result_timeout_s=30), capsys)
+    await run_and_audit(FaultInjector(tmp_path, jobs=300, faults=faults, seed=seed, result_timeout_s=30), capsys)

@@ -1,4 +1,4 @@
-"""The audit itself: right books pass, and each kind of wrong entry is found."""
+"""The audit itself: right rows pass, and each kind of wrong row is found."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from shared.core.job import Event, Record
 from shared.core.plan import plan_job
 from shared.core.routing import decide_lane
 from shared.core.states import JobStatus, StepStatus
-from tests.chaos.ledger_audit import Books, audit
+from tests.chaos.ledger_audit import StoredRows, audit
 from tests.jobs import DEFAULTS, START, Story, envelope, registry
 
 JOB = "job_1"
 ACCEPTED = {"key-1": JOB}
 
 
-def books() -> Books:
+def stored() -> StoredRows:
     """One job of one step that succeeded at its second attempt."""
     request = envelope(request_type="OCR", payload={}, idempotency_key="key-1")
     protocol = registry().find("OCR")
@@ -40,7 +40,7 @@ def books() -> Books:
     story.after(60).recorded()
     story.after(1).replied("RESULT")
     assert story.record.job.status is JobStatus.SUCCEEDED
-    return Books(
+    return StoredRows(
         records={JOB: story.record},
         events={JOB: [created, *story.events]},
         claims=[{"job_id": JOB, "expires_at": START}],
@@ -50,34 +50,34 @@ def books() -> Books:
     )
 
 
-def job(**changes: Any) -> Callable[[Books], Books]:
+def job(**changes: Any) -> Callable[[StoredRows], StoredRows]:
     return lambda right: replace(
         right, records={JOB: Record(replace(right.records[JOB].job, **changes), right.records[JOB].steps)}
     )
 
 
-def step(**changes: Any) -> Callable[[Books], Books]:
-    def change(right: Books) -> Books:
+def step(**changes: Any) -> Callable[[StoredRows], StoredRows]:
+    def change(right: StoredRows) -> StoredRows:
         record = right.records[JOB]
         return replace(right, records={JOB: Record(record.job, (replace(record.steps[0], **changes),))})
 
     return change
 
 
-def events(change: Callable[[list[Event]], list[Event]]) -> Callable[[Books], Books]:
+def events(change: Callable[[list[Event]], list[Event]]) -> Callable[[StoredRows], StoredRows]:
     return lambda right: replace(right, events={JOB: change(right.events[JOB])})
 
 
-def test_right_books_pass() -> None:
+def test_right_rows_pass() -> None:
     """Nothing is wrong with a job that went as it should."""
-    assert audit(books(), ACCEPTED, {"rubbish 1"}) == []
+    assert audit(stored(), ACCEPTED, {"rubbish 1"}) == []
 
 
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
         (job(status=JobStatus.IN_PROGRESS), "still IN_PROGRESS"),
-        (job(error_code="LIE"), "a lie was believed"),
+        (job(error_code="FORGED"), "a forged reply was applied"),
         (job(status=JobStatus.FAILED_FINAL), "folding the events"),
         (job(final_output={"uri": "https://elsewhere"}), "folding the events"),
         (job(event_seq=99), "the head is not the last event"),
@@ -89,17 +89,17 @@ def test_right_books_pass() -> None:
         (lambda right: replace(right, claims=[]), "0 CLAIM rows"),
         (lambda right: replace(right, claims=[{"job_id": JOB}]), "its claim has no end"),
         (lambda right: replace(right, listed=[{"job_id": JOB, "status": "QUEUED"}]), "listed as QUEUED"),
-        (lambda right: replace(right, rejected=[]), "lost and not parked: rubbish 1"),
+        (lambda right: replace(right, rejected=[]), "lost and not quarantined: rubbish 1"),
         (lambda right: replace(right, records={}), "accepted and lost"),
     ],
 )
-def test_each_wrong_entry_is_found(spoil: Callable[[Books], Books], words: str) -> None:
-    """One entry is changed, and the audit says which."""
-    wrong = audit(spoil(books()), ACCEPTED, {"rubbish 1"})
+def test_each_wrong_row_is_found(spoil: Callable[[StoredRows], StoredRows], words: str) -> None:
+    """One row is changed, and the audit names the violation."""
+    wrong = audit(spoil(stored()), ACCEPTED, {"rubbish 1"})
     assert any(words in line for line in wrong), wrong
 
 
 def test_a_job_without_a_submitter_is_found() -> None:
     """One key, one job: another job id in the ledger was created for nobody."""
-    assert any("nobody was told of" in line for line in audit(books(), {}, set()))
-    assert any("is another's" in line for line in audit(books(), {"key-2": JOB}, set()))
+    assert any("no caller submitted" in line for line in audit(stored(), {}, set()))
+    assert any("is another's" in line for line in audit(stored(), {"key-2": JOB}, set()))

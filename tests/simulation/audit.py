@@ -1,4 +1,4 @@
-"""The books: what is checked at every write, at every directive, and when all is over."""
+"""Invariants that are checked at every write and at every directive."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.model.invariants import Rows, check_link, check_move, fold, rows_of
 class AuditedLedger(MemoryLedger):
     """The memory ledger; a write that breaks an invariant is reported at once, with the job's history."""
 
-    def __init__(self, report: Callable[[str], None], now: Callable[[], datetime]) -> None:
+    def __init__(self, add_violation: Callable[[str], None], now: Callable[[], datetime]) -> None:
         super().__init__()
-        self._report = report
+        self._add_violation = add_violation
         self._now = now
         self._folded: dict[str, Rows] = {}
         self._heads: dict[str, Event] = {}
@@ -66,7 +66,7 @@ class AuditedLedger(MemoryLedger):
                 assert self._successes[key] == 1, f"{step.step_id} succeeded twice"
 
     def check_directive(self, directive: Directive) -> None:
-        """Each directive has a recorded attempt, says what it says, and goes where it was pinned."""
+        """Each directive has a recorded attempt with its lease, and goes to the pinned lane."""
         self._guard(directive.jobId, lambda: self._check_directive(directive))
 
     def _check_directive(self, directive: Directive) -> None:
@@ -86,10 +86,10 @@ class AuditedLedger(MemoryLedger):
         try:
             check()
         except AssertionError as broken:
-            self._report(f"{job_id}: {broken}\n{self.history(job_id)}")
+            self._add_violation(f"{job_id}: {broken}\n{self.history(job_id)}")
 
     def history(self, job_id: str) -> str:
-        """A job's EVENT rows, for whoever reads the failure."""
+        """The EVENT rows of a job, one a line, for the failure message."""
         return "\n".join(
             f"  {event.at:%d %H:%M:%S.%f} {event.seq:3} {event.type} {event.step_id or ''} {event.attempt_no or ''} "
             f"{event.from_status or ''}->{event.to_status or ''} job {event.job_from}->{event.job_to} "

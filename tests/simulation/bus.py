@@ -12,7 +12,7 @@ from typing import Any
 from shared.contracts.messages import Directive
 from shared.core.directive import message_id
 from shared.ports.bus import DeadReply
-from tests.simulation.chaos import Chaos
+from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler
 
 DUPLICATE_WINDOW = timedelta(minutes=10)
@@ -42,9 +42,9 @@ class SentReply:
 class Bus:
     """`on_directive` takes what a platform service receives, `on_reply` what the app does."""
 
-    def __init__(self, scheduler: Scheduler, chaos: Chaos) -> None:
+    def __init__(self, scheduler: Scheduler, faults: Faults) -> None:
         self._scheduler = scheduler
-        self._chaos = chaos
+        self._faults = faults
         self._numbers = itertools.count(1)
         self.max_deliveries = 10
         self.directives: list[SentDirective] = []
@@ -66,7 +66,7 @@ class Bus:
             return
         sent = SentDirective(directive, name, now, now + timedelta(seconds=time_to_live_s))
         self.directives.append(sent)
-        self._scheduler.later(self._chaos.latency_s(), lambda: self._hand_over(sent))
+        self._scheduler.later(self._faults.latency_s(), lambda: self._hand_over(sent))
 
     def _hand_over(self, sent: SentDirective) -> None:
         now = self._scheduler.now
@@ -76,7 +76,7 @@ class Bus:
         sent.taken = True
         if now < sent.expires_at:
             self.on_directive(sent.directive)
-            if self._chaos.strikes(self._chaos.odds.completion_lost):
+            if self._faults.occurs(self._faults.odds.completion_lost):
                 self._scheduler.later(LOCK_S, lambda: self.on_directive(sent.directive))
 
     # --- replies
@@ -86,7 +86,7 @@ class Bus:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         sent = SentReply(raw, lane, f"reply-{number}", number, self._scheduler.now)
         self.replies.append(sent)
-        self.redeliver(sent, self._chaos.latency_s())
+        self.redeliver(sent, self._faults.latency_s())
 
     def redeliver(self, sent: SentReply, seconds: float) -> None:
         self._scheduler.later(seconds, lambda: self._deliver(sent))

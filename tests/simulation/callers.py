@@ -1,4 +1,4 @@
-"""Who posts, controls and redrives jobs in the simulated world, each as long as it takes or until patience ends."""
+"""Callers of the simulated world: they post, control and redrive jobs until they are answered or give up."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 OPERATOR_EVERY_S = 600.0
 
 
-class People:
-    """Everybody outside."""
+class Callers:
+    """All callers of a world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.plan, self.chaos, self.scheduler, self.random = world.plan, world.chaos, world.scheduler, world.random
+        self.plan, self.faults, self.scheduler, self.random = world.plan, world.faults, world.scheduler, world.random
         self.host, self.bus, self.ledger = world.host, world.bus, world.ledger
         self._requests = itertools.count(1)
-        #: how many of them have something going on
+        #: how many of them are at work
         self.busy = 0
         #: job ids that were promised by a 202, per request
         self.promised: dict[int, set[str]] = {}
 
-    def come(self) -> None:
-        span_s = self.plan.calm_after.total_seconds()
+    def start(self) -> None:
+        span_s = self.plan.faults_end_after.total_seconds()
         for number in range(self.plan.jobs):
             request_type = self.random.choice(self.plan.request_types)
             payload = {"sis": {"prompt_set": ["When does the lease end?"]}}
@@ -53,19 +53,20 @@ class People:
             self.promised[number] = set()
             for poster in range(self.plan.posters):
                 later_s = self.random.choice((0.0, 0.0, 0.01, 30.0, 400.0)) * self.random.random() if poster else 0.0
-                self._does(at_s + later_s, partial(self._posts, number, request))
+                self._schedule(at_s + later_s, partial(self._post_until_accepted, number, request))
             if self.plan.redriven_after_s is not None:
-                self._does(at_s + self.plan.redriven_after_s, partial(self._redrives_until_answered, number))
+                self._schedule(at_s + self.plan.redriven_after_s, partial(self._redrive_until_answered, number))
             for script_s, kind in self.plan.script:
-                self._does(at_s + script_s, partial(self._asks, number, kind))
+                self._schedule(at_s + script_s, partial(self._control_until_answered, number, kind))
             for _ in range(self.plan.controls):
                 kind = self.random.choice([ControlKind.PAUSE] * 3 + [ControlKind.RESUME] * 3 + [ControlKind.CANCEL])
-                self._does(
-                    at_s + self.random.choice((5, 60, 900)) * self.random.random(), partial(self._asks, number, kind)
+                self._schedule(
+                    at_s + self.random.choice((5, 60, 900)) * self.random.random(),
+                    partial(self._control_until_answered, number, kind),
                 )
         for _ in range(2 if self.plan.redrives else 0):
-            self.scheduler.later(self.random.uniform(0, span_s), self._perhaps_redrives)
-        self.scheduler.at(self.chaos.calm_at + timedelta(seconds=1), self._operator_tick)
+            self.scheduler.later(self.random.uniform(0, span_s), self._redrive_some)
+        self.scheduler.at(self.faults.end_at + timedelta(seconds=1), self._operator_tick)
         if self.plan.odds.service_misbehaves and self.random.random() < 0.3:
             away_s = self.random.uniform(10, 300)
             self.scheduler.later(self.random.uniform(0, 600), lambda: self._services_away(away_s))
@@ -73,27 +74,27 @@ class People:
     def _services_away(self, seconds: float) -> None:
         self.bus.services_away_until = self.scheduler.now + timedelta(seconds=seconds)
 
-    def _does(self, after_s: float, work: Callable[[], Awaitable[object]]) -> None:
+    def _schedule(self, after_s: float, work: Callable[[], Awaitable[object]]) -> None:
         self.busy += 1
-        self.scheduler.spawn(self._person(after_s, work))
+        self.scheduler.spawn(self._call_later(after_s, work))
 
-    async def _person(self, after_s: float, work: Callable[[], Awaitable[object]]) -> None:
+    async def _call_later(self, after_s: float, work: Callable[[], Awaitable[object]]) -> None:
         await self.scheduler.pause(after_s)
         try:
             await work()
         except Exception as error:
-            self._world.report(f"a caller met {error!r}")
+            self._world.add_violation(f"a caller got {error!r}")
         self.busy -= 1
 
-    async def _posts(self, number: int, request: Envelope) -> None:
-        """Again and again until the answer is 202; some lose their patience, of whose job nobody may ever hear."""
+    async def _post_until_accepted(self, number: int, request: Envelope) -> None:
+        """Posts until the response is 202. Some callers give up before, without knowing whether there is a job."""
         while True:
             try:
                 created = await self.host.serve(
                     create_job(self._world.context, self._world.orchestrations, request, correlation_id=None)
                 )
             except (HostDown, Transient):
-                if self.chaos.strikes(0.1):
+                if self.faults.occurs(0.1):
                     return
                 await self.scheduler.pause(self.random.uniform(0.2, 60))
             except LimitReached as refused:
@@ -102,7 +103,7 @@ class People:
                 self.promised[number].add(created.stored.record.job.job_id)
                 return
 
-    async def _asks(self, number: int, kind: ControlKind) -> None:
+    async def _control_until_answered(self, number: int, kind: ControlKind) -> None:
         for _ in range(20):
             # asked again is another request
             request = f"request-{next(self._requests)}"
@@ -119,7 +120,7 @@ class People:
             else:
                 if self.promised[number]:
                     return
-            if self.chaos.strikes(0.2):
+            if self.faults.occurs(0.2):
                 return  # gave up without knowing whether it went through
             await self.scheduler.pause(self.random.uniform(0.2, 30))
 
@@ -127,16 +128,16 @@ class People:
         await self.host.serve(control_job(self._world.context, self._world.orchestrations, job_id, kind, origin))
 
     def _operator_tick(self) -> None:
-        """In the calm somebody resumes what was left paused and redrives what failed: all of it must end."""
+        """After the faults an operator resumes paused jobs and redrives failed ones: every job must end."""
         self.scheduler.later(OPERATOR_EVERY_S, self._operator_tick)
         for job_id, record in self.ledger.records.items():
             job = record.job
             if job.status in (JobStatus.PAUSED, JobStatus.PAUSING):
-                self._does(0, partial(self._resumes, job_id))
+                self._schedule(0, partial(self._resume, job_id))
             if self.plan.redrives and job.status is JobStatus.FAILED_FINAL and job.redriven_by is None:
-                self._does(0, partial(self._redrives, job_id))
+                self._schedule(0, partial(self._redrive, job_id))
 
-    async def _resumes(self, job_id: str) -> None:
+    async def _resume(self, job_id: str) -> None:
         origin = Origin(cause_id=f"request-{next(self._requests)}", actor="operator", source="http")
         try:
             await self.host.serve(
@@ -145,7 +146,7 @@ class People:
         except (HostDown, JobNotFound, ControlNotPossible):
             return
 
-    async def _redrives(self, job_id: str) -> bool:
+    async def _redrive(self, job_id: str) -> bool:
         """Whether there was an answer."""
         origin = Origin(cause_id=f"request-{next(self._requests)}", actor="operator", source="http")
         try:
@@ -156,13 +157,13 @@ class People:
             return True
         return True
 
-    async def _redrives_until_answered(self, number: int) -> None:
+    async def _redrive_until_answered(self, number: int) -> None:
         for job_id in self.promised[number]:
-            while not await self._redrives(job_id):
+            while not await self._redrive(job_id):
                 await self.scheduler.pause(20)
 
-    def _perhaps_redrives(self) -> None:
-        """Amid the faults as well, whatever the job is, now and then twice at once."""
+    def _redrive_some(self) -> None:
+        """During the faults: any job, in any state, some twice at once."""
         for job_id in self.ledger.records:
             for _ in range(self.random.choice((0, 0, 1, 2))):
-                self._does(self.random.uniform(0, 5), partial(self._redrives, job_id))
+                self._schedule(self.random.uniform(0, 5), partial(self._redrive, job_id))

@@ -22,7 +22,7 @@ from orchestrations.job import job, step
 from shared.core import durable_names
 from shared.errors import InstanceEnded, InstanceNotFound
 from shared.ports.durable import InstanceState
-from tests.simulation.chaos import Chaos
+from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler
 
 use_fast_timestamps()
@@ -49,9 +49,9 @@ class EngineClock:
 class Durable:
     """The task hub: its store outlives the engine, which dies and comes back with the host."""
 
-    def __init__(self, scheduler: Scheduler, chaos: Chaos, activities: dict[str, Activity]) -> None:
+    def __init__(self, scheduler: Scheduler, faults: Faults, activities: dict[str, Activity]) -> None:
         self._scheduler = scheduler
-        self._chaos = chaos
+        self._faults = faults
         self._activities = activities
         self._orchestrators = {
             durable_names.JOB: job._function.get_user_function(),
@@ -105,7 +105,7 @@ class Durable:
     # --- driving the engine
 
     def _soon(self) -> None:
-        self._pump_by(self._scheduler.now + timedelta(seconds=self._chaos.latency_s()))
+        self._pump_by(self._scheduler.now + timedelta(seconds=self._faults.latency_s()))
 
     def _pump_by(self, instant: datetime) -> None:
         if self._running and (self._pump_at is None or instant < self._pump_at):
@@ -120,18 +120,18 @@ class Durable:
         episode = self.engine.next_episode()
         if episode is not None:
             reply = self._play(episode)
-            if self._chaos.strikes(self._chaos.odds.episode_lost):
+            if self._faults.occurs(self._faults.odds.episode_lost):
                 self.engine.drop_episode(episode)
             else:
                 self.engine.finish_episode(episode, reply)
             self._soon()
         while (task := self.engine.next_activity()) is not None:
             self.spawn(self._run(self.engine, task))
-            if self._chaos.strikes(self._chaos.odds.runs_twice):
+            if self._faults.occurs(self._faults.odds.runs_twice):
                 self.spawn(self._run(self.engine, task))
         wakes_at = self.engine.next_wake()
         if wakes_at is not None:
-            self._pump_by(wakes_at + timedelta(seconds=self._chaos.timer_lateness_s()))
+            self._pump_by(wakes_at + timedelta(seconds=self._faults.timer_lateness_s()))
 
     def _play(self, episode: Episode) -> Reply:
         context = wire.encode_context(episode.instance, episode.history, episode.new_from)
@@ -142,7 +142,7 @@ class Durable:
             return wire.decode_error(str(error))
 
     async def _run(self, engine: Engine, task: ActivityTask) -> None:
-        await self._scheduler.pause(self._chaos.latency_s())
+        await self._scheduler.pause(self._faults.latency_s())
         request = json.loads(task.input or "{}")
         try:
             verdict = await self._activities[task.name](**request)
@@ -155,10 +155,10 @@ class Durable:
 class SimulatedOrchestrations:
     """`Orchestrations` over the engine's client; events take their time and may overtake each other."""
 
-    def __init__(self, durable: Durable, scheduler: Scheduler, chaos: Chaos) -> None:
+    def __init__(self, durable: Durable, scheduler: Scheduler, faults: Faults) -> None:
         self._durable = durable
         self._scheduler = scheduler
-        self._chaos = chaos
+        self._faults = faults
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
         self._durable.changes += 1
@@ -190,7 +190,7 @@ class SimulatedOrchestrations:
             raise InstanceEnded(instance_id)
         # as the SDK sends it: JSON text within JSON (durable-protocol P2)
         text = json.dumps(json.dumps(data))
-        self._scheduler.later(self._chaos.event_latency_s(), lambda: self._deliver(instance_id, name, text))
+        self._scheduler.later(self._faults.event_latency_s(), lambda: self._deliver(instance_id, name, text))
 
     def _deliver(self, instance_id: str, name: str, text: str) -> None:
         try:

@@ -7,20 +7,20 @@ import itertools
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from tests.simulation.chaos import Chaos
+from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler
 
 
 class HostDown(Exception):
-    """The caller's connection was cut, or there was nobody to connect to."""
+    """The connection was cut, or no process listened."""
 
 
 class Host:
-    """Everything that runs in the process, so that it can be made to vanish in one moment."""
+    """Everything that runs in the process, so that a crash ends all of it at once."""
 
-    def __init__(self, scheduler: Scheduler, chaos: Chaos) -> None:
+    def __init__(self, scheduler: Scheduler, faults: Faults) -> None:
         self._scheduler = scheduler
-        self._chaos = chaos
+        self._faults = faults
         #: in the order of their start: what a crash ends is ended in one order
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._calls = itertools.count(1)
@@ -31,14 +31,14 @@ class Host:
         self.on_start: Callable[[], None] = lambda: None
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Within the process: gone with it."""
+        """Starts a task within the process: a crash ends it."""
         task = self._scheduler.spawn(work)
         self._tasks[task] = None
         task.add_done_callback(lambda ended: self._tasks.pop(ended, None))
         return task
 
     async def serve(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """For a client outside. Raises HostDown if the process is not there, or dies meanwhile."""
+        """Runs the work for a client outside. Raises HostDown if the process is down, or dies meanwhile."""
         if not self.up:
             work.close()
             raise HostDown
@@ -61,28 +61,28 @@ class Host:
         self.on_start()
 
     async def through(self, call: Callable[[], Awaitable[Any]], fault: Exception) -> Any:
-        """One port call: late, refused, done without an answer, or the last thing the process did."""
+        """One port call: slow, refused, done without a response, or ended by a crash before or after it."""
         self.calls = number = next(self._calls)
-        odds = self._chaos.odds
-        await self._scheduler.pause(self._chaos.latency_s())
+        odds = self._faults.odds
+        await self._scheduler.pause(self._faults.latency_s())
         await self._perhaps_die(number, after=False)
-        if self._chaos.strikes(odds.unavailable):
+        if self._faults.occurs(odds.unavailable):
             raise fault
         answer = await call()
-        await self._scheduler.pause(self._chaos.latency_s())
+        await self._scheduler.pause(self._faults.latency_s())
         await self._perhaps_die(number, after=True)
-        if self._chaos.strikes(odds.answer_lost):
+        if self._faults.occurs(odds.answer_lost):
             raise fault
         return answer
 
     async def _perhaps_die(self, number: int, *, after: bool) -> None:
-        if self.up and self._chaos.crashes(number, after=after):
+        if self.up and self._faults.crashes(number, after=after):
             self.crash()
             await asyncio.get_running_loop().create_future()
 
 
 class Port:
-    """Any port of the app, with the host's mischief around each call."""
+    """Any port of the app, with the faults of the host around each call."""
 
     def __init__(self, host: Host, target: object, fault: type[Exception]) -> None:
         self._host = host

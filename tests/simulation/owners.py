@@ -1,8 +1,8 @@
-"""No job without an owner for longer than the sweeper's period: looked at after every event of the simulated world.
+"""No job is without an owner for longer than the sweeper's period: checked after every event of the simulated world.
 
-A living job is owned by its orchestration, as long as that lives and does not owe a move; else by the sweeper, from
-the job's `check_at` on. Whatever keeps the sweeper from it (the host is down, a sweep is under way or failed) is an
-excuse, and the period begins anew after it.
+An orchestration owns its job as long as it is alive and no deadline has passed; else the sweeper does, from the job's
+`check_at` on. While the sweeper cannot work (the host is down, a sweep runs or has failed) no period runs; it begins
+again afterwards.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from shared.operations.sweeper.report import SweepAction, SweepReport
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-#: the sweeper's, and the time that the look of a sweep itself takes
+#: the sweeper's period, and the time that a sweep takes
 PERIOD = timedelta(seconds=60)
-_A_LOOK = timedelta(seconds=2)
+_SWEEP_TIME = timedelta(seconds=2)
 
 
 class Owners:
-    """What every job waits for at this moment, and since when."""
+    """Who owns each job at this moment, and since when."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -74,27 +74,27 @@ class Owners:
             if record.job.status.terminal:
                 self._since.pop(job_id, None)
             elif active is None:
-                world.report(f"{job_id} is {record.job.status} and nothing leads the sweeper to it")
+                world.add_violation(f"{job_id} is {record.job.status} and nothing leads the sweeper to it")
             else:
-                self._look(record, active.check_at, now)
+                self._check_owner(record, active.check_at, now)
         for job_id, active in actives.items():
             if job_id not in world.ledger.records and active.created_at + WITHDRAW_AFTER <= now:
                 # a claim without rows is nobody's but the sweeper's; its write may have taken longer than that
                 seen = self._claimed.setdefault(job_id, now)
                 self._expect(job_id, max(seen, active.check_at, active.created_at + WITHDRAW_AFTER), now)
 
-    def _look(self, record: Record, check_at: datetime, now: datetime) -> None:
+    def _check_owner(self, record: Record, check_at: datetime, now: datetime) -> None:
         job = record.job
         owed = [deadline for step in record.open_steps if (deadline := _deadline(record, step)) <= now]
         if check_at > now + self._longest_wait(record):
-            self._world.report(f"{job.job_id} is looked at only at {check_at}")
+            self._world.add_violation(f"{job.job_id} is looked at only at {check_at}")
         alive = self._alive(job.instance_id)
         if alive and (job.status is JobStatus.PAUSED or not owed):
             self._since.pop(job.job_id, None)
             return
         since = self._since.setdefault(job.job_id, now)
         if alive:
-            # a repair is an EVENT, and what it told takes its time
+            # a repair is an EVENT, and the external event that it raised takes its time
             since = max(since, min(owed) + GRACE, job.updated_at)
         self._expect(job.job_id, max(since, check_at), now)
 
@@ -116,8 +116,8 @@ class Owners:
             return
         excuses = [end for began, end in self._ended if began <= since]
         since = max([since, self._excused_at, self._failed_at.get(job_id, since), *excuses])
-        if now - since > PERIOD + _A_LOOK:
-            self._world.report(f"{job_id} has had no owner since {since:%d %H:%M:%S}")
+        if now - since > PERIOD + _SWEEP_TIME:
+            self._world.add_violation(f"{job_id} has had no owner since {since:%d %H:%M:%S}")
 
 
 def _longest_wait(record: Record) -> timedelta:

@@ -1,4 +1,4 @@
-"""Platform services that keep CONTRACT, or break it in every way that was ever seen: drawn from the seed."""
+"""Platform services that follow the message contract, or break it in every known way, drawn from the seed."""
 
 from __future__ import annotations
 
@@ -7,55 +7,55 @@ from typing import Any
 
 from shared.contracts.messages import Directive
 from tests.simulation.bus import Bus
-from tests.simulation.chaos import Chaos
+from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler
 
 _ERROR = {"code": "STORAGE_UNAVAILABLE", "message": "try again later"}
 
 
 class Services:
-    """One for all step types; every directive gets a life of its own."""
+    """One for all step types. Each directive gets one of the behaviours below."""
 
-    def __init__(self, scheduler: Scheduler, bus: Bus, chaos: Chaos) -> None:
+    def __init__(self, scheduler: Scheduler, bus: Bus, faults: Faults) -> None:
         self._scheduler = scheduler
         self._bus = bus
-        self._chaos = chaos
+        self._faults = faults
         self._random = scheduler.random
-        #: every RESULT's reference that was ever sent, by what sent it
+        #: (job, step, attempt, lease) of each RESULT that was sent, by its reference
         self.results: dict[str, tuple[str, str, int, str]] = {}
-        #: how each directive was met
-        self.lives: list[str] = []
+        #: of each directive, in order
+        self.behaviours: list[str] = []
         self._bad: tuple[Callable[[Directive], None], ...] = (
             self._silent,
             self._acks_only,
             self._result_only,
             self._slow_ack,
             self._slow_result,
-            self._beats_and_ends,
-            self._beats_and_dies,
-            self._fails_for_now,
-            self._fails_for_good,
-            self._speaks_twice,
-            self._changes_its_mind,
+            self._heartbeats_then_result,
+            self._heartbeats_only,
+            self._fails_retryably,
+            self._fails_finally,
+            self._replies_twice,
+            self._contradicts_itself,
             self._result_before_ack,
-            self._lies,
+            self._foreign_replies,
         )
 
     def take(self, directive: Directive) -> None:
-        life = self._good
-        if self._chaos.strikes(self._chaos.odds.service_misbehaves):
-            life = self._random.choice(self._bad)
-        self.lives.append(life.__name__)
-        life(directive)
+        behaviour = self._good
+        if self._faults.occurs(self._faults.odds.service_misbehaves):
+            behaviour = self._random.choice(self._bad)
+        self.behaviours.append(behaviour.__name__)
+        behaviour(directive)
 
-    # --- lives
+    # --- behaviours
 
     def _good(self, directive: Directive) -> None:
         self._reply_later(directive, "ACK", self._random.uniform(0.1, 2))
         self._reply_later(directive, "RESULT", self._random.uniform(3, 60))
 
     def _silent(self, directive: Directive) -> None:
-        """It took the message and fell over."""
+        """It received the message and crashed."""
 
     def _acks_only(self, directive: Directive) -> None:
         self._reply_later(directive, "ACK", 1)
@@ -72,34 +72,34 @@ class Services:
         self._reply_later(directive, "ACK", 1)
         self._reply_later(directive, "RESULT", self._random.uniform(800, 1200))
 
-    def _beats_and_ends(self, directive: Directive) -> None:
+    def _heartbeats_then_result(self, directive: Directive) -> None:
         self._reply_later(directive, "ACK", 1)
         for beat in range(1, 5):
             self._reply_later(directive, "HEARTBEAT", beat * 400, progress={"pages": beat})
         self._reply_later(directive, "RESULT", 5 * 400)
 
-    def _beats_and_dies(self, directive: Directive) -> None:
+    def _heartbeats_only(self, directive: Directive) -> None:
         for beat in range(self._random.randint(1, 3)):
             self._reply_later(directive, "HEARTBEAT", 1 + beat * 400)
 
-    def _fails_for_now(self, directive: Directive) -> None:
+    def _fails_retryably(self, directive: Directive) -> None:
         self._reply_later(directive, "ACK", 1)
         self._reply_later(directive, "RESULT", self._random.uniform(2, 20), status="FAILED_RETRY", error=_ERROR)
 
-    def _fails_for_good(self, directive: Directive) -> None:
+    def _fails_finally(self, directive: Directive) -> None:
         if self._random.random() < 0.5:  # else every other job would end so
-            self._fails_for_now(directive)
+            self._fails_retryably(directive)
             return
         self._reply_later(directive, "ACK", 1)
         error = {"code": "PDF_ENCRYPTED", "message": "it has a password"}
         self._reply_later(directive, "RESULT", self._random.uniform(2, 20), status="FAILED_FINAL", error=error)
 
-    def _speaks_twice(self, directive: Directive) -> None:
+    def _replies_twice(self, directive: Directive) -> None:
         for _ in range(2):
             self._reply_later(directive, "ACK", self._random.uniform(0, 60))
             self._reply_later(directive, "RESULT", self._random.uniform(5, 60))
 
-    def _changes_its_mind(self, directive: Directive) -> None:
+    def _contradicts_itself(self, directive: Directive) -> None:
         self._reply_later(directive, "RESULT", self._random.uniform(5, 30), status="FAILED_RETRY", error=_ERROR)
         self._reply_later(directive, "RESULT", self._random.uniform(5, 30))
 
@@ -107,7 +107,7 @@ class Services:
         self._reply_later(directive, "RESULT", 5)
         self._reply_later(directive, "ACK", self._random.uniform(5, 40))
 
-    def _lies(self, directive: Directive) -> None:
+    def _foreign_replies(self, directive: Directive) -> None:
         self._reply_later(directive, "RESULT", 2, lease_id="00000000-0000-0000-0000-000000000000")
         self._reply_later(directive, "RESULT", 2, tenant_id="somebody else")
         self._reply_later(directive, "RESULT", 2, attempt_no=directive.attempt_no + 1)

@@ -2,61 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from shared.core.occurrences import ControlKind
-from tests.simulation import protocols
-from tests.simulation.chaos import NO_FAULTS, CrashAt
+from tests.simulation.faults import NO_FAULTS, CrashAt
+from tests.simulation.plans import LIVES, PAUSE, RESUME, Life
 from tests.simulation.world import Plan, simulate
-
-PAUSE, RESUME, CANCEL = ControlKind.PAUSE, ControlKind.RESUME, ControlKind.CANCEL
-
-
-@dataclass(frozen=True)
-class Life:
-    """One job, what people ask of it and when, and what must come of it."""
-
-    request_type: str
-    script: tuple[tuple[float, ControlKind], ...]
-    ends: str
-    redriven_after_s: float | None = None
-    retention: timedelta | None = None
-
-    @property
-    def plan(self) -> Plan:
-        return Plan(
-            jobs=1,
-            odds=NO_FAULTS,
-            calm_after=timedelta(0),
-            request_types=(self.request_type,),
-            script=self.script,
-            redriven_after_s=self.redriven_after_s,
-            retention=self.retention,
-        )
-
-
-LIVES = {
-    "undisturbed": Life(protocols.SEQUENCE, (), "SUCCEEDED"),
-    "side by side": Life(protocols.GROUP, (), "SUCCEEDED"),
-    "paused and resumed": Life(protocols.SEQUENCE, ((4, PAUSE), (90, RESUME)), "SUCCEEDED"),
-    "paused and cancelled": Life(protocols.SEQUENCE, ((4, PAUSE), (90, CANCEL)), "CANCELLED"),
-    "cancelled": Life(protocols.SEQUENCE, ((4, CANCEL),), "CANCELLED"),
-    "cancelled and redriven": Life(protocols.SEQUENCE, ((4, CANCEL),), "SUCCEEDED", redriven_after_s=400),
-    "archived": Life(protocols.SEQUENCE, (), "ARCHIVED", retention=timedelta(hours=2)),
-    "a group paused": Life(protocols.GROUP, ((61, PAUSE), (200, RESUME)), "SUCCEEDED"),
-}
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
@@ -65,7 +18,7 @@ def test_a_pause_of_days_survives_restarts() -> None:
     days = Plan(
         jobs=1,
         odds=NO_FAULTS,
-        calm_after=timedelta(days=4),
+        faults_end_after=timedelta(days=4),
         script=((4, PAUSE), (timedelta(days=3).total_seconds(), RESUME)),
     )
     undisturbed = simulate(1, days)
@@ -114,7 +67,7 @@ def crash_at_calls(life: Life, *, first: int, step: int) -> None:
             if set(report.jobs) == {"SUCCEEDED"}:
                 # the bus drops a second publish of an attempt, so the services did each step once
                 attempts = undisturbed.events["ATTEMPT_RECORDED"]
-                assert report.events["ATTEMPT_RECORDED"] == report.lives.total() == attempts, where
+                assert report.events["ATTEMPT_RECORDED"] == report.behaviours.total() == attempts, where
             assert report.settled_after < timedelta(hours=1) + (life.retention or timedelta()), where
     assert crashes > len(calls)
     print(f"{crashes} crashes, one a run")

@@ -1,4 +1,4 @@
-"""Whole worlds under faults, one a seed (issue 5, proof 2).
+"""Whole worlds under faults, one for each seed.
 
 `pytest --seed N` runs one world again, exactly, and prints its histories.
 """
@@ -11,57 +11,20 @@ import multiprocessing
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
-from tests.simulation import protocols
-from tests.simulation.chaos import Odds
-from tests.simulation.world import Plan, Report, World, simulate
+from tests.simulation.plans import plan_of
+from tests.simulation.world import Report, World, simulate
 
 SEEDS = 200
 #: worlds that a process simulates in one go
 CHUNK = 25
 
-#: ordinary trouble, and a world where hardly anything goes right
-MODERATE = Plan(jobs=2, posters=2, controls=2, request_types=protocols.REQUEST_TYPES)
-HOSTILE = Plan(
-    jobs=2,
-    posters=3,
-    controls=4,
-    request_types=protocols.REQUEST_TYPES,
-    max_deliveries=3,
-    redrives=True,
-    tenant_limit=1,
-    calm_after=timedelta(hours=3),
-    odds=Odds(unavailable=0.1, answer_lost=0.06, crash=0.01, slow=0.1, very_slow=0.02, service_misbehaves=0.7),
-)
-
-
-#: the same, where jobs are kept for two hours after their end
-FORGETFUL = replace(HOSTILE, retention=timedelta(hours=2))
-
-
-def plan_of(seed: int) -> Plan:
-    """Every fourth world is hostile, and every second of these forgetful."""
-    if seed % 4 != 3:
-        return MODERATE
-    return FORGETFUL if seed % 8 == 7 else HOSTILE
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """The app's log of some hundred worlds would drown the one that failed."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
 
 def run(seeds: range) -> Counter[str]:
-    """Runs the worlds, on every core; fails at one that breaks a rule, with all that is needed to look into it."""
+    """Runs the worlds on every core. Fails at the first that breaks a rule, with its histories."""
     found: Counter[str] = Counter()
     chunks = [seeds[start : start + CHUNK] for start in range(0, len(seeds), CHUNK)]
     # spawned, not forked: pytest's process has threads
@@ -75,7 +38,7 @@ def run(seeds: range) -> Counter[str]:
 
 
 def some_worlds(seeds: range) -> tuple[Counter[str], str]:
-    """What happened in these worlds, and the story of the first that broke a rule."""
+    """Counts of these worlds, and the violations of the first that broke a rule."""
     logging.disable(logging.CRITICAL)
     warnings.filterwarnings("ignore", "Potential duplicate Task completion")
     found: Counter[str] = Counter()
@@ -97,7 +60,7 @@ def show(found: Counter[str]) -> None:
 
 @pytest.mark.timeout(900)
 def test_every_world_ends_well(request: pytest.FixtureRequest) -> None:
-    """Under delays, repeats, losses and crashes every job ends, the books are right, and nothing is owed."""
+    """Under delays, repeats, losses and crashes every job ends, its rows are right, and no work is left."""
     one = request.config.getoption("--seed")
     if one is not None:
         report_of(one)

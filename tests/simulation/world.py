@@ -1,4 +1,4 @@
-"""The whole world of a few jobs, from their POSTs until nothing is owed any more."""
+"""The simulated world of a few jobs, from their POSTs until no work is left."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from tests.jobs import START
 from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
 from tests.simulation.bus import LOCK_S, Bus, SentReply
-from tests.simulation.callers import People
-from tests.simulation.chaos import Chaos, CrashAt, Odds
-from tests.simulation.closing import PATIENCE, close_the_books
+from tests.simulation.callers import Callers
 from tests.simulation.durable import Durable, SimulatedOrchestrations
+from tests.simulation.faults import CrashAt, Faults, Odds
+from tests.simulation.final_checks import MAX_SETTLING, check_final_state
 from tests.simulation.host import Host, HostDown, Port
 from tests.simulation.owners import Owners
 from tests.simulation.scheduler import Scheduler
@@ -54,7 +54,7 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What people do in this world."""
+    """What callers do in this world, and which faults occur."""
 
     jobs: int = 2
     posters: int = 1
@@ -63,7 +63,7 @@ class Plan:
     #: of every job, so many seconds after its POST
     script: tuple[tuple[float, ControlKind], ...] = ()
     #: faults end then
-    calm_after: timedelta = timedelta(hours=1)
+    faults_end_after: timedelta = timedelta(hours=1)
     odds: Odds = field(default_factory=Odds)
     crash_at: CrashAt | None = None
     request_types: tuple[str, ...] = ("OCR_EMBEDDING_SIS",)
@@ -81,18 +81,18 @@ class Plan:
 
 @dataclass
 class Report:
-    """What a simulated world was like, for the tests that look at it."""
+    """Counts and violations of a simulated world."""
 
     seed: int
     violations: list[str] = field(default_factory=list)
     jobs: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
-    lives: Counter[str] = field(default_factory=Counter)
+    behaviours: Counter[str] = field(default_factory=Counter)
     repairs: Counter[str] = field(default_factory=Counter)
     calls: int = 0
     crashes: int = 0
     steps: int = 0
-    #: from the last fault until nothing was owed
+    #: from the last fault until no work was left
     settled_after: timedelta = timedelta()
 
 
@@ -112,15 +112,15 @@ def _settings(plan: Plan) -> Settings:
 class World:
     def __init__(self, seed: int, plan: Plan) -> None:
         self.plan = plan
-        self.summary = Report(seed)
+        self.report = Report(seed)
         self.scheduler = Scheduler(seed, START)
-        self.chaos = Chaos(self.scheduler, plan.odds, START + plan.calm_after, plan.crash_at)
+        self.faults = Faults(self.scheduler, plan.odds, START + plan.faults_end_after, plan.crash_at)
         self.random = self.scheduler.random
-        self.host = Host(self.scheduler, self.chaos)
-        self.bus = Bus(self.scheduler, self.chaos)
+        self.host = Host(self.scheduler, self.faults)
+        self.bus = Bus(self.scheduler, self.faults)
         self.bus.max_deliveries = plan.max_deliveries
-        self.services = Services(self.scheduler, self.bus, self.chaos)
-        self.ledger = AuditedLedger(self.summary, lambda: self.scheduler.now)
+        self.services = Services(self.scheduler, self.bus, self.faults)
+        self.ledger = AuditedLedger(self.add_violation, lambda: self.scheduler.now)
         self.index = MemoryIndex()
         self.rejected = MemoryRejected()
         self.archive = MemoryArchive()
@@ -142,17 +142,17 @@ class World:
             new_job_id=lambda: f"job_{next(self._job_numbers)}",
         )
         self.durable = Durable(
-            self.scheduler, self.chaos, {durable_names.DISPATCH: self._dispatch, durable_names.SETTLE: self._settle}
+            self.scheduler, self.faults, {durable_names.DISPATCH: self._dispatch, durable_names.SETTLE: self._settle}
         )
         self.durable.spawn = self.host.spawn
         self.orchestrations: Any = self._port(
-            SimulatedOrchestrations(self.durable, self.scheduler, self.chaos), OrchestrationUnavailable
+            SimulatedOrchestrations(self.durable, self.scheduler, self.faults), OrchestrationUnavailable
         )
         self.host.on_stop, self.host.on_start = self.durable.stop, self._process_starts
         self.bus.on_publish = self.ledger.check_directive
         self.bus.on_directive = self.services.take
         self.bus.on_reply = self._receive
-        self.people = People(self)
+        self.callers = Callers(self)
         self.owners = Owners(self)
 
     def _process_starts(self) -> None:
@@ -163,8 +163,8 @@ class World:
     def now(self) -> Any:
         return self.scheduler.now
 
-    def report(self, violation: str) -> None:
-        self.summary.violations.append(f"at {self.scheduler.now:%d %H:%M:%S.%f}: {violation}")
+    def add_violation(self, violation: str) -> None:
+        self.report.violations.append(f"at {self.scheduler.now:%d %H:%M:%S.%f}: {violation}")
 
     def _port(self, target: object, fault: type[Exception]) -> Any:
         return Port(self.host, target, fault)
@@ -172,22 +172,22 @@ class World:
     # --- the run
 
     async def run(self) -> Report:
-        self.people.come()
+        self.callers.start()
         self.scheduler.later(SWEEP_EVERY_S, self._sweep_tick)
         try:
-            await self.scheduler.run(self.chaos.calm_at + PATIENCE, self._over)
-            await close_the_books(self)
+            await self.scheduler.run(self.faults.end_at + MAX_SETTLING, self._over)
+            await check_final_state(self)
         finally:
             await self.scheduler.close()
             self.durable.store.close()
-        return self.summary
+        return self.report
 
     def _over(self) -> bool:
         self.owners.check()
-        return bool(self.summary.violations) or (self.chaos.calm and self.people.busy == 0 and not self.owed())
+        return bool(self.report.violations) or (self.faults.ended and self.callers.busy == 0 and not self.unfinished())
 
-    def owed(self) -> list[str]:
-        """What is still to be done, in words."""
+    def unfinished(self) -> list[str]:
+        """The work that is left, one line each."""
         live = [
             f"{job_id} is {record.job.status}"
             for job_id, record in self.ledger.records.items()
@@ -228,9 +228,9 @@ class World:
         except Transient:
             self.bus.redeliver(sent, 0)
         except Exception as error:
-            self.report(f"take_reply raised {error!r}")
+            self.add_violation(f"take_reply raised {error!r}")
         else:
-            if self.chaos.strikes(self.chaos.odds.completion_lost):
+            if self.faults.occurs(self.faults.odds.completion_lost):
                 self.bus.redeliver(sent, LOCK_S)
             else:
                 sent.done = True
@@ -262,7 +262,7 @@ class World:
         due = any(active.check_at <= now for active in self.index._active.values())
         due = due or any(ended.clear_at <= now for ended in self.index._ended.values())
         if self.host.up and (due or self.bus.dead_letters):
-            for _ in range(2 if self.chaos.strikes(0.1) else 1):
+            for _ in range(2 if self.faults.occurs(0.1) else 1):
                 self.host.spawn(self._sweep())
 
     async def _sweep(self) -> None:
@@ -272,7 +272,7 @@ class World:
             except Transient:
                 return
             except Exception as error:
-                self.report(f"sweep raised {error!r}")
+                self.add_violation(f"sweep raised {error!r}")
                 return
             done(swept)
-        self.summary.repairs.update(action.kind.code for action in swept.actions)
+        self.report.repairs.update(action.kind.code for action in swept.actions)

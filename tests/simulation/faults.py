@@ -1,4 +1,4 @@
-"""What goes wrong, and how often: drawn from the seed until the calm comes, after which nothing does."""
+"""The faults of a simulated world: drawn from its seed until an instant, after which there are none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.simulation.scheduler import Scheduler
 
 @dataclass(frozen=True)
 class Odds:
-    """Probabilities, each of one port call, message or activity, where nothing else is said."""
+    """Probabilities, each for one port call, message or activity unless its comment names something else."""
 
     unavailable: float = 0.02
     answer_lost: float = 0.01
@@ -22,7 +22,7 @@ class Odds:
     event_late: float = 0.1
     timer_late: float = 0.2
     episode_lost: float = 0.02
-    #: of a directive's life with its service
+    #: for each directive that a service receives
     service_misbehaves: float = 0.35
 
 
@@ -38,37 +38,37 @@ class CrashAt:
 
 
 @dataclass
-class Chaos:
-    """Asked at every port."""
+class Faults:
+    """Decides at every port call whether a fault occurs."""
 
     scheduler: Scheduler
     odds: Odds
-    calm_at: datetime
+    end_at: datetime
     crash_at: CrashAt | None = None
 
     @property
-    def calm(self) -> bool:
-        return self.scheduler.now >= self.calm_at
+    def ended(self) -> bool:
+        return self.scheduler.now >= self.end_at
 
-    def strikes(self, odds: float) -> bool:
-        return odds > 0 and not self.calm and self.scheduler.random.random() < odds
+    def occurs(self, odds: float) -> bool:
+        return odds > 0 and not self.ended and self.scheduler.random.random() < odds
 
     def crashes(self, call: int, *, after: bool) -> bool:
-        return self.crash_at == CrashAt(call, after) or self.strikes(self.odds.crash)
+        return self.crash_at == CrashAt(call, after) or self.occurs(self.odds.crash)
 
     def latency_s(self) -> float:
-        if self.strikes(self.odds.very_slow):
+        if self.occurs(self.odds.very_slow):
             return self.scheduler.random.uniform(30, 400)
-        if self.strikes(self.odds.slow):
+        if self.occurs(self.odds.slow):
             return self.scheduler.random.uniform(0.5, 40)
         return self.scheduler.random.uniform(0.001, 0.02)
 
     def event_latency_s(self) -> float:
         """Of an external event on its way to its orchestration."""
-        if self.strikes(self.odds.event_late):
+        if self.occurs(self.odds.event_late):
             return self.scheduler.random.choice((2.0, 45.0, 400.0)) * self.scheduler.random.random()
         return self.latency_s()
 
     def timer_lateness_s(self) -> float:
-        """Durable timers are never early and up to half a minute late (durable-protocol 7)."""
-        return self.scheduler.random.uniform(0, 30) if self.strikes(self.odds.timer_late) else 0.01
+        """Durable timers are never early and up to half a minute late."""
+        return self.scheduler.random.uniform(0, 30) if self.occurs(self.odds.timer_late) else 0.01

@@ -1,4 +1,4 @@
-"""When all is over: what must be true of the books of a simulated world."""
+"""What must be true of the rows of a simulated world at its end."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from shared.views.audit import verify
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-#: after the last fault, all must be over within this
-PATIENCE = timedelta(hours=24)
+#: from the last fault until every job has ended, at most
+MAX_SETTLING = timedelta(hours=24)
 
 
-async def close_the_books(world: World) -> None:
-    report = world.summary
+async def check_final_state(world: World) -> None:
+    report = world.report
     report.calls, report.crashes, report.steps = world.host.calls, world.host.crashes, world.scheduler.events
-    report.settled_after = max(world.scheduler.now - world.chaos.calm_at, timedelta())
-    report.lives.update(world.services.lives)
+    report.settled_after = max(world.scheduler.now - world.faults.end_at, timedelta())
+    report.behaviours.update(world.services.behaviours)
     if report.violations:
         return
-    if world.people.busy:
-        world.report(f"{world.people.busy} callers were never answered")
-    for left in world.owed():
-        world.report(f"still owed after {PATIENCE}: {left}")
+    if world.callers.busy:
+        world.add_violation(f"{world.callers.busy} callers were never answered")
+    for left in world.unfinished():
+        world.add_violation(f"unfinished after {MAX_SETTLING}: {left}")
     for hung in world.durable.hung():
-        world.report(f"Azure would hang: {hung}")
-    for number, job_ids in world.people.promised.items():
+        world.add_violation(f"Azure would hang: {hung}")
+    for number, job_ids in world.callers.promised.items():
         if len(job_ids) > 1:
-            world.report(f"request {number} became {len(job_ids)} jobs: {sorted(job_ids)}")
+            world.add_violation(f"request {number} became {len(job_ids)} jobs: {sorted(job_ids)}")
     for tenant, count in world.index._gates.items():
         if count:
-            world.report(f"GATE of {tenant} counts {count} and nothing is active")
+            world.add_violation(f"GATE of {tenant} counts {count} and nothing is active")
     for job_id, record in world.ledger.records.items():
         await _audit(world, job_id, record)
     if world.plan.retention is not None:
@@ -48,57 +48,57 @@ async def close_the_books(world: World) -> None:
 async def _audit(world: World, job_id: str, record: Any) -> None:
     job = record.job
     withdrawn = job.error_code == Reason.WITHDRAWN
-    world.summary.jobs["WITHDRAWN" if withdrawn else job.status.value] += 1
+    world.report.jobs["WITHDRAWN" if withdrawn else job.status.value] += 1
     events = await world.ledger.events(job_id, limit=100_000)
-    world.summary.events.update(event.type for event in events)
+    world.report.events.update(event.type for event in events)
     try:
         await world.ledger.check_history(job_id)
     except ValueError as broken:
-        world.report(f"{job_id}: {broken}")
+        world.add_violation(f"{job_id}: {broken}")
     if withdrawn:
-        if any(job_id in promised for promised in world.people.promised.values()):
-            world.report(f"{job_id} was promised by a 202 and withdrawn")
+        if any(job_id in promised for promised in world.callers.promised.values()):
+            world.add_violation(f"{job_id} was promised by a 202 and withdrawn")
         return
     _audit_redrive(world, job)
     for step in record.steps:
         if step.status == "SUCCEEDED" and not step.carried:
             written = world.services.results.get((step.result_ref or {}).get("uri", ""))
             if written != (job_id, step.step_id, step.attempt_no, step.lease_id):
-                world.report(f"{job_id}: {step.step_id} succeeded with a result that its attempt never sent")
+                world.add_violation(f"{job_id}: {step.step_id} succeeded with a result that its attempt never sent")
     if job.status is JobStatus.SUCCEEDED and job.final_output != record.steps[-1].result_ref:
-        world.report(f"{job_id}: its output is not its last step's")
+        world.add_violation(f"{job_id}: its output is not its last step's")
     [row] = [row for row in world.index._listed[job.tenant].values() if row.job_id == job_id]
     if row.status != job.status:
-        world.report(f"{job_id} is {job.status} and listed as {row.status}")
+        world.add_violation(f"{job_id} is {job.status} and listed as {row.status}")
     claim = await world.index.read_claim(job.tenant, job.idempotency_hash)
     if claim is None or claim.job_id != job_id or claim.expires_at is None:
-        world.report(f"{job_id} ended and its claim lives on: {claim}")
+        world.add_violation(f"{job_id} ended and its claim lives on: {claim}")
 
 
 def _audit_redrive(world: World, job: Any) -> None:
-    """A job and the one that took its place know each other, and there is one such at the most."""
+    """A job and its redrive name each other, and a job has one redrive at most."""
     heirs = [
         other.job.job_id
         for other in world.ledger.records.values()
         if other.job.redrive_of == job.job_id and other.job.error_code != Reason.WITHDRAWN
     ]
     if heirs != [one for one in (job.redriven_by,) if one is not None]:
-        world.report(f"{job.job_id} was redriven by {job.redriven_by}, and as its redrive there are {heirs}")
-    world.summary.jobs.update(["redriven"] * len(heirs))
+        world.add_violation(f"{job.job_id} was redriven by {job.redriven_by}, and as its redrive there are {heirs}")
+    world.report.jobs.update(["redriven"] * len(heirs))
 
 
 def _audit_archive(world: World) -> None:
     """Every job is there, proved, and nowhere else."""
     for name, text in world.archive.kept.items():
         for wrong in verify(json.loads(text)):
-            world.report(f"{name}: {wrong}")
-        world.summary.jobs["ARCHIVED"] += 1
+            world.add_violation(f"{name}: {wrong}")
+        world.report.jobs["ARCHIVED"] += 1
     index = world.index
     left = [*world.ledger.records, *world.ledger._events, *index._claims, *index._active, *index._ended]
     left += [row for rows in index._listed.values() for row in rows]
     if left:
-        world.report(f"archived, and there is left of it: {left}")
-    for job_ids in world.people.promised.values():
+        world.add_violation(f"archived, and there is left of it: {left}")
+    for job_ids in world.callers.promised.values():
         for job_id in job_ids:
             if not any(job_id in name for name in world.archive.kept):
-                world.report(f"{job_id} was promised by a 202 and is in no archive")
+                world.add_violation(f"{job_id} was promised by a 202 and is in no archive")

@@ -1,0 +1,74 @@
+"""Plans of simulated worlds: by seed, and of single jobs whose host crashes at a given call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from shared.core.occurrences import ControlKind
+from tests.simulation import protocols
+from tests.simulation.faults import NO_FAULTS, Odds
+from tests.simulation.world import Plan
+
+#: a few faults, and many
+MODERATE = Plan(jobs=2, posters=2, controls=2, request_types=protocols.REQUEST_TYPES)
+HOSTILE = Plan(
+    jobs=2,
+    posters=3,
+    controls=4,
+    request_types=protocols.REQUEST_TYPES,
+    max_deliveries=3,
+    redrives=True,
+    tenant_limit=1,
+    faults_end_after=timedelta(hours=3),
+    odds=Odds(unavailable=0.1, answer_lost=0.06, crash=0.01, slow=0.1, very_slow=0.02, service_misbehaves=0.7),
+)
+
+
+#: the same, with ended jobs archived after two hours
+ARCHIVING = replace(HOSTILE, retention=timedelta(hours=2))
+
+
+def plan_of(seed: int) -> Plan:
+    """Every fourth world is hostile, and every second of these archives."""
+    if seed % 4 != 3:
+        return MODERATE
+    return ARCHIVING if seed % 8 == 7 else HOSTILE
+
+
+PAUSE, RESUME, CANCEL = ControlKind.PAUSE, ControlKind.RESUME, ControlKind.CANCEL
+
+
+@dataclass(frozen=True)
+class Life:
+    """One job, its controls with their times, and the status in which it must end."""
+
+    request_type: str
+    script: tuple[tuple[float, ControlKind], ...]
+    ends: str
+    redriven_after_s: float | None = None
+    retention: timedelta | None = None
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(
+            jobs=1,
+            odds=NO_FAULTS,
+            faults_end_after=timedelta(0),
+            request_types=(self.request_type,),
+            script=self.script,
+            redriven_after_s=self.redriven_after_s,
+            retention=self.retention,
+        )
+
+
+LIVES = {
+    "undisturbed": Life(protocols.SEQUENCE, (), "SUCCEEDED"),
+    "side by side": Life(protocols.GROUP, (), "SUCCEEDED"),
+    "paused and resumed": Life(protocols.SEQUENCE, ((4, PAUSE), (90, RESUME)), "SUCCEEDED"),
+    "paused and cancelled": Life(protocols.SEQUENCE, ((4, PAUSE), (90, CANCEL)), "CANCELLED"),
+    "cancelled": Life(protocols.SEQUENCE, ((4, CANCEL),), "CANCELLED"),
+    "cancelled and redriven": Life(protocols.SEQUENCE, ((4, CANCEL),), "SUCCEEDED", redriven_after_s=400),
+    "archived": Life(protocols.SEQUENCE, (), "ARCHIVED", retention=timedelta(hours=2)),
+    "a group paused": Life(protocols.GROUP, ((61, PAUSE), (200, RESUME)), "SUCCEEDED"),
+}
