@@ -8,7 +8,7 @@ from pathlib import Path
 from shared.contracts.envelope import SCHEMA_MAJOR
 from shared.responses.health import Build
 
-#: as in pyproject.toml, which is not deployed
+#: as in packages/*/pyproject.toml, which are not deployed
 VERSION = "0.1.0"
 
 #: one line, written next to function_app.py when the app is packaged

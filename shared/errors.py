@@ -166,7 +166,7 @@ class NotRedrivable(Refused):
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
-        #: JOB_LIVE, JOB_SUCCEEDED, REDRIVEN_ALREADY or WITHDRAWN
+        #: JOB_LIVE, JOB_SUCCEEDED or WITHDRAWN
         self.reason = reason
 
     @property
@@ -218,7 +218,7 @@ class LimitReached(Refused):
     """As many jobs are active as the limit allows."""
 
     def __init__(self, limit: str, detail: str, retry_after_s: int) -> None:
-        super().__init__(f"{detail}, which is its limit; send the same request again later")
+        super().__init__(f"{detail}, which is the limit; send the same request again later")
         #: the setting that holds the limit
         self.limit = limit
         self.retry_after_s = retry_after_s

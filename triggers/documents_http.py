@@ -79,7 +79,7 @@ ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, DOCS)
 
 
 def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> df.Blueprint:
-    """Of `every_route`, these among them."""
+    """The routes of documents; `every_route` gives all routes of the app, which the OpenAPI document describes."""
     bp = df.Blueprint()
     settings = wiring.settings
     policy = _policy(settings)

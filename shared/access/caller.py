@@ -60,8 +60,10 @@ class Caller:
         return named
 
 
-#: with LUCIUS_AUTH_MODE=none
+#: with LUCIUS_AUTH_MODE=none, and on routes of every tenant that need no scope
 ANYONE = Caller(actor="caller", scopes=frozenset(Scope), tenant=None)
+#: on other routes that need no scope: no tenant has this name, so no job exists for it
+NOBODY = Caller(actor="nobody", scopes=frozenset(), tenant="")
 
 
 def caller_from_claims(claims: Mapping[str, Any], *, tenant_claim: str, all_tenants_role: str) -> Caller:

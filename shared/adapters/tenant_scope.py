@@ -29,8 +29,9 @@ class TenantLedger:
 
     async def create(self, record: Record, event: Event) -> Stored:
         _check(self._caller.may_see(record.job.tenant_id))
+        stored = await self._ledger.create(record, event)
         self._seen.add(record.job.job_id)
-        return await self._ledger.create(record, event)
+        return stored
 
     async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
         _check(before.record.job.job_id in self._seen)
@@ -72,15 +73,9 @@ class TenantIndex:
     async def count_gated(self, tenant: str) -> int:
         return await self._of(tenant).count_gated(tenant)
 
-    async def count_active(self) -> dict[str, int]:
-        # of all tenants, and no job's: admission needs it
-        return await self._index.count_active()
-
     async def read_guard(self) -> Guard | None:
+        # counts of all tenants, and of no job: admission needs them
         return await self._index.read_guard()
-
-    async def write_guard(self, guard: Guard) -> None:
-        await self._index.write_guard(guard)
 
     async def list_jobs(
         self,
@@ -95,6 +90,12 @@ class TenantIndex:
 
     async def tenants(self) -> list[str]:
         return [tenant for tenant in await self._index.tenants() if self._caller.may_see(tenant)]
+
+    async def count_active(self) -> dict[str, int]:
+        raise _sweeper_only()
+
+    async def write_guard(self, guard: Guard) -> None:
+        raise _sweeper_only()
 
     async def due(self, tenant: str, *, now: datetime, limit: int) -> list[ActiveRow]:
         raise _sweeper_only()
@@ -151,18 +152,22 @@ _PAGE = 200
 
 
 class TenantRejected:
-    """See `shared.ports.rejected.RejectedMessages`."""
+    """See `shared.ports.rejected.RejectedMessages`. One a request: only messages that it has read can be marked."""
 
     def __init__(self, rejected: RejectedMessages, caller: Caller) -> None:
         self._rejected = rejected
         self._caller = caller
+        self._seen: set[str] = set()
 
     async def quarantine(self, message: RejectedMessage) -> None:
         await self._rejected.quarantine(message)
 
     async def read(self, id_: str) -> RejectedMessage | None:
         message = await self._rejected.read(id_)
-        return message if message is not None and self._sees(message) else None
+        if message is None or not self._sees(message):
+            return None
+        self._seen.add(id_)
+        return message
 
     async def list_day(self, day: str, *, after: str | None, limit: int) -> list[RejectedMessage]:
         kept: list[RejectedMessage] = []
@@ -174,6 +179,7 @@ class TenantRejected:
             after = found[-1].id
 
     async def mark(self, id_: str, *, redriven_at: datetime, outcome: str) -> None:
+        _check(id_ in self._seen)
         await self._rejected.mark(id_, redriven_at=redriven_at, outcome=outcome)
 
     def _sees(self, message: RejectedMessage) -> bool:

@@ -14,12 +14,12 @@ MAX_GROUP = 16
 
 #: safe in row keys, event names, message ids and URLs; no colon, which separates parts there
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,47}$")]
-#: Durable timers stay under the 3 days after which the extension splits them
+#: at most 30 days; longer waits are split into timers of at most 3 days (R31)
 _Seconds = Annotated[float, Field(gt=0, le=30 * 86400)]
 
 
 class Backoffs(BaseModel):
-    """Seconds to wait before the next try, per cause; the last entry repeats."""
+    """Seconds to wait before the next try, per cause; the last entry repeats, except that of dispatch (R9)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -51,7 +51,7 @@ class StepDefinition(BaseModel):
 
 
 class ProtocolDefinition(BaseModel):
-    """A versioned list of steps, done one after another."""
+    """A versioned list of steps: one after another, but for those of a parallel group."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -12,6 +12,8 @@ JITTER = 0.1
 def backoff_s(backoffs: Sequence[float], failures: int, *, job_id: str, step_id: str, attempt_no: int) -> float:
     """Entry number `failures` (from 1) of the cause's list, the last entry repeating, plus a fixed jitter.
 
+    After the last entry of the dispatch list there is no other try (`shared.core.attempts.publish_failed`).
+
     The jitter is a hash of (job, step, attempt), so that computing it again gives the same instant.
     """
     if failures < 1:

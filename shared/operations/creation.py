@@ -11,7 +11,7 @@ from shared import telemetry
 from shared.core.job import Event, Record
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus
-from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, GateFull, LimitReached, Transient
+from shared.errors import AlreadyExists, Conflict, Contended, CreationWithdrawn, GateFull, LimitReached
 from shared.operations.admission import limit_reached
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
@@ -49,25 +49,25 @@ async def reserve(context: Context, record: Record, *, replacing: Claim | None) 
             return False
         return await _refused(context, claim, replacing, refused)
     context.admission.writing.add(claim)
+    reserved = False
     try:
         await context.index.reserve(job, replacing=replacing, tenant_limit=limit)
+        reserved = True
     except GateFull:
-        take_back()
         full = limit_reached("LUCIUS_MAX_INFLIGHT_PER_TENANT", f"tenant {job.tenant!r} has {limit} active jobs")
         return await _refused(context, claim, replacing, full)
     except (AlreadyExists, Conflict):
         # Race own-claim: taken, and where it holds our own job id, an earlier try of this very write went through
         taken = await context.index.read_claim(*claim)
-        if taken is None or taken.job_id != job.job_id:
-            take_back()
+        reserved = taken is not None and taken.job_id == job.job_id
+        if not reserved:
             await context.sleep(_CLAIM_RACE_WAIT_S * context.random())
-            return False
-    except Transient:
-        take_back()
-        raise
     finally:
         context.admission.writing.discard(claim)
-    return True
+        if not reserved:
+            # whatever ended it, a cancellation too: the place that was counted is free again
+            take_back()
+    return reserved
 
 
 async def _refused(context: Context, claim: tuple[str, str], replacing: Claim | None, full: LimitReached) -> bool:

@@ -96,11 +96,11 @@ def test_another_tenants_jobs_are_found_by_nobody(api: Live, tmp_path: Path) -> 
     mine = api.token(tenant=TENANT)
     for other, found in ((api.token(tenant="tenant_b"), False), (api.token(roles="orch:all-tenants"), True)):
         users = {"one": mine, "other": other}
-        peers = [
+        credentials = [
             {"name": name, "fixedHeaders": [{"name": "Authorization", "value": f"Bearer {token}"}]}
             for name, token in users.items()
         ]
-        (tmp_path / "peers.json").write_text(json.dumps({"auth": peers}))
+        (tmp_path / "peers.json").write_text(json.dumps({"auth": credentials}))
         if not found:
             asked(api, tmp_path, peers, *options, "--max-examples", "5", SCHEMATHESIS_TENANT=TENANT)
             continue

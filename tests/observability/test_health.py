@@ -62,9 +62,12 @@ def test_an_outage_is_named_with_its_beginning_and_its_end(stack: RunningStack) 
     ]
 
 
-def test_the_version_is_that_of_the_package() -> None:
-    """The literal in the code is pyproject.toml's."""
-    assert f'\nversion = "{VERSION}"\n' in (ROOT / "pyproject.toml").read_text()
+def test_the_version_is_that_of_the_packages() -> None:
+    """The app, the client, the kit and the emulators are released together."""
+    projects = list(ROOT.glob("packages/*/pyproject.toml"))
+    assert projects
+    for project in projects:
+        assert f'\nversion = "{VERSION}"\n' in project.read_text(), project
 
 
 def test_the_commit_comes_from_the_setting_or_the_file(tmp_path) -> None:  # type: ignore[no-untyped-def]

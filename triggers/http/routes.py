@@ -1,6 +1,6 @@
 """How a route becomes a function of the app: its caller is known and allowed before its handler runs.
 
-Nothing is registered in any other way, so what `triggers.registered.ROUTES` lists is what is served.
+Every route of `triggers.registered.ROUTES` is registered by `add`; OPTIONS is in `triggers.registered`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import azure.durable_functions as df
 import azure.functions as func
 
-from shared.access.caller import ANYONE, Caller
+from shared.access.caller import ANYONE, NOBODY, Caller
 from shared.apidocs.route import DEPRECATED_SINCE, Route
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
@@ -77,7 +77,7 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
         return response
 
     async def guarded(req: func.HttpRequest, client: Any) -> func.HttpResponse:
-        caller = ANYONE
+        caller = ANYONE if route.every_tenant else NOBODY
         if route.scope is not None:
             caller = await wiring.callers().caller(req.headers.get("Authorization"))
             caller.require(route.scope)

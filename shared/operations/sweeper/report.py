@@ -1,4 +1,4 @@
-"""The actions of one sweep: one for each job that it repaired or cleared."""
+"""The actions of one sweep, by job."""
 
 from __future__ import annotations
 

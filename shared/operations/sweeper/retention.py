@@ -34,18 +34,22 @@ RETRY_PURGE_AFTER = timedelta(hours=1)
 
 async def clear_due(
     context: Context, orchestrations: Orchestrations, tenants: Sequence[str], *, dry_run: bool
-) -> list[Action]:
-    """What was done, or would be looked at. A job that cannot be cleared is left for the next sweep.
+) -> tuple[list[Action], bool]:
+    """What was done, or would be looked at, and whether a bound was reached: there may be more to clear.
+
+    A job that cannot be cleared is left for the next sweep.
 
     Raises LedgerUnavailable for the listing alone.
     """
     due: list[EndedRow] = []
+    more = False
     for tenant in tenants:
         limit = min(MAX_CLEARED_A_TENANT, MAX_CLEARED - len(due))
-        if limit:
-            due += await context.index.due_for_clearing(tenant, now=context.clock.now(), limit=limit)
+        found = await context.index.due_for_clearing(tenant, now=context.clock.now(), limit=limit) if limit else []
+        more = more or len(found) == limit
+        due += found
     if dry_run:
-        return [Action(ended.job_id, SweepAction.CLEAR) for ended in due]
+        return [Action(ended.job_id, SweepAction.CLEAR) for ended in due], more
     semaphore = asyncio.Semaphore(_AT_ONCE)
 
     async def one(ended: EndedRow) -> Action:
@@ -57,7 +61,7 @@ async def clear_due(
                 telemetry.warn("CLEAR_FAILED", jobId=ended.job_id, reason=str(fault))
                 return Action(ended.job_id, SweepAction.FAILED)
 
-    return list(await asyncio.gather(*map(one, due)))
+    return list(await asyncio.gather(*map(one, due))), more
 
 
 async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRow) -> SweepAction:

@@ -14,7 +14,7 @@ from shared.operations.sweeper.gauges import count_work, set_gauges
 from shared.operations.sweeper.listing import relist
 from shared.operations.sweeper.repair import repair
 from shared.operations.sweeper.report import SweepAction, SweepReport
-from shared.operations.sweeper.retention import MAX_CLEARED, clear_due
+from shared.operations.sweeper.retention import clear_due
 from shared.ports.durable import Orchestrations
 from shared.ports.index import SweepMark
 from shared.telemetry import SpanName, tracing
@@ -25,7 +25,9 @@ MAX_JOBS = 500
 
 
 async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> SweepReport:
-    """One pass. A job whose repair fails is left for the next one. Raises LedgerUnavailable for the listing alone."""
+    """One pass. A job whose repair fails is left for the next one. Raises LedgerUnavailable where the lists of due jobs, or
+    the count of active ones, cannot be read.
+    """
     if dry_run:
         return await _sweep(context, orchestrations, dry_run)
     return await _observed(context, lambda: _sweep(context, orchestrations, dry_run))
@@ -60,9 +62,9 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
                 telemetry.record_fault(fault)
                 telemetry.warn("SWEEP_FAILED", jobId=active.job_id, tenant_id=active.tenant, reason=str(fault))
                 report.add_action(active.job_id, SweepAction.FAILED)
-    cleared = await clear_due(context, orchestrations, tenants, dry_run=dry_run)
+    cleared, more = await clear_due(context, orchestrations, tenants, dry_run=dry_run)
     report.actions += cleared
-    report.more = report.more or len(cleared) == MAX_CLEARED
+    report.more = report.more or more
     telemetry.info(
         "SWEPT",
         looked_at=report.looked_at,
