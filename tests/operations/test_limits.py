@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.errors import LimitReached
+from shared.errors import LedgerRefused, LimitReached
 from shared.operations.admission import Admission
 from shared.operations.creation import Created
 from shared.operations.sweeper.sweep import sweep
@@ -69,6 +69,23 @@ async def test_guards_count_what_this_process_admitted(
     world.clock.advance(20)
     await sweep(world.context, world.orchestrations)
     assert not (await create_numbered(world, 3, mode=mode)).replayed
+
+
+@pytest.mark.parametrize("fault", [LedgerRefused, asyncio.CancelledError])
+async def test_a_creation_that_is_broken_off_frees_its_place(
+    world: World, monkeypatch: pytest.MonkeyPatch, fault: type[BaseException]
+) -> None:
+    """Whatever ends the reservation, the place that the guard counted is free for the next request."""
+    world = limited(world, max_inflight=1)
+
+    async def broken(*args: object, **kwargs: object) -> None:
+        raise fault
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.index, "reserve", broken)
+        with pytest.raises(fault):
+            await create_numbered(world, 1)
+    assert not (await create_numbered(world, 2)).replayed
 
 
 async def test_a_burst_guard_lets_default_through(world: World) -> None:

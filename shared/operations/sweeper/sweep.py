@@ -25,8 +25,9 @@ MAX_JOBS = 500
 
 
 async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> SweepReport:
-    """One pass. A job whose repair fails is left for the next one. Raises LedgerUnavailable where the lists of due jobs, or
-    the count of active ones, cannot be read.
+    """One pass. A job whose repair fails is left for the next one.
+
+    Raises LedgerUnavailable where the due jobs cannot be listed, or the active ones counted.
     """
     if dry_run:
         return await _sweep(context, orchestrations, dry_run)

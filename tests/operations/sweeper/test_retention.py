@@ -52,6 +52,17 @@ async def test_histories_go_soon_after_the_end_by_instance_id(world: World) -> N
     assert alive not in world.orchestrations.purged
 
 
+async def test_a_tenants_bound_of_clearing_leaves_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report has `more` until the last job is cleared, so that whoever reconciles by hand goes on."""
+    monkeypatch.setattr("shared.operations.sweeper.retention.MAX_CLEARED_A_TENANT", 1)
+    for number in range(2):
+        await ended(world, idempotency_key=f"key-{number}")
+    world.clock.advance(HOUR + 1)
+    reports = [await sweep(world.context, world.orchestrations) for _ in range(3)]
+    assert [len(report.actions) for report in reports] == [1, 1, 0]
+    assert [report.more for report in reports] == [True, True, False]
+
+
 async def test_every_orchestration_that_a_job_had_is_purged(world: World) -> None:
     """The first, the restarted ones, and those of its groups."""
     story = Story(planned())

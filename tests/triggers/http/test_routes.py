@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 import azure.durable_functions as df
@@ -82,6 +83,16 @@ async def test_a_handler_sees_the_jobs_of_its_callers_tenant(
     expected = {own} if tenant is not None and not every_tenant else {own, other}
     seen = json.loads(response.get_body())["seen"]
     assert [set(ids) for ids in seen] == [expected, expected]
+
+
+async def test_an_open_route_sees_no_job(world: World) -> None:
+    """A route that needs no scope shows no tenant's jobs, unless it declares that it is of every tenant."""
+    job_id = await submitted(world)
+    anyone = Caller(actor="a", scopes=frozenset(), tenant=None)
+    for every_tenant, expected in ((False, []), (True, [job_id])):
+        open_route = replace(route(every_tenant=every_tenant), scope=None)
+        response = await called(world, open_route, anyone)
+        assert json.loads(response.get_body())["seen"] == [expected, expected]
 
 
 async def test_a_request_has_one_context(world: World) -> None:
