@@ -6,6 +6,7 @@ table of what a caller gets for each error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -97,6 +98,11 @@ class ReplyUnfit(LuciusError):
 class Refused(LuciusError):
     """The request cannot be served as it is; nothing was changed."""
 
+    @property
+    def code(self) -> str:
+        """The code of its problem: the name of the class in capitals."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).upper()
+
 
 class TokenMissing(Refused):
     """send Authorization: Bearer with a token"""
@@ -108,6 +114,10 @@ class TokenInvalid(Refused):
 
 class CallbackTokenInvalid(Refused):
     """The token of a callback was rejected."""
+
+    @property
+    def code(self) -> str:
+        return "TOKEN_INVALID"
 
 
 class ScopeMissing(Refused):
@@ -158,6 +168,10 @@ class NotRedrivable(Refused):
         super().__init__(detail)
         #: JOB_LIVE, JOB_SUCCEEDED, REDRIVEN_ALREADY or WITHDRAWN
         self.reason = reason
+
+    @property
+    def code(self) -> str:
+        return self.reason
 
 
 class IdempotencyConflict(Refused):

@@ -148,7 +148,7 @@ def span(
         try:
             yield started
         except BaseException as error:
-            started.set_attribute("error.type", type(error).__name__)
+            started.set_attribute("error.type", error.code if isinstance(error, Refused) else type(error).__name__)
             if not isinstance(error, Refused):
                 started.set_status(Status(StatusCode.ERROR))
             raise

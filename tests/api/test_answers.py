@@ -19,7 +19,7 @@ from tests.operations.support import MakeJob, eventful, failed_at_embedding, red
 __all__ = ["world"]  # the fixture
 
 
-@pytest.mark.parametrize("told", [eventful, stopped, failed_at_embedding])
+@pytest.mark.parametrize("make_job", [eventful, stopped, failed_at_embedding])
 async def test_a_job_at_every_moment_of_its_life_fits_the_schemas(world: World, make_job: MakeJob) -> None:
     """Job, events, explanation, receipt and audit bundle: as it is and as it was at each event."""
     job_id = await make_job(world)

@@ -175,7 +175,7 @@ async def test_a_limit_is_counted_by_tenant(world: World, emitted: Telemetry) ->
         await create_job(context, world.orchestrations, envelope(idempotency_key="2"), correlation_id=None)
     key = (("limit", "LUCIUS_MAX_INFLIGHT_PER_TENANT"), ("tenant", "tenant_a"))
     assert emitted.points()[("quota_exceeded_total", key)] == 1
-    assert emitted.span("submit ").attributes["error.type"] == "LimitReached"  # type: ignore[index]  # it has some
+    assert emitted.span("submit ").attributes["error.type"] == "LIMIT_REACHED"  # type: ignore[index]  # it has some
 
 
 @pytest.mark.parametrize(

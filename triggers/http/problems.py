@@ -61,6 +61,10 @@ class RequestError(errors.Refused):
         super().__init__(detail)
         self.problem = Problem(status=status, code=code, errors=errors, headers=headers or {}, members=members or {})
 
+    @property
+    def code(self) -> str:
+        return self.problem.code
+
 
 def _challenge(**parameters: str) -> dict[str, str]:
     """`WWW-Authenticate` as RFC 6750 section 3 has it."""

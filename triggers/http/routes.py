@@ -30,10 +30,16 @@ class Request:
         self._route = route
         self._wiring = wiring
         self._client = client
+        self._context: Context | None = None
 
     def context(self) -> Context:
-        """The context in which only the caller's tenant has jobs; of a route of every tenant, all jobs (R24)."""
-        return self._visible(self._wiring.context())
+        """The context in which only the caller's tenant has jobs; of a route of every tenant, all jobs (R24).
+
+        One a request: its ledger gives the events of the jobs that it has read.
+        """
+        if self._context is None:
+            self._context = self._visible(self._wiring.context())
+        return self._context
 
     async def fresh_context(self) -> Context:
         """The same, with the protocols and modes that hold now: for creating jobs and for showing protocols."""

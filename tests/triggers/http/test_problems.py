@@ -177,6 +177,13 @@ def test_no_code_is_unused() -> None:
     assert used == set(ProblemCode)
 
 
+@pytest.mark.parametrize("row", [row for row in ROWS if isinstance(row.error, errors.Refused)])
+def test_telemetry_has_the_code_of_the_problem(row: Row) -> None:
+    """`code` of a refusal, which is `error.type` of its span, is the code that the caller gets."""
+    assert isinstance(row.error, errors.Refused)
+    assert row.error.code == row.code
+
+
 def test_the_reason_of_an_unfit_reply_is_a_code() -> None:
     """Each reason that the app raises `ReplyUnfit` with has a row above."""
     raised = {

@@ -17,7 +17,7 @@ from shared.wiring import Wiring
 from tests.operations.conftest import World, world
 from tests.operations.support import submitted
 from triggers.http.responses import respond
-from triggers.http.routes import Request, add
+from triggers.http.routes import Handler, Request, add
 
 __all__ = ["world"]  # the fixture
 
@@ -48,16 +48,19 @@ def route(**changes: Any) -> Route:
     )
 
 
-async def called(world: World, route: Route, caller: Caller, request_id: str = "r-1") -> func.HttpResponse:
-    """The response of a route whose handler lists every job that it can see, twice."""
+async def list_twice(request: Request) -> func.HttpResponse:
+    """Every job that the handler can see, by each of its two contexts."""
+    seen = []
+    for context in (request.context(), await request.fresh_context()):
+        jobs, _ = await list_jobs(context, JobFilter(), after=None, limit=10)
+        seen.append([job.jobId for job in jobs if await context.ledger.read(job.jobId) is not None])
+    return respond(request.http, {"seen": seen})
 
-    async def handler(request: Request) -> func.HttpResponse:
-        seen = []
-        for context in (request.context(), await request.fresh_context()):
-            jobs, _ = await list_jobs(context, JobFilter(), after=None, limit=10)
-            seen.append([job.jobId for job in jobs if await context.ledger.read(job.jobId) is not None])
-        return respond(request.http, {"seen": seen})
 
+async def called(
+    world: World, route: Route, caller: Caller, request_id: str = "r-1", handler: Handler = list_twice
+) -> func.HttpResponse:
+    """The response of a route to one request."""
     blueprint, app = df.Blueprint(), df.DFApp()
     add(blueprint, route, handler, cast(Wiring, OneCaller(world, caller)))
     app.register_functions(blueprint)
@@ -79,6 +82,20 @@ async def test_a_handler_sees_the_jobs_of_its_callers_tenant(
     expected = {own} if tenant is not None and not every_tenant else {own, other}
     seen = json.loads(response.get_body())["seen"]
     assert [set(ids) for ids in seen] == [expected, expected]
+
+
+async def test_a_request_has_one_context(world: World) -> None:
+    """A job that the handler has read is known wherever it asks for its context again, so its events are there."""
+    job_id = await submitted(world)
+
+    async def handler(request: Request) -> func.HttpResponse:
+        assert await request.context().ledger.read(job_id) is not None
+        events = await request.context().ledger.events(job_id)
+        return respond(request.http, {"events": [event.type for event in events]})
+
+    caller = Caller(actor="a", scopes=frozenset({Scope.READ}), tenant="tenant_a")
+    response = await called(world, route(), caller, handler=handler)
+    assert json.loads(response.get_body()) == {"events": ["JOB_CREATED"]}
 
 
 async def test_without_its_scope_a_handler_is_not_called(world: World) -> None:
