@@ -102,7 +102,7 @@ class RunningStack:
         return self.settings["LUCIUS_SERVICEBUS_CONNECTION"]
 
     def children(self) -> dict[str, dict[str, Any]]:
-        """`{"host": {"pid": 1, "starts": 1, "ready": true}, ...}` as the stack itself says."""
+        """`{"host": {"pid": 1, "starts": 1, "ready": true}, ...}` from the stack's own state file."""
         children: dict[str, dict[str, Any]] = json.loads((self.data / "up.json").read_text())["children"]
         return children
 

@@ -1,4 +1,4 @@
-"""What schemathesis cannot know of this API (docs/decisions tells why each)."""
+"""What schemathesis cannot know of this API (docs/decisions/0013-what-json-schema-cannot-say.md)."""
 
 import os
 
@@ -13,5 +13,5 @@ TENANT = os.environ.get("SCHEMATHESIS_TENANT")
 
 @schemathesis.hook
 def map_body(context, body):
-    """A body names the tenant of its token: that another one is refused (403) says nothing about schemas."""
+    """A body gets the tenant of its token: that another one is refused (403) is no matter of schemas."""
     return body | {"tenant_id": TENANT} if TENANT and isinstance(body, dict) and "tenant_id" in body else body

@@ -12,7 +12,7 @@ from shared.apidocs.json_schema import schema
 
 
 def misfits(model: type[BaseModel], body: Any) -> list[str]:
-    """Where `body`, as it goes over the wire, is not what `model` says: also members that the model does not know."""
+    """Where the JSON of `body` does not fit `model`: also members that the model does not know."""
     closed = _closed(schema(model, "read"))
     validator = Draft202012Validator(closed, format_checker=FormatChecker())
     errors = validator.iter_errors(json.loads(json.dumps(body)))

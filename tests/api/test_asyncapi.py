@@ -92,7 +92,7 @@ def test_the_messages_of_the_app_are_as_their_schemas_say() -> None:
 
 @pytest.mark.parametrize("name", message_schemas.documents())
 def test_every_schema_is_a_json_schema(name: str) -> None:
-    """Of draft 2020-12, as it says itself."""
+    """Each is a valid schema of the draft that it names, 2020-12."""
     schema = message_schemas.documents()[name]
     assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
     Draft202012Validator.check_schema(schema)

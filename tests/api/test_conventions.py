@@ -1,4 +1,4 @@
-"""The conventions of CONTRACT "HTTP", asked of the live API."""
+"""The conventions of docs/api.md, tested on the live API."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_what_did_not_change_is_not_sent_again(me: httpx.Client, job_id: str) ->
 
 
 def test_the_callers_name_for_a_request_goes_all_the_way(me: httpx.Client) -> None:
-    """X-Correlation-Id comes back and stands in the job; one that is unfit is replaced; without one there is ours."""
+    """X-Correlation-Id is returned and stored in the job; an unfit or missing one is replaced by a new one."""
     answer = me.post("/v1/orchestrate", json=envelope(doc_id="named"), headers={"X-Correlation-Id": "my-1"})
     assert answer.headers["X-Correlation-Id"] == "my-1"
     assert me.get(answer.headers["Location"]).json()["correlation_id"] == "my-1"
@@ -156,7 +156,7 @@ def test_older_names_say_so(me: httpx.Client) -> None:
 
 
 def test_pages_lead_from_the_first_line_to_the_last(me: httpx.Client, job_id: str) -> None:
-    """One line a page is the same list as all at once; a cursor is opaque, and only one of ours is taken."""
+    """One line a page is the same list as all at once; a cursor that the API did not make is refused."""
     me.post(f"/v1/jobs/{job_id}:pause").raise_for_status()
     path = f"/v1/jobs/{job_id}/events"
     whole = me.get(path).json()["events"]
@@ -184,7 +184,7 @@ def test_options_say_what_a_path_takes(api: Live) -> None:
 
 
 def test_what_the_models_cannot_be_tested_with_elsewhere(me: httpx.Client, job_id: str) -> None:
-    """Answers of the whole app, member by member as their models say."""
+    """Responses of the whole app have exactly the members of their models."""
     for path, model in (
         ("/v1/health/live", LiveAnswer),
         ("/v1/health/ready", Ready),

@@ -39,7 +39,7 @@ class Links(HTMLParser):
 
 
 def test_it_needs_nothing_but_itself(api: Live) -> None:
-    """No script, nothing fetched, a policy that says so; every operation is there, and every link leads somewhere."""
+    """No script, nothing fetched, a policy that forbids both; every operation is there, every link has a target."""
     answer = api.stack.http.get("/v1/docs").raise_for_status()
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]

@@ -111,7 +111,7 @@ def test_every_code_is_declared() -> None:
 
 
 def test_every_example_fits_its_schema() -> None:
-    """Of every request with a body, and of every answer that is an object of ours."""
+    """Of every request with a body, and of every response that is an object of the API."""
     for _, path, operation in operations():
         bodies = [operation["requestBody"]] if "requestBody" in operation else []
         for body in [*bodies, *operation["responses"].values()]:
@@ -166,7 +166,7 @@ ENVELOPES: list[tuple[str, dict[str, Any], bool]] = [
 
 @pytest.mark.parametrize(("changes", "good"), [each[1:] for each in ENVELOPES], ids=[each[0] for each in ENVELOPES])
 def test_the_schema_and_the_app_agree_on_envelopes(changes: dict[str, Any], good: bool) -> None:
-    """Whatever the app refuses of these, the schema refuses, and the other way round."""
+    """The schema refuses exactly the envelopes that the app refuses."""
     whole = json.loads(envelope().model_dump_json(exclude_unset=True)) | changes
     body = DOCUMENT["paths"]["/v1/orchestrate"]["post"]["requestBody"]["content"]["application/json"]
     # its patterns are ECMA's, as JSON Schema has it; Python's `$` would let a newline pass

@@ -19,7 +19,7 @@ from tests.stack.scripted_service import TENANT
 ALL_BUT = "unsupported_method"
 
 #: refusals that no JSON Schema can express (docs/decisions): `cursor` is opaque, so pages are asked for from their
-#: beginning; an operator of all tenants must say whose receipts are meant
+#: beginning; an operator of all tenants must name the tenant of the receipts
 EXCEPTIONS = f"""
 hooks = "{ROOT}/tests/api/schemathesis_hooks.py"
 
@@ -30,7 +30,7 @@ parameters = {{ "query.tenant_id" = "{TENANT}" }}
 
 
 def asked(api: Live, folder: Path, configuration: str, *options: str, **environment: str) -> str:
-    """What schemathesis says when it finds nothing; fails with what it found."""
+    """The output of a run that finds nothing; fails with the findings of any other."""
     (folder / "schemathesis.toml").write_text(EXCEPTIONS + configuration)
     command = [str(Path(sys.executable).with_name("schemathesis")), "--config-file", "schemathesis.toml", "run"]
     where = [f"{api.stack.api}/v1/openapi.json", "--url", api.stack.api]

@@ -1,6 +1,6 @@
-"""The core and the reference model, side by side: every occurrence goes to both, and they must agree.
+"""Compares the core with the reference model: both get every occurrence, and they must agree.
 
-After each one the invariants of a job are checked too, on what the core alone says.
+After each occurrence the invariants of a job are checked on the outcome of the core alone.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Pair:
     model: Model
     head: Event
     now: float = 0.0
-    #: the rows as the EVENT rows tell them: what was created, and every change since
+    #: the rows as the EVENT rows give them: the created rows with every change since
     folded: dict[str, Any] | None = None
     causes: int = 0
 

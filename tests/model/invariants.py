@@ -1,4 +1,4 @@
-"""What holds for the rows of every job, whoever moved it and in whatever order (issue 5, "How it is proved")."""
+"""What holds for the rows of every job, after any transitions in any order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from shared.views.citation import cite
 
 Rows = dict[str, dict[str, Any]]
 
-#: columns that every EVENT tells by its own fields, and the count of replies that no EVENT tells of
+#: columns that the fields of each EVENT give, and the count of replies that are in no EVENT
 _NOT_FOLDED = frozenset({"updated_at", "event_seq", "event_hash", "suppressed"})
 #: EVENT rows that no row of a table led to
 _WITHOUT_TRANSITION = frozenset({"REPLY_IGNORED", "REPAIRED", "JOB_REDRIVEN", "JOB_CREATED", "JOB_WITHDRAWN"})
@@ -66,7 +66,7 @@ def check_link(previous: Event | None, event: Event) -> None:
 
 
 def check_citation(event: Event) -> tuple[TableRow, ...]:
-    """The rows that a move cites lead from end to end. Raises AssertionError."""
+    """The rows that a transition cites form a chain from its first to its last state. Raises AssertionError."""
     rows = cite(event)
     assert bool(rows) is (event.type not in _WITHOUT_TRANSITION), f"{event.type} cites {len(rows)} rows"
     ends = {"job": (event.job_from, event.job_to), "step": (event.from_status, event.to_status)}
@@ -80,7 +80,7 @@ def check_citation(event: Event) -> tuple[TableRow, ...]:
 
 
 def rows_of(record: Record) -> Rows:
-    """Every column of JOB and the STEPs, as an EVENT's `data.changes` tells it."""
+    """Every column of JOB and the STEPs, in the form of an EVENT's `data.changes`."""
     return {"": _columns(record.job), **{step.step_id: _columns(step) for step in record.steps}}
 
 

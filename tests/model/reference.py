@@ -1,7 +1,7 @@
-"""What LIFECYCLE.md says of a job, in plain words and plain values: the model that the core is held against.
+"""The rules of docs/lifecycle.md in plain values: the model that the core is compared with.
 
-Written from the prose, not from the code: no tables, no rows, no events, no product import; times are seconds since
-the job began. How much longer than its list an attempt waits (the jitter) is told to it, by step and attempt.
+It is written from the text, not from the code: it has no tables, rows or events, and imports nothing of the product.
+Times are seconds since the job began. `stretch` gives the jitter of a wait, by step and attempt.
 """
 
 from __future__ import annotations

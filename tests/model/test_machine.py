@@ -1,4 +1,4 @@
-"""Random jobs, random occurrences, random times: the core against the reference model (issue 5, proof 1)."""
+"""Random jobs, random occurrences, random times: the core against the reference model."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def run(examples: int, steps: int, *, same_every_time: bool) -> None:
             max_examples=examples,
             stateful_step_count=steps,
             deadline=None,
-            # a failure is told as it was found, in seconds; the long run makes it small
+            # a failure is shown as it was found, within seconds; the long run makes it small
             phases=[Phase.generate] if same_every_time else list(Phase),
             derandomize=same_every_time,
             suppress_health_check=list(HealthCheck),
@@ -179,7 +179,7 @@ def run(examples: int, steps: int, *, same_every_time: bool) -> None:
 
 
 def test_core_and_model_agree() -> None:
-    """Whatever happens to a job, in whatever order and at whatever time, core and model say the same."""
+    """Core and model agree on any occurrences, in any order, at any time."""
     run(examples=300, steps=40, same_every_time=True)
 
 

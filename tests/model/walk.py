@@ -144,7 +144,7 @@ def _step_key(model: Model, index: int, now: float, *, plain: bool) -> Hashable:
         heard = (now >= step.lease_ends,)
     if step.backlog_since is not None:
         heard += (now >= step.backlog_since + rules.lease,)
-    # how much of the total time is left, as far as any wait or lease could tell
+    # how much of the total time is left, as far as a wait or lease depends on it
     spans = (
         0.0,
         *rules.execution_waits,

@@ -52,7 +52,7 @@ class Mutant:
 
 
 class _Watched(dict[Any, Row]):
-    """A state's rows; tells which of them was looked for."""
+    """The rows of a state; reports each lookup."""
 
     def __init__(self, rows: Mapping[Any, Row], machine: str, state: StrEnum, looked: Callable[[Place], None]) -> None:
         super().__init__(rows)
@@ -73,7 +73,7 @@ class _Watched(dict[Any, Row]):
 
 @contextmanager
 def watched(looked: Callable[[Place], None]) -> Iterator[None]:
-    """`looked` is told of every row that the product looks for, there or not."""
+    """Calls `looked` for every row that the product looks up, whether it is there or not."""
     kept = [(table, dict(table)) for _, table, _ in _TABLES]
     try:
         for machine, table, _ in _TABLES:

@@ -1,4 +1,4 @@
-"""No row of the transition tables is without a test that needs it (issue 5, "Done when")."""
+"""Every row of the transition tables has a test that needs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.model.invariants import check_citation
 from tests.model.walk import SHAPES, Edge, walk
 from tests.mutation.mutants import Mutant, Place, mutants, watched
 
-#: rows that no occurrence can tell from their absence, and why; a mutant of any other row must not survive
+#: rows whose absence no occurrence can show, and why; a mutant of any other row must not survive
 REDUNDANT: dict[Place, str] = {}
 
 Cases = dict[Place, list[Edge]]
@@ -26,7 +26,7 @@ def cases() -> Cases:
         with watched(places.add):
             after = edge.run()
         if after.head is not edge.pair.head:
-            # what explain would cite of this move is among what decided it
+            # the rows that explain cites are among those that were looked up
             cited = check_citation(after.head)
             assert {(row.machine, row.state, row.event) for row in cited} <= places
         for place in places:

@@ -24,13 +24,13 @@ from tests.running_stack import RunningStack
 
 __all__ = ["world"]
 
-#: stands where secrets and payloads stand; nothing that is told may hold it
+#: stands in place of secrets and payloads; no log, span or metric may contain it
 MARKER = "mArKeR-7f3a"
 
 
 @dataclass
 class Telemetry:
-    """What this process told."""
+    """The spans and metrics of this process."""
 
     exporter: InMemorySpanExporter
     reader: InMemoryMetricReader

@@ -1,4 +1,4 @@
-"""The local collector: OTLP of the real SDK in, bounded, and nothing that is told can break its pages."""
+"""The local collector: it takes OTLP of the real SDK, is bounded, and no input can break its pages."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_what_the_sdk_sends_is_shown(client: TestClient) -> None:  # type:
 
 
 async def test_a_name_is_text_on_every_page(client: TestClient) -> None:  # type: ignore[type-arg]
-    """Markup in what is told is shown, never run, and the pages forbid scripts."""
+    """Markup in names and attributes is shown as text, and the pages forbid scripts."""
     evil = '<script>alert("x")</script>'
     await client.post("/v1/traces", data=exported(evil, **{"lucius.job_id": evil, evil: evil}), headers=HEADERS)
     [trace] = (await (await client.get("/api/traces")).json())["traces"]
@@ -96,7 +96,7 @@ async def test_what_is_no_otlp_is_refused_in_one_line(client: TestClient, path: 
 
 @pytest.mark.parametrize("read", [read_spans, read_points])
 def test_a_cut_message_is_not_otlp(read) -> None:  # type: ignore[no-untyped-def]
-    """Half a message raises, and never gives half of what it says."""
+    """Half a message raises instead of giving half of its content."""
     with pytest.raises(NotOtlp):
         read(exported()[:-7])
 
@@ -114,7 +114,7 @@ def test_the_oldest_go_and_those_of_no_job_first() -> None:
 
 
 def test_a_trace_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is too much is counted; a span that is told again replaces itself."""
+    """Spans over the limit are counted; a span that comes again replaces the first."""
     monkeypatch.setattr(shelves, "MAX_SPANS", 2)
     buffer = TraceBuffer(keep=1)
     buffer.put_spans(replace(SPAN, span_id=f"{number:016x}") for number in (1, 2, 3, 1))
@@ -124,7 +124,7 @@ def test_a_trace_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_circle_of_parents_is_shown_once() -> None:
-    """Ids that lie end no loop: every span stands there exactly once."""
+    """Forged parent ids make no endless loop: every span is shown exactly once."""
     buffer = TraceBuffer(keep=1)
     a, b, own = "a" * 16, "b" * 16, "c" * 16
     buffer.put_spans(
@@ -137,7 +137,7 @@ def test_a_circle_of_parents_is_shown_once() -> None:
 
 
 def test_a_port_in_use_is_one_line() -> None:
-    """The program ends with 1 and says which port."""
+    """The program ends with 1 and names the port."""
     with subprocess.Popen(
         [sys.executable, "-m", "emulator", "traces", "--port", "0"], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as first:

@@ -76,7 +76,7 @@ def run(code: str, **environment: str) -> str:
 
 @contextmanager
 def ingestion() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Application Insights' ingestion, as far as its SDK needs it: the address, and what was told."""
+    """Application Insights' ingestion, as far as its SDK needs it: its address, and the items that it received."""
     received: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):

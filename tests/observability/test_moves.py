@@ -1,4 +1,4 @@
-"""What is told of moves, over the memory ledger: spans, counts, and nothing twice."""
+"""Spans and counts of transitions, over the memory ledger, and none twice."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_contention_is_no_fault_of_a_dependency(
 
 
 async def test_a_clock_that_is_off_is_counted(world: World, emitted: Telemetry) -> None:
-    """A reply from an hour ago, by its own word, says that its service's clock is wrong."""
+    """A reply with a timestamp of an hour ago shows that its service's clock is wrong."""
     job_id = await submitted(world, request_type="OCR", payload={})
     directive = await dispatched(world, job_id, "ocr")
     await replied(world, directive, "ACK")

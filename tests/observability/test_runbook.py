@@ -54,7 +54,7 @@ def test_the_first_look(stack: RunningStack, failed: str) -> None:
 
 
 def test_one_job(stack: RunningStack, failed: str) -> None:
-    """Why it failed, every move, and where the time went."""
+    """Why it failed, every transition, and how long each part took."""
     explained, events, receipt = shown(stack, "one-job", JOB_ID=failed)
     assert "INPUT_NOT_FOUND" in json.dumps(explained)
     assert events["events"][0]["type"] == "JOB_CREATED"
@@ -85,7 +85,7 @@ def test_reconcile_by_hand(stack: RunningStack) -> None:
 
 
 def test_rejected_messages(stack: RunningStack) -> None:
-    """The list finds a message of an unknown job, the read says what would come of it, the redrive is refused."""
+    """The list finds a message of an unknown job, the read predicts the outcome, the redrive is refused."""
     body = {
         "type": "ACK",
         "jobId": "job_elsewhere",

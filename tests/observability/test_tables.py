@@ -37,7 +37,7 @@ def test_the_table_has_the_lines_of_the_code_and_no_other() -> None:
 
 
 def test_no_attribute_is_an_id() -> None:
-    """What would give each job a series of its own is not in the table; tenants only where S4 has them."""
+    """No attribute gives each job a series of its own; the tenant is an attribute of two metrics only."""
     attributes = {attribute for metric in METRICS for attribute in metric.attributes}
     assert not {name for name in attributes if name.lower().endswith("id") or "job_id" in name}
     assert {metric.name for metric in METRICS if "tenant" in metric.attributes} == {
@@ -47,7 +47,7 @@ def test_no_attribute_is_an_id() -> None:
 
 
 def test_an_attribute_has_at_most_a_hundred_values(emitted: Telemetry) -> None:
-    """Whatever comes after is `_other`, in sum."""
+    """Further values are counted together as `_other`."""
     for number in range(meters.MAX_VALUES + 20):
         meters.increment("quota_exceeded_total", tenant=f"t{number}", limit="LUCIUS_MAX_INFLIGHT")
     points = emitted.points()

@@ -148,7 +148,7 @@ def test_no_span_holds_a_payload_or_a_secret(watched: RunningStack, job_id: str,
     wait_until(lambda: watched.http.get(f"{watched.traces}/api/metrics").json()["metrics"], "no metric came")
     collected = watched.http.get(f"{watched.traces}/api/metrics").text + repr(spans)
     logs = {path.name: path.read_text(errors="replace") for path in (watched.data / "logs").glob("*.log")}
-    # Azurite's access log, which is not ours, has the names of blobs
+    # Azurite writes the names of blobs to its access log
     logs.pop("azurite.log")
     assert {"host.log", "ocr.log", "embedding.log", "sis.log", "bus.log"} <= set(logs)
     assert job_id in logs["host.log"]
@@ -209,7 +209,7 @@ def test_the_page_shows_it(watched: RunningStack, job_id: str, spans: Spans) -> 
 
 
 def test_the_metrics_of_the_job_came(watched: RunningStack, job_id: str) -> None:
-    """The job's moves stand in the counters, once each."""
+    """Each transition of the job is counted once."""
 
     def counted() -> dict[str, float] | None:
         found = watched.http.get(f"{watched.traces}/api/metrics").json()["metrics"]

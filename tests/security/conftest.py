@@ -1,4 +1,4 @@
-"""The app behind its door."""
+"""The app with authentication on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
             yield reached
     finally:
         running.stop()
-    # whatever was sent: no error of ours, and no secret in a log
+    # after all requests: no unexpected error, and no secret in a log
     log = running.log("host")
     assert "unexpected error" not in log
     assert CALLBACK_KEY not in log

@@ -1,4 +1,4 @@
-"""Tokens as an attacker would make them, beside the issuer's own."""
+"""Tokens as an attacker would make them, and good ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def claims(issuer: str, **changes: Any) -> dict[str, Any]:
 
 
 def signed(claimed: dict[str, Any], key: RSAPrivateKey, **header: Any) -> str:
-    """By RS256, whatever the claims are."""
+    """Signs any claims by RS256."""
     return jwt.PyJWS().encode(json.dumps(claimed).encode(), key, "RS256", header)
 
 

@@ -43,7 +43,7 @@ def test_every_route_asks_who_calls_and_what_for(door: Door, route: Route) -> No
 
 
 def test_forged_tokens_are_refused(door: Door) -> None:
-    """Unsigned, signed by a stranger, expired: 401, and the header says why."""
+    """Unsigned, signed by another key, changed: 401 with the error in the header."""
     issuer = door.stack.issuer
     [kid] = [key["kid"] for key in httpx.get(f"{issuer}/keys").json()["keys"]]
     stranger = generate_private_key(public_exponent=65537, key_size=2048)
@@ -73,7 +73,7 @@ def test_the_docs_commands(door: Door) -> None:
 
 
 def test_headers_of_the_platform_say_nothing(door: Door) -> None:
-    """`X-MS-CLIENT-PRINCIPAL` can be forged: alone it opens nothing, beside a token it changes nothing."""
+    """`X-MS-CLIENT-PRINCIPAL` can be forged: alone it gives no access, with a token it changes nothing."""
     principal = {"claims": [{"typ": "tenant_id", "val": A}, {"typ": "roles", "val": "orch:all-tenants"}]}
     forged = {
         "X-MS-CLIENT-PRINCIPAL": base64.b64encode(json.dumps(principal).encode()).decode(),
@@ -122,7 +122,7 @@ def test_another_tenant_cannot_be_named(door: Door) -> None:
 
 
 def test_two_tenants_with_one_key_have_two_jobs(door: Door) -> None:
-    """An idempotency key is a tenant's own: it finds no other's job, and a dry run tells nothing of it."""
+    """An idempotency key belongs to a tenant: it finds no other tenant's job, and neither does a dry run."""
     first = door.submit(idempotency_key="same").json()["jobId"]
     dry = door.ask(
         "POST",
@@ -135,7 +135,7 @@ def test_two_tenants_with_one_key_have_two_jobs(door: Door) -> None:
 
 
 def test_an_operator_of_all_tenants_is_known_by_name(door: Door) -> None:
-    """The role sees and controls every tenant's jobs, and the job's history says who it was, in which role."""
+    """The role sees and controls every tenant's jobs, and the job's history names the caller and the role."""
     job_id = door.job()
     assert job_id in [job["jobId"] for job in door.get("/v1/jobs", tenant="*").json()["jobs"]]
     assert door.ask("POST", f"/v1/jobs/{job_id}:cancel", tenant="*", json={"reason": "test"}).status_code == 200
@@ -187,7 +187,7 @@ def test_a_cursor_opens_nothing(door: Door) -> None:
 
 
 def test_a_reply_moves_no_other_tenants_job(door: Door, service: ScriptedService) -> None:
-    """A reply on the bus with another tenant, another lease or another attempt is an event and no move."""
+    """A reply on the bus with another tenant, another lease or another attempt is an event and no transition."""
     job_id = door.job(doc_id="reply")
     directive = service.directive(job_id)
     changes: list[dict[str, Any]] = [

@@ -65,7 +65,7 @@ def test_filters_are_values_and_never_queries(door: Door, value: str) -> None:
     ],
 )
 def test_an_id_is_no_path_and_no_key(door: Door, job_id: str) -> None:
-    """Whatever stands where a job's id does: 404, as one line of JSON or from the host."""
+    """Any text in place of a job's id: 404, as one line of JSON or from the host."""
     for suffix in ("", "/steps", "/events", "/audit", "/explain"):
         answer = raw(door, "GET", f"/v1/jobs/{job_id}{suffix}")
         assert answer.startswith((b"HTTP/1.1 404", b"HTTP/1.1 400")), answer[:300]
@@ -92,7 +92,7 @@ def raw(door: Door, method: str, path: str, *headers: bytes, body: bytes = b"") 
     [b"a\x0bb", b"a\tb", b"\xc3\xbc", b"\xff", b"x" * 129, b" ", b"a\rSet-Cookie: x=1", b"a\r\n Set-Cookie: x=1"],
 )
 def test_a_correlation_id_cannot_write_headers(door: Door, value: bytes) -> None:
-    """What is not fit to be repeated is replaced by one of ours, or the request is refused by the host."""
+    """An id that cannot be repeated is replaced by a new one, or the host refuses the request."""
     received = raw(door, "GET", "/v1/jobs", b"X-Correlation-Id: " + value)
     head = received.split(b"\r\n\r\n")[0]
     assert b"\nSet-Cookie" not in head
@@ -258,7 +258,7 @@ def test_callback_urls_are_https_and_nothing_else(door: Door, url: object) -> No
 
 
 def test_only_the_declared_methods_are_served(door: Door) -> None:
-    """HEAD is GET without its body; OPTIONS tells what there is; any other method is 404, as the real host has it."""
+    """HEAD is GET without its body; OPTIONS lists the methods; any other method is 404, as in Azure."""
     job_id = door.job(doc_id="methods")
     for path in ("/v1/jobs", f"/v1/jobs/{job_id}", "/v1/health/live"):
         got, head = door.get(path), door.ask("HEAD", path)

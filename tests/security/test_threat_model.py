@@ -1,4 +1,4 @@
-"""docs/security.md: what it says stands there, stands there; what it shows to type, works."""
+"""docs/security.md: the tests that it names exist, and its commands work."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ async def test_a_good_token_is_a_caller(world: World) -> None:
 
 
 async def test_without_a_token_the_challenge_has_no_error(world: World) -> None:
-    """RFC 6750 3.1: who sent nothing is told how to ask, and nothing more."""
+    """RFC 6750 3.1: without credentials the challenge has no error code."""
     refused = await world.refused(None)
     assert isinstance(refused, TokenMissing)
 
@@ -113,7 +113,7 @@ async def test_without_a_token_the_challenge_has_no_error(world: World) -> None:
     ],
 )
 async def test_what_is_no_token_is_401(world: World, header: str) -> None:
-    """Whatever stands there, however long or deep: the same kind of no, and never an error of ours."""
+    """Any text, of any length or depth, is refused in the same way and never raises another error."""
     refused = await world.refused(header)
     assert isinstance(refused, TokenInvalid)
 
@@ -127,7 +127,7 @@ async def test_alg_none_is_refused(world: World) -> None:
 
 
 async def test_the_public_key_is_no_secret(world: World) -> None:
-    """Key confusion: HS256 with the published key as its secret is not RS256, whatever the header says."""
+    """Key confusion: HS256 with the published key as its secret is refused, also where the header names RS256."""
     kid, key = world.issuer.signing
     public = key.public_key()
     for form in (
@@ -203,7 +203,7 @@ async def test_clocks_may_differ_a_little(world: World) -> None:
 
 
 async def test_another_issuers_key_is_refused(world: World, tmp_path: Path) -> None:
-    """Signed well, under a key id that is ours, by a key that is not."""
+    """A correct signature by another key, under the issuer's key id."""
     kid, _ = world.issuer.signing
     stranger = generate_private_key(public_exponent=65537, key_size=2048)
     refused = await world.refused("Bearer " + signed(claims(ISSUER), stranger, kid=kid))

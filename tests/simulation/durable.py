@@ -43,7 +43,7 @@ class EngineClock:
         return None
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Whoever moves the time pumps the engine as well."""
+        """Nothing to do: who advances the time runs the engine as well."""
 
 
 class Durable:
@@ -188,7 +188,7 @@ class SimulatedOrchestrations:
             raise InstanceNotFound(instance_id)
         if found.status.is_terminal:
             raise InstanceEnded(instance_id)
-        # as the SDK sends it: JSON text within JSON (durable-protocol P2)
+        # as the SDK sends it: JSON text within JSON
         text = json.dumps(json.dumps(data))
         self._scheduler.later(self._faults.event_latency_s(), lambda: self._deliver(instance_id, name, text))
 

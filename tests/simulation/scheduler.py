@@ -41,7 +41,7 @@ class Scheduler:
         return task
 
     async def run(self, until: datetime, stop: Callable[[], bool]) -> None:
-        """Until `stop` says so after an event, nothing is left, or the time is over."""
+        """Until `stop` is true after an event, no event is left, or the time is over."""
         await self._let_run()
         while self._heap and self._heap[0][0] <= until:
             self.now, _, action = heapq.heappop(self._heap)

@@ -103,5 +103,5 @@ def test_the_same_seed_is_the_same_world() -> None:
 @pytest.mark.timeout(14_400)
 @pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")
 def test_many_worlds_end_well(request: pytest.FixtureRequest) -> None:
-    """The same for as many seeds as `--seeds` says."""
+    """The same for as many seeds as `--seeds` gives."""
     show(run(range(SEEDS, SEEDS + request.config.getoption("--seeds"))))

@@ -1,4 +1,4 @@
-"""A platform service that does what a test tells it, over the real bus."""
+"""A platform service that a test plays itself, over the real bus."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiveMode
 
-#: DEFAULT routing of the tenant below: every job of these tests comes on one lane
+#: every job of this tenant is on one lane
 TENANT = "tenant_a"
 LANE = 15
 
@@ -19,7 +19,7 @@ RECEIVE_TIMEOUT_S = 60
 
 
 class ScriptedService:
-    """Receives the directives of one step type on one lane and sends whatever reply it is told to."""
+    """Receives the directives of one step type on one lane and sends the replies of the test."""
 
     def __init__(self, connection: str, subscription: str = "ocr") -> None:
         self._client = ServiceBusClient.from_connection_string(connection)
@@ -47,7 +47,7 @@ class ScriptedService:
         raise AssertionError(f"no directive for {job_id} within {RECEIVE_TIMEOUT_S} s")
 
     def directives(self) -> list[dict[str, Any]]:
-        """Those that come within a second."""
+        """The directives that arrive within a second."""
         return [
             json.loads(str(each)) for each in self._receiver.receive_messages(max_message_count=10, max_wait_time=1)
         ]

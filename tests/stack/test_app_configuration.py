@@ -50,7 +50,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 
 def test_a_protocol_comes_changes_breaks_and_outlives_its_store(tmp_path: Path) -> None:
-    """New keys rule within seconds; a broken edit and an outage leave the last good ones, and health tells both."""
+    """New keys apply within seconds; a broken edit and an outage leave the last good ones, and health reports both."""
     port, file = find_free(), tmp_path / "settings.json"
     environment = {
         "LUCIUS_APPCONFIG_CONNECTION": f"Endpoint=http://127.0.0.1:{port};Id={ID};Secret={SECRET}",
@@ -71,10 +71,10 @@ def test_a_protocol_comes_changes_breaks_and_outlives_its_store(tmp_path: Path) 
             write(file, values(2))
             until(lambda: shown(stack) == {"STRICT_OCR": 2}, "the new version did not come")
             write(file, values(3) | {"lucius:protocols:strict_ocr": json.dumps(protocol(3))[:-1]})
-            until(lambda: bool(health(stack)["problems"]), "the broken definition was not told of")
+            until(lambda: bool(health(stack)["problems"]), "health does not report the broken definition")
             assert health(stack)["problems"][0].startswith("lucius:protocols:strict_ocr: not JSON")
             assert shown(stack) == {"STRICT_OCR": 2}
-        until(lambda: len(health(stack)["problems"]) == 2, "the outage was not told of")
+        until(lambda: len(health(stack)["problems"]) == 2, "health does not report the outage")
         assert shown(stack) == {"STRICT_OCR": 2}
         assert post(stack, request_type="STRICT_OCR", doc_id="d2", payload={"pages": 1}).status_code == 202
     finally:

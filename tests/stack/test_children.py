@@ -1,4 +1,4 @@
-"""The supervisor over small programs of its own: no port, no model, no wait but for processes."""
+"""`emulator.up.stack` over small programs: without ports and models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ while True:
 
 
 class Desk:
-    """A stack of small programs, its log and the order in which they ended."""
+    """A stack of small programs, its log lines and the order in which they ended."""
 
     def __init__(self, folder: Path) -> None:
         self.data = DataDir(folder)
@@ -94,14 +94,14 @@ def gone(pid: int) -> bool:
 
 
 async def test_users_end_before_what_they_use(desk: Desk) -> None:
-    """A stop ends the children by rank, whatever the order they started in."""
+    """A stop ends the children by rank, in any order of their starts."""
     async with desk.running([desk.serving("storage", 2), desk.serving("bus", 1)], [desk.serving("service", 0)]):
         pass
     assert desk.diary.read_text().split() == ["service", "bus", "storage"]
 
 
 async def test_a_killed_child_is_started_again(desk: Desk) -> None:
-    """A child that was killed comes back, and the log says what happened to it."""
+    """A child that was killed is started again, and the log has the reason."""
     async with desk.running([desk.serving("host")]):
         first = desk.pid("host")
         os.kill(first, signal.SIGKILL)

@@ -41,14 +41,14 @@ def test_a_folder_is_free_only_when_the_last_child_has_ended(tmp_path: Path) -> 
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
-    """A file in the way is told by name."""
+    """A file with the name of the folder is an error with its name."""
     (tmp_path / "file").write_text("")
     with pytest.raises(UpError, match=r"cannot use --data .*file: "):
         DataDir(tmp_path / "file")
 
 
 def test_the_log_of_the_last_run_is_kept(tmp_path: Path) -> None:
-    """Starting again moves a log aside instead of writing over it."""
+    """Starting again renames a log instead of overwriting it."""
     data = DataDir(tmp_path)
     data.begin_log("host").write_text("first run")
     assert not data.begin_log("host").exists()

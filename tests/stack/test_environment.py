@@ -27,7 +27,7 @@ def test_without_a_file_the_stack_has_what_it_needs(tmp_path: Path) -> None:
 
 
 def test_an_issuer_is_the_one_whose_tokens_are_asked_for(tmp_path: Path) -> None:
-    """With an issuer in the stack no request passes without its tokens, whatever the file says of authentication."""
+    """With an issuer in the stack every request needs its tokens, even if the file turns authentication off."""
     write_settings(tmp_path, {"LUCIUS_AUTH_MODE": "none"})
     environment = for_children(replace(PORTS, issuer=9), tmp_path, {})
     assert environment["LUCIUS_AUTH_MODE"] == "jwt"

@@ -32,7 +32,7 @@ def test_a_bus_port_of_ones_own_frees_the_admin_port() -> None:
 
 
 def test_a_named_admin_port_is_kept() -> None:
-    """`--admin-port` rules whatever the bus port is."""
+    """`--admin-port` applies with any bus port."""
     admin = find_free()
     assert choose(options(bus_port=0, admin_port=admin)).admin == admin
 
@@ -42,7 +42,7 @@ def test_a_named_admin_port_is_kept() -> None:
     [("api_port", 0), ("bus_port", 0), ("admin_port", 0), ("azurite_port", 0), ("azurite_port", 2)],
 )
 def test_a_port_in_use_is_named_with_its_option(option: str, offset: int) -> None:
-    """The line for a busy port says which port it is and which option moves it, Azurite's neighbours included."""
+    """The line for a port in use names the port and the option for another one, also for Azurite's second and third."""
     first = find_free(3)
     with socket.create_server(("127.0.0.1", first + offset)):
         words = f"port {first + offset} is in use; name another by --{option.replace('_', '-')}"
@@ -51,7 +51,7 @@ def test_a_port_in_use_is_named_with_its_option(option: str, offset: int) -> Non
 
 
 def test_one_port_for_two_uses_is_refused() -> None:
-    """Two options that meet are named both."""
+    """Both options are named."""
     first = find_free(3)
     with pytest.raises(UpError, match=f"port {first + 2} is asked for twice, by --api-port and --azurite-port"):
         choose(options(api_port=first + 2, azurite_port=first))

@@ -91,7 +91,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_nothing_is_done_twice(machine: Machine) -> None:
-    """A second run installs nothing and says nothing."""
+    """A second run installs nothing and prints nothing."""
     first = machine.set_up()
     assert (first.returncode, first.stderr) == (0, "")
     assert (machine.calls("pip"), machine.calls("npm")) == (2, 1)
@@ -171,7 +171,7 @@ def old(version: str, flag: str = "--version") -> str:
     ],
 )
 def test_what_is_wrong_is_one_line(machine: Machine, break_it: object, line: str) -> None:
-    """Each missing or unfit program ends the set-up with one line that says what to do."""
+    """Each missing or unfit program ends the set-up with one line and its remedy."""
     break_it(machine)  # type: ignore[operator]
     run = machine.set_up()
     assert run.returncode == 1

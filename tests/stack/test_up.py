@@ -1,4 +1,4 @@
-"""`python -m emulator up` from outside, as one types it."""
+"""`python -m emulator up` as a process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pids_of(stack: RunningStack) -> list[int]:
 
 
 def refused(*options: str) -> str:
-    """The one line that `up` ends with, at once, when it cannot start."""
+    """The one line of an `up` that cannot start."""
     run = subprocess.run(
         [sys.executable, "-m", "emulator", "up", *options],
         cwd=ROOT,
@@ -51,14 +51,14 @@ def test_everything_serves_when_it_is_ready(stack: RunningStack) -> None:
 
 
 def test_a_folder_in_use_is_refused(stack: RunningStack) -> None:
-    """A second stack on the same folder is told whose it is and what to do."""
+    """A second stack on the same folder ends with the process id of the first and the option for another folder."""
     line = refused("--data", str(stack.data), "--api-port", "0", "--bus-port", "0", "--azurite-port", "0")
     assert f"in use by another stack (process {stack.process.pid})" in line
     assert "--data" in line
 
 
 def test_a_busy_port_is_refused(stack: RunningStack, tmp_path: Path) -> None:
-    """A port that another stack has is told with the option that moves it, before anything starts."""
+    """A port in use ends the start with the option for another one, before any child starts."""
     port = stack.ports.api
     line = refused("--data", str(tmp_path), "--api-port", str(port), "--bus-port", "0", "--azurite-port", "0")
     assert line == f"up: port {port} is in use; name another by --api-port (0 picks a free one)\n"

@@ -1,4 +1,4 @@
-"""The job lifecycle on the real stack, against a service that does what each test says, with short time-outs."""
+"""The job lifecycle on the real stack with short time-outs; each test plays the service."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_parallel_group(stack: RunningStack, service: ScriptedService) -> None
 
 
 def test_tens_of_identical_posts_are_one_job(stack: RunningStack) -> None:
-    """Thirty at once: one job, one creation, the others are told so."""
+    """Thirty at once: one job and one creation; the others are marked as replayed."""
     with ThreadPoolExecutor(30) as threads:
         answers = list(threads.map(lambda _: post(stack, idempotency_key="the-same"), range(30)))
     assert {answer.status_code for answer in answers} == {202}

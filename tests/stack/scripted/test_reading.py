@@ -1,4 +1,4 @@
-"""Reading, redriving and calling back on the real stack, against a service that does what each test says."""
+"""Reads, redrives and callbacks on the real stack; each test plays the service."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def failed(stack: RunningStack, service: ScriptedService, **changes: Any) -> str
 
 
 def test_rejected_messages_are_listed_and_redriven(stack: RunningStack, service: ScriptedService) -> None:
-    """Rubbish is listed with its reason and stays refused; what it would do now is told beforehand."""
+    """A message that is not JSON is listed with its reason; its redrive is refused, as the read predicts."""
     sent = service.send("this is not JSON")
 
     def listed() -> dict[str, Any] | None:
@@ -50,7 +50,7 @@ def test_rejected_messages_are_listed_and_redriven(stack: RunningStack, service:
 
 
 def test_replies_of_older_forms_and_of_every_size(stack: RunningStack, service: ScriptedService) -> None:
-    """S3's forms move a job, rubbish beside them does not hold the lane up, and a long message is kept whole."""
+    """Replies of older forms are applied, invalid ones do not stop the lane, and a long message is kept whole."""
     job_id = submit(stack)
     directive = service.directive(job_id)
     own = {name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")}
