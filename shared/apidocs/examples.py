@@ -17,7 +17,7 @@ from shared.core.occurrences import Occurrence, RecordAttempt, ReplyArrived
 from shared.core.plan import TimingDefaults, plan_job
 from shared.core.registry import build_protocol
 from shared.core.routing import decide_lane
-from shared.responses.common import Response
+from shared.responses.response import Response
 from shared.views.audit import bundle
 from shared.views.explain import explain
 from shared.views.job import callback_outcome, dead_letter, event_response, job_links, job_response, step_response

@@ -16,7 +16,7 @@ from shared.apidocs.operation import models_of, operation
 from shared.apidocs.route import Route
 from shared.contracts.envelope import Envelope
 from shared.core.registry import Registry
-from shared.responses.common import Problem
+from shared.responses.response import Problem
 from shared.views.protocol import protocol_response
 
 #: of the API, not of the app

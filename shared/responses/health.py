@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shared.responses.common import Instant, Response
+from shared.responses.response import Instant, Response
 
 
 class Build(Response):

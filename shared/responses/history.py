@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from shared.responses.common import Cursor, Instant, JobId, JobStatusName, Response
+from shared.responses.response import Cursor, Instant, JobId, JobStatusName, Response
 
 
 class Event(Response):

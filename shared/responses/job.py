@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from shared.contracts.reference import Reference
-from shared.responses.common import (
+from shared.responses.history import Event
+from shared.responses.response import (
     Cursor,
     ErrorCode,
     FailureCauseName,
@@ -18,7 +19,6 @@ from shared.responses.common import (
     Response,
     StepStatusName,
 )
-from shared.responses.history import Event
 
 
 class Step(Response):

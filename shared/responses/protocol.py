@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from shared.responses.common import Cursor, Response
+from shared.responses.response import Cursor, Response
 
 
 class Backoffs(Response):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shared.responses.common import Cursor, Instant, JobId, Response
+from shared.responses.response import Cursor, Instant, JobId, Response
 
 
 class RejectedLine(Response):

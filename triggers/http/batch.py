@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from shared.apidocs.problem_codes import ProblemCode
-from shared.responses.common import Problem
 from shared.responses.job import Accepted, BatchCounts, BatchOutcome, DryRun, LineOutcome
+from shared.responses.response import Problem
 from triggers.http.problems import RequestError, problem_body
 
 MEDIA_TYPE = "application/x-ndjson"
