@@ -9,6 +9,7 @@ import azure.durable_functions as df
 from shared.core import durable_names
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.settle_step import settle_step
+from shared.time_limits import ACTIVITY_S, limited
 from shared.wiring import Wiring
 
 
@@ -18,12 +19,14 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     @bp.function_name(durable_names.DISPATCH)
     @bp.activity_trigger(input_name="request")
+    @limited(ACTIVITY_S)
     async def dispatch(request: dict) -> dict:  # type: ignore[type-arg]  # the worker wants plain types here
         """Request: `{"job_id", "instance_id", "step_id"}`; a verdict."""
         return (await dispatch_step(wiring.context(), **_plain(request))).to_json()
 
     @bp.function_name(durable_names.SETTLE)
     @bp.activity_trigger(input_name="request")
+    @limited(ACTIVITY_S)
     async def settle(request: dict) -> dict:  # type: ignore[type-arg]
         """Request: `{"job_id", "instance_id", "step_id", "attempt_no"}`; a verdict."""
         return (await settle_step(wiring.context(), **_plain(request))).to_json()

@@ -9,7 +9,7 @@ from typing import Any
 
 import azure.durable_functions as df
 
-from orchestrations.waiting import ask, decoded, wait_until
+from orchestrations.waiting import ask, decoded, timer_at, wait_until
 from shared.core import durable_names
 from shared.core.verdict import VerdictKind
 
@@ -100,4 +100,4 @@ def _parked(context: df.DurableOrchestrationContext, waits: _Waits, park_no: int
         yield tasks[0]
         waits.hear(tasks[0])
     else:
-        yield context.create_timer(context.current_utc_datetime + _PARKED_AGAIN_WAIT)
+        yield timer_at(context, context.current_utc_datetime + _PARKED_AGAIN_WAIT)

@@ -14,11 +14,14 @@ Yields = Generator[Any, Any, Any]
 #: covers crashes of the activity only: a bus that does not take a directive is a verdict, not an exception
 _RETRY_INTERVAL_MS = 5_000
 _TRIES = 3
-#: rule 6: after that the orchestration itself waits and asks again, at most so often in a row
+#: R31: after that the orchestration itself waits and asks again, at most so often in a row
 _ASK_AGAIN_AFTER = timedelta(seconds=60)
 _MAX_ASKS = 5
 
-#: rule 7: the extension splits longer timers in a way of its own
+#: Azure Storage shows a timer's message up to a second early: the extension's delay is cut to whole seconds. The ledger
+#: decides on due times, so a timer that came early would only be set again (Azure/durabletask, TaskHubQueue.cs).
+_EARLY = timedelta(seconds=1)
+#: R31: the extension splits longer timers in a way of its own
 _MAX_TIMER = timedelta(days=3)
 
 
@@ -31,8 +34,13 @@ def ask(context: df.DurableOrchestrationContext, activity: str, request: dict[st
         except Exception:
             if asked == _MAX_ASKS:
                 raise
-        yield context.create_timer(context.current_utc_datetime + _ASK_AGAIN_AFTER)
+        yield timer_at(context, context.current_utc_datetime + _ASK_AGAIN_AFTER)
     raise AssertionError("the last try returns or raises")
+
+
+def timer_at(context: df.DurableOrchestrationContext, due: datetime) -> Any:
+    """A timer that fires at `due` or at most a second later, never before. Every timer of the app is one."""
+    return context.create_timer(due + _EARLY)
 
 
 def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until: datetime) -> Yields:
@@ -41,7 +49,7 @@ def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until:
     Each call has a timer of its own, cancelled in the same breath in which an event wins: a timer that is used
     twice or left open keeps the orchestration Running.
     """
-    timer = context.create_timer(min(until, context.current_utc_datetime + _MAX_TIMER))
+    timer = timer_at(context, min(until, context.current_utc_datetime + _MAX_TIMER))
     if not tasks:
         yield timer
         return None

@@ -29,6 +29,10 @@ class Transient(LuciusError):
     """The call did not go through now; the same call may go through later."""
 
 
+class Interrupted(Transient):
+    """A call had no answer in time, or its client gave it up."""
+
+
 class LedgerUnavailable(Transient):
     """The ledger's tables do not answer."""
 

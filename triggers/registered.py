@@ -9,6 +9,7 @@ import azure.functions as func
 
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
+from shared.time_limits import REQUEST_S, limited
 from shared.wiring import Wiring
 from triggers import (
     callbacks_http,
@@ -65,6 +66,7 @@ def options_blueprint(routes: tuple[Route, ...]) -> df.Blueprint:
 
     @bp.function_name(OPTIONS_FUNCTION)
     @bp.route(route="v1/{*path}", methods=["OPTIONS"], auth_level=func.AuthLevel.ANONYMOUS)
+    @limited(REQUEST_S)
     async def options(req: func.HttpRequest) -> func.HttpResponse:
         path = f"v1/{req.route_params.get('path', '')}"
         methods = {method for pattern, method in known if pattern.fullmatch(path)}

@@ -19,6 +19,7 @@ from shared.operations.context import Context
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.ports.durable import Orchestrations
 from shared.settings import SERVICEBUS_SETTING, Settings
+from shared.time_limits import REPLY_S, limited
 from shared.wiring import Wiring
 
 #: below the host's maxAutoLockRenewalDuration of 5 minutes
@@ -44,6 +45,7 @@ def _register(bp: df.Blueprint, wiring: Wiring, settings: Settings, lane: int) -
         connection=SERVICEBUS_SETTING,
     )
     @bp.durable_client_input(client_name="client")
+    @limited(REPLY_S)
     async def reply(message: func.ServiceBusMessage, client) -> None:  # type: ignore[no-untyped-def]
         await _receive(wiring.context(), wiring.orchestrations(client), _message(wiring, message, lane))
 

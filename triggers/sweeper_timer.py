@@ -6,6 +6,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.operations.sweeper.sweep import sweep
+from shared.time_limits import SWEEP_S, limited
 from shared.wiring import Wiring
 
 
@@ -16,6 +17,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.function_name("sweep")
     @bp.timer_trigger(arg_name="timer", schedule=wiring.settings.sweep_schedule, use_monitor=False)
     @bp.durable_client_input(client_name="client")
+    @limited(SWEEP_S)
     async def sweep_timer(timer: func.TimerRequest, client) -> None:  # type: ignore[no-untyped-def]
         await sweep(wiring.context(), wiring.orchestrations(client))
 

@@ -15,12 +15,18 @@ from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusErro
 from shared.contracts.messages import Directive
 from shared.core.directive import encode_directive, message_id
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
-from shared.errors import PublishUnavailable
+from shared.errors import Interrupted, PublishUnavailable
+from shared.time_limits import time_limit
 
 #: the SDK's own short retries; what lasts longer is the dispatch backoff's business
 _SDK_RETRIES = 2
 _SDK_BACKOFF_FACTOR_S = 0.3
 _SEND_TIMEOUT_S = 20.0
+#: of one try of the SDK, which else has no limit for opening a connection
+_TRY_TIMEOUT_S = 10.0
+#: of a publish, with its wait for the lane's sender (R43); longer than the SDK's own time-out
+_PUBLISH_S = 45.0
+_CLOSE_S = 5.0
 
 #: Service Bus takes partition keys of up to 128 characters
 _MAX_PARTITION_KEY = 128
@@ -45,7 +51,11 @@ class ServiceBusPublisher:
     def connect(
         cls, *, connection: str | None, namespace: str | None, credential: AsyncTokenCredential | None
     ) -> ServiceBusPublisher:
-        retries: dict[str, Any] = {"retry_total": _SDK_RETRIES, "retry_backoff_factor": _SDK_BACKOFF_FACTOR_S}
+        retries: dict[str, Any] = {
+            "retry_total": _SDK_RETRIES,
+            "retry_backoff_factor": _SDK_BACKOFF_FACTOR_S,
+            "try_timeout": _TRY_TIMEOUT_S,
+        }
         if connection is not None:
             return cls(ServiceBusClient.from_connection_string(connection, **retries))
         if namespace is None or credential is None:
@@ -74,15 +84,26 @@ class ServiceBusPublisher:
         )
         if len(directive.routing_key_used) <= _MAX_PARTITION_KEY:
             message.partition_key = directive.routing_key_used
-        async with self._locks.setdefault(directive.lane, asyncio.Lock()):
+        try:
+            async with time_limit(_PUBLISH_S):
+                await self._send(directive.lane, message)
+        except Interrupted as error:
+            raise PublishUnavailable("the bus did not take the directive in time") from error
+
+    async def _send(self, lane: int, message: ServiceBusMessage) -> None:
+        async with self._locks.setdefault(lane, asyncio.Lock()):
             try:
-                sender = await self._sender(directive.lane)
+                sender = await self._sender(lane)
                 await sender.send_messages(message, timeout=_SEND_TIMEOUT_S)
             except MessageSizeExceededError as error:
                 raise PublishUnavailable("the directive is too large for the bus") from error
             except (TimeoutError, ServiceBusError, OSError, ValueError) as error:
-                await self._drop(directive.lane)
+                await self._drop(lane)
                 raise PublishUnavailable(f"the bus did not take the directive: {type(error).__name__}") from error
+            except asyncio.CancelledError:
+                # the time is up, or the SDK gave up: the sender may be in the middle of a frame
+                self._senders.pop(lane, None)
+                raise
 
     async def close(self) -> None:
         for lane in list(self._senders):
@@ -99,5 +120,6 @@ class ServiceBusPublisher:
         sender = self._senders.pop(lane, None)
         if sender is not None:
             # it is being thrown away
-            with contextlib.suppress(ServiceBusError, OSError):
-                await sender.close()
+            with contextlib.suppress(ServiceBusError, OSError, TimeoutError, ValueError, Interrupted):
+                async with time_limit(_CLOSE_S):
+                    await sender.close()

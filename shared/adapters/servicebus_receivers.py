@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from azure.servicebus import ServiceBusReceivedMessage, ServiceBusSubQueue
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
@@ -11,18 +13,23 @@ from azure.servicebus.amqp import AmqpMessageBodyType
 from azure.servicebus.exceptions import ServiceBusError
 
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
-from shared.errors import BusUnavailable
+from shared.errors import BusUnavailable, Interrupted
 from shared.ports.bus import DeadReply
+from shared.time_limits import time_limit
 
 #: of one lane in one drain; the next sweep goes on
 MAX_A_DRAIN = 200
 #: received together: all of them must be dealt with within the lock of a minute
 _BATCH = 10
+#: the oldest of what waits; enough to find a directive among its elders
 _PEEKED = 32
-_PEEK_TIMEOUT_S = 10.0
+#: of one call, with the opening of its link (R43)
+_CALL_S = 15.0
+_CLOSE_S = 5.0
 #: for the messages that the peek has shown; another sweep may be draining them
 _RECEIVE_WAIT_S = 2.0
 
+Answer = TypeVar("Answer")
 Take = Callable[[DeadReply], Awaitable[None]]
 
 
@@ -35,47 +42,61 @@ class ServiceBusDeadReplies:
         self._reply_subscription = reply_subscription
 
     async def waiting(self, lane: int) -> int:
-        try:
-            async with self._receiver(lane) as receiver:
-                return len(await receiver.peek_messages(max_message_count=_PEEKED, timeout=_PEEK_TIMEOUT_S))
-        except (ServiceBusError, OSError, TimeoutError, ValueError) as error:
-            raise self._away(lane, error) from error
+        async with self._receiver(lane) as receiver:
+            return len(await self._call(lane, receiver.peek_messages(max_message_count=_PEEKED)))
 
     async def drain(self, lane: int, take: Take) -> int:
-        try:
-            async with self._receiver(lane) as receiver:
-                # a peek answers at once, where a receive would wait
-                if not await receiver.peek_messages(max_message_count=1, timeout=_PEEK_TIMEOUT_S):
-                    return 0
-                return await _drain(receiver, take)
-        except (ServiceBusError, OSError, TimeoutError, ValueError) as error:
-            raise self._away(lane, error) from error
+        taken = 0
+        async with self._receiver(lane) as receiver:
+            # a peek answers at once, where a receive would wait
+            if not await self._call(lane, receiver.peek_messages(max_message_count=1)):
+                return 0
+            while taken < MAX_A_DRAIN:
+                batch = await self._call(
+                    lane, receiver.receive_messages(max_message_count=_BATCH, max_wait_time=_RECEIVE_WAIT_S)
+                )
+                if not batch:
+                    break
+                for place, message in enumerate(batch):
+                    try:
+                        await take(_dead(message))
+                    except Exception:
+                        for left in batch[place:]:
+                            await self._call(lane, receiver.abandon_message(left))
+                        raise
+                    await self._call(lane, receiver.complete_message(message))
+                    taken += 1
+        return taken
 
-    def _receiver(self, lane: int) -> ServiceBusReceiver:
-        return self._client.get_subscription_receiver(
-            f"{self._reply_prefix}{lane}", self._reply_subscription, sub_queue=ServiceBusSubQueue.DEAD_LETTER
+    def _receiver(self, lane: int) -> AbstractAsyncContextManager[ServiceBusReceiver]:
+        return _closing(
+            self._client.get_subscription_receiver(
+                f"{self._reply_prefix}{lane}", self._reply_subscription, sub_queue=ServiceBusSubQueue.DEAD_LETTER
+            )
         )
 
-    def _away(self, lane: int, error: Exception) -> BusUnavailable:
-        return BusUnavailable(f"dead letters of {self._reply_prefix}{lane}: {type(error).__name__}")
+    async def _call(self, lane: int, call: Awaitable[Answer]) -> Answer:
+        return await _answer(call, f"dead letters of {self._reply_prefix}{lane}")
 
 
-async def _drain(receiver: ServiceBusReceiver, take: Take) -> int:
-    taken = 0
-    while taken < MAX_A_DRAIN:
-        batch = await receiver.receive_messages(max_message_count=_BATCH, max_wait_time=_RECEIVE_WAIT_S)
-        if not batch:
-            break
-        for place, message in enumerate(batch):
-            try:
-                await take(_dead(message))
-            except Exception:
-                for left in batch[place:]:
-                    await receiver.abandon_message(left)
-                raise
-            await receiver.complete_message(message)
-            taken += 1
-    return taken
+async def _answer(call: Awaitable[Answer], what: str) -> Answer:
+    """The bus's answer to a call. Raises BusUnavailable."""
+    try:
+        async with time_limit(_CALL_S):
+            return await call
+    except (ServiceBusError, OSError, TimeoutError, ValueError, Interrupted) as error:
+        raise BusUnavailable(f"{what}: {type(error).__name__}") from error
+
+
+@asynccontextmanager
+async def _closing(receiver: ServiceBusReceiver) -> AsyncIterator[ServiceBusReceiver]:
+    """The first call opens the link; a link that does not close in time is left."""
+    try:
+        yield receiver
+    finally:
+        with suppress(ServiceBusError, OSError, TimeoutError, ValueError, Interrupted):
+            async with time_limit(_CLOSE_S):
+                await receiver.close()
 
 
 def _dead(message: ServiceBusReceivedMessage) -> DeadReply:
@@ -97,11 +118,6 @@ def _body(message: ServiceBusReceivedMessage) -> bytes:
     return str(message).encode()
 
 
-#: the oldest of what waits; enough to find a directive among its elders
-_PEEKED = 32
-_PEEK_TIMEOUT_S = 10.0
-
-
 class ServiceBusLanes:
     """See `shared.ports.bus.Lanes`. Looks are rare (time-outs only), so each opens its own link."""
 
@@ -119,11 +135,9 @@ class ServiceBusLanes:
         return any(message.message_id == message_id or _enqueued(message) <= before for message in waiting)
 
     async def _peek(self, topic: str, subscription: str) -> list[ServiceBusReceivedMessage]:
-        try:
-            async with self._client.get_subscription_receiver(topic, subscription) as receiver:
-                return await receiver.peek_messages(max_message_count=_PEEKED, timeout=_PEEK_TIMEOUT_S)
-        except (ServiceBusError, OSError, TimeoutError, ValueError) as error:
-            raise BusUnavailable(f"{topic}/{subscription} cannot be looked at: {type(error).__name__}") from error
+        async with _closing(self._client.get_subscription_receiver(topic, subscription)) as receiver:
+            look = receiver.peek_messages(max_message_count=_PEEKED)
+            return await _answer(look, f"{topic}/{subscription} cannot be looked at")
 
 
 def _enqueued(message: ServiceBusReceivedMessage) -> datetime:

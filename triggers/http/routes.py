@@ -16,6 +16,7 @@ from shared.apidocs.route import DEPRECATED_SINCE, Route
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
 from shared.telemetry.spans import request_span
+from shared.time_limits import REQUEST_S, time_limit
 from shared.wiring import Wiring, seen_by
 from triggers.http.problems import problem_response
 from triggers.http.responses import correlation_id
@@ -68,7 +69,8 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
 
     async def served(req: func.HttpRequest, client: Any) -> func.HttpResponse:
         try:
-            response = await guarded(req, client)
+            async with time_limit(REQUEST_S):
+                response = await guarded(req, client)
         except Exception as error:
             response = problem_response(error, correlation_id(req))
         if route.successor is not None:

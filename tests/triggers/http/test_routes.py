@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any, cast
@@ -10,13 +11,14 @@ import azure.durable_functions as df
 import azure.functions as func
 import pytest
 
-from shared.access.caller import Caller, Scope
+from shared.access.caller import NOBODY, Caller, Scope
 from shared.apidocs.route import Route
 from shared.operations.context import Context
 from shared.operations.list_jobs import JobFilter, list_jobs
 from shared.wiring import Wiring
 from tests.operations.conftest import World, world
 from tests.operations.support import submitted
+from triggers.http import routes
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request, add
 
@@ -107,6 +109,18 @@ async def test_a_request_has_one_context(world: World) -> None:
     caller = Caller(actor="a", scopes=frozenset({Scope.READ}), tenant="tenant_a")
     response = await called(world, route(), caller, handler=handler)
     assert json.loads(response.get_body()) == {"events": ["JOB_CREATED"]}
+
+
+async def test_a_handler_that_waits_for_ever_is_a_problem(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R43: the caller may send the request again."""
+    monkeypatch.setattr(routes, "REQUEST_S", 0.01)
+
+    async def handler(request: Request) -> func.HttpResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    response = await called(world, replace(route(), scope=None), NOBODY, handler=handler)
+    assert (response.status_code, json.loads(response.get_body())["code"]) == (503, "DEPENDENCY_UNAVAILABLE")
 
 
 async def test_without_its_scope_a_handler_is_not_called(world: World) -> None:

@@ -1,0 +1,134 @@
+"""Time limits of functions and of calls to the bus (R43)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from shared.adapters import servicebus_publisher, servicebus_receivers
+from shared.adapters.servicebus_publisher import ServiceBusPublisher
+from shared.adapters.servicebus_receivers import ServiceBusDeadReplies, ServiceBusLanes
+from shared.errors import BusUnavailable, Interrupted, PublishUnavailable
+from shared.time_limits import limited, time_limit
+from tests.adapters.test_publisher import directive
+
+ROOT = Path(__file__).parents[1]
+
+
+async def test_what_takes_too_long_is_interrupted() -> None:
+    with pytest.raises(Interrupted, match=r"no answer within 0\.01 s"):
+        async with time_limit(0.01):
+            await asyncio.Event().wait()
+
+
+async def test_a_cancellation_that_comes_out_of_a_client_is_an_ordinary_error() -> None:
+    async def client() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(Interrupted, match="cancelled its call"):
+        await limited(60)(client)()
+
+
+async def test_a_cancellation_from_outside_passes_through() -> None:
+    task = asyncio.create_task(limited(60)(asyncio.Event().wait)())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_an_error_of_the_work_is_not_taken_for_the_limit() -> None:
+    """A client's own TimeoutError stays one, since the adapters map it."""
+    with pytest.raises(TimeoutError, match="of the client"):
+        async with time_limit(60):
+            raise TimeoutError("of the client")
+
+
+def test_the_functions_have_limits_below_those_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`functionTimeout`, and for a message the time for which its lock is renewed."""
+    monkeypatch.setenv("LUCIUS_STORAGE_BACKEND", "memory")
+    monkeypatch.setenv(
+        "LUCIUS_SERVICEBUS_CONNECTION", "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k"
+    )
+    import function_app
+
+    host = json.loads((ROOT / "host.json").read_text())
+    longest_s = _seconds(host["functionTimeout"])
+    renewed_s = _seconds(host["extensions"]["serviceBus"]["maxAutoLockRenewalDuration"])
+    functions = [function for function in function_app.build().get_functions() if not function.is_http_function()]
+    limits = {
+        function.get_function_name(): (
+            function.get_trigger().type,
+            getattr(function.get_user_function(), "limit_s", longest_s),
+        )
+        for function in functions
+        if function.get_trigger().type != "orchestrationTrigger"
+    }
+    assert {"activityTrigger", "serviceBusTrigger", "timerTrigger"} <= {kind for kind, _ in limits.values()}
+    assert [name for name, (_, limit_s) in limits.items() if limit_s >= longest_s] == []
+    assert all(limit_s < renewed_s for kind, limit_s in limits.values() if kind == "serviceBusTrigger")
+
+
+def _seconds(time_span: str) -> int:
+    hours, minutes, seconds = map(int, time_span.split(":"))
+    return (hours * 60 + minutes) * 60 + seconds
+
+
+async def _mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(600)
+
+
+@asynccontextmanager
+async def publisher_to(serve: Callable[..., Awaitable[None]]) -> AsyncIterator[ServiceBusPublisher]:
+    """A publisher whose bus takes connections and does what `serve` does with them."""
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    connection = f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName=R;SharedAccessKey=S;UseDevelopmentEmulator=true;"
+    yield ServiceBusPublisher.connect(connection=connection, namespace=None, credential=None)
+    server.close()
+
+
+@pytest.mark.parametrize("call", ["peek", "drain", "publish"])
+async def test_a_call_to_a_silent_bus_ends_though_nobody_holds_its_task(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Azure's Python worker, which starts the task of an invocation and keeps no reference to it."""
+    monkeypatch.setattr(servicebus_receivers, "_CALL_S", 1.0)
+    monkeypatch.setattr(servicebus_receivers, "_CLOSE_S", 0.2)
+    monkeypatch.setattr(servicebus_publisher, "_PUBLISH_S", 1.0)
+    ended: list[type[BaseException]] = []
+
+    async def work(publisher: ServiceBusPublisher) -> None:
+        try:
+            if call == "peek":
+                lanes = ServiceBusLanes(publisher.client, "global-bus-replies-p", "lucius-invoker")
+                looks = (lanes.has_waiting_reply(lane, before=datetime.now(UTC)) for lane in (0, 1))
+                await asyncio.gather(*looks)
+            elif call == "drain":
+                dead = ServiceBusDeadReplies(publisher.client, "global-bus-replies-p", "lucius-invoker")
+                await dead.drain(0, _take)
+            else:
+                await publisher.publish(directive(), time_to_live_s=60)
+        except BaseException as error:
+            ended.append(type(error))
+
+    async with publisher_to(_mute) as publisher:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(lambda: loop.create_task(work(publisher)) and None)
+        for _ in range(200):
+            await asyncio.sleep(0.1)
+            gc.collect()
+            if ended:
+                break
+    assert ended == [PublishUnavailable if call == "publish" else BusUnavailable]
+
+
+async def _take(reply: object) -> None:
+    raise AssertionError("there is none")
