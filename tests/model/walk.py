@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
+from shared.core.job import Event
 from shared.core.occurrences import (
     LaneBacklog,
     Occurrence,
@@ -23,6 +24,7 @@ from tests.model.differential import Pair
 from tests.model.generators import to_a_job
 from tests.model.reference import RESTARTS, Model
 from tests.model.steps import Rules
+from tests.mutation.mutants import Place, watched
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,10 @@ class Edge:
 
     pair: Pair
     occurrence: Occurrence
+    #: the rows of the transition tables that the core looked up for it
+    places: frozenset[Place] = frozenset()
+    #: the EVENT row that it led to; None where it led to none
+    event: Event | None = None
 
     def run(self) -> Pair:
         """The pair afterwards. Raises AssertionError where core and model disagree."""
@@ -103,21 +109,33 @@ def walk(shape: Shape) -> Walk:
     seen: dict[Hashable, None] = {key(first, shape): None}
     found: deque[Pair] = deque([first])
     edges: list[Edge] = []
-    while found:
-        pair = found.popleft()
-        reached = list(_later(pair, shape))
-        for occurrence in to_a_job(pair.record):
-            if shape.plain and _concerns_one_step(occurrence):
-                continue
-            edge = Edge(pair, occurrence)
-            edges.append(edge)
-            reached.append(edge.run())
-        edges += _at_the_last_restart(pair)
-        for after in reached:
-            if (known := key(after, shape)) not in seen and after.model.restarts == 0:
-                seen[known] = None
-                found.append(after)
+    places: set[Place] = set()
+    with watched(places.add):
+        while found:
+            pair = found.popleft()
+            reached = list(_later(pair, shape))
+            for edge in _all_that_can_happen(pair, shape):
+                places.clear()
+                after = edge.run()
+                reached.append(after)
+                event = after.head if after.head is not pair.head else None
+                edges.append(replace(edge, places=frozenset(places), event=event))
+            for after in reached:
+                if (known := key(after, shape)) not in seen and after.model.restarts == 0:
+                    seen[known] = None
+                    found.append(after)
     return Walk(len(seen), edges)
+
+
+def _all_that_can_happen(pair: Pair, shape: Shape) -> Iterator[Edge]:
+    for occurrence in to_a_job(pair.record):
+        if not (shape.plain and _concerns_one_step(occurrence)):
+            yield Edge(pair, occurrence)
+    last = pair.copy()
+    last.model.restarts = RESTARTS
+    job = replace(pair.record.job, instance_id=f"{pair.record.job.job_id}.r{RESTARTS}")
+    last.record = replace(pair.record, job=job)
+    yield Edge(last, OrchestrationEnded(job.instance_id))
 
 
 def _concerns_one_step(occurrence: Occurrence) -> bool:
@@ -183,11 +201,3 @@ def _later(pair: Pair, shape: Shape) -> Iterator[Pair]:
                 # a microsecond late, as the core keeps no less
                 later.now = round(instant + 1e-6, 6)
                 yield later
-
-
-def _at_the_last_restart(pair: Pair) -> Iterator[Edge]:
-    last = pair.copy()
-    last.model.restarts = RESTARTS
-    job = replace(pair.record.job, instance_id=f"{pair.record.job.job_id}.r{RESTARTS}")
-    last.record = replace(pair.record, job=job)
-    yield Edge(last, OrchestrationEnded(job.instance_id))
