@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from uuid import uuid4
 
@@ -20,6 +21,8 @@ class ProbePayload(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     work_s: Annotated[float, Field(ge=0)] = 0
+    #: the work lasts until a file with this path exists
+    until: Path | None = None
     then: Literal["succeed", "final", "retry", "bug"] = "succeed"
 
 
@@ -37,6 +40,8 @@ class ProbeStep:
         task.write(f"runs/{uuid4().hex}", b"ran", "text/plain")
         task.report(0.5, "half way")
         time.sleep(task.payload.work_s)
+        while task.payload.until is not None and not task.payload.until.exists():
+            time.sleep(0.05)
         match task.payload.then:
             case "final":
                 raise FailedFinal("PROBE_FINAL", "requested by the payload")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -63,20 +65,25 @@ def test_the_message_is_completed_after_the_result(invoker: Invoker) -> None:
     invoker.wait(lambda: not invoker.left(directive), "completion of the directive")
 
 
-def test_heartbeats_are_sent_while_waiting_and_working(invoker: Invoker) -> None:
+def test_heartbeats_are_sent_while_waiting_and_working(invoker: Invoker, tmp_path: Path) -> None:
     """An attempt that waits for a worker and one that is worked on both send heartbeats, and none after the RESULT."""
-    first, second = (invoker.directive(payload={"work_s": 1.2}) for _ in range(2))
+    done = tmp_path / "done"
+    first, second = (invoker.directive(payload={"until": str(done)}) for _ in range(2))
     invoker.send(first)
     invoker.wait(lambda: bool(invoker.replies(first["jobId"], "ACK")), "ACK")
     invoker.send(second)
-    invoker.result(second["jobId"])
-    beats = {each["jobId"]: invoker.replies(each["jobId"], "HEARTBEAT") for each in (first, second)}
-    assert (beats[first["jobId"]][-1]["note"], beats[first["jobId"]][-1]["progress"]) == ("half way", 0.5)
-    assert beats[second["jobId"]][0]["note"] == "waiting"
-    assert beats[second["jobId"]][-1]["note"] == "half way"
-    assert beats[second["jobId"]][0]["lease_id"] == second["lease_id"]
+    invoker.wait(lambda: "waiting" in _notes(invoker, second), "HEARTBEAT of the attempt that waits")
+    invoker.wait(lambda: "half way" in _notes(invoker, first), "HEARTBEAT of the attempt that is worked on")
+    done.touch()
     for each in (first, second):
+        invoker.result(each["jobId"])
         assert invoker.replies(each["jobId"])[-1]["type"] == "RESULT"
+        assert {beat["lease_id"] for beat in invoker.replies(each["jobId"], "HEARTBEAT")} == {each["lease_id"]}
+    assert invoker.replies(first["jobId"], "HEARTBEAT")[-1]["progress"] == 0.5
+
+
+def _notes(invoker: Invoker, directive: dict[str, Any]) -> list[str]:
+    return [beat["note"] for beat in invoker.replies(directive["jobId"], "HEARTBEAT")]
 
 
 @pytest.mark.parametrize(
