@@ -18,7 +18,7 @@ import pytest
 from tests.simulation.plans import plan_of
 from tests.simulation.world import Report, World, simulate
 
-SEEDS = 200
+SEEDS = 100
 #: worlds that a process simulates in one go
 CHUNK = 25
 
@@ -78,7 +78,7 @@ def test_every_world_ends_well(request: pytest.FixtureRequest) -> None:
         "crashes",
         "ARCHIVED",
     ):
-        assert found[what] > 10, what
+        assert found[what] > 3, what
 
 
 def report_of(seed: int) -> None:
