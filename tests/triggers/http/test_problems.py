@@ -117,6 +117,7 @@ ROWS = (
     Row(errors.ReplyUnfit("REPLY_INVALID", "status: is missing"), 400, "REPLY_INVALID"),
     Row(errors.ReplyUnfit("LEDGER_REFUSED", "PropertyValueTooLarge"), 400, "LEDGER_REFUSED"),
     Row(errors.ReplyUnfit("UNKNOWN_JOB", "no job job_1"), 404, "UNKNOWN_JOB"),
+    unavailable(errors.Interrupted("no answer within 200 s")),
     unavailable(errors.LedgerUnavailable("127.0.0.1:10002 refused")),
     unavailable(errors.PublishUnavailable("sb://secret")),
     unavailable(errors.BusUnavailable("sb://secret")),
