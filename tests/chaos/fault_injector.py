@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import sqlite3
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from functions_emulator.durable.clock import parse_stamp
+from functions_emulator.durable.events import Kind
 from shared.core.routing import lane_of
+from shared.time_limits import ACTIVITY_S
 from tests import running_stack
 from tests.chaos import ledger_audit
 from tests.chaos.faulty_services import FaultyServices
@@ -32,7 +37,11 @@ ENVIRONMENT = {
     "LUCIUS_DISPATCH_BACKOFF_SECONDS": "1,2,3,4,5,5,5,5",
     "LUCIUS_MAX_ATTEMPTS": "5",
     "LUCIUS_SWEEP_SCHEDULE": "*/10 * * * * *",
+    # a function that waits without a time limit is lost at once, as it may be in Azure (R43)
+    "EMULATOR_COLLECT_GARBAGE": "0.2s",
 }
+#: of an activity that a killed host ran: how long until its successor has it
+ACTIVITY_COMES_BACK_S = 60
 #: a killed host takes replies with it for the minute of their lock, and a creation left half done waits for a sweep
 DEADLINE_S = 300
 _POSTERS = 8
@@ -199,4 +208,22 @@ class FaultInjector:
         found = await asyncio.to_thread(ledger_audit.read, stack.storage_connection)
         self._report.rows = sum(len(events) for events in found.events.values())
         wrong = await asyncio.to_thread(ledger_audit.audit, found, self._accepted, services.rubbish)
+        wrong += await asyncio.to_thread(long_activities, self._data / "host.sqlite3")
         return wrong + [f"an orchestration waits for an event that cannot come: {stall}" for stall in stalls]
+
+
+def long_activities(store: Path) -> list[str]:
+    """Activities that took, or have been open for, longer than they may (R43)."""
+    began, took = {}, []
+    with sqlite3.connect(f"file:{store}?mode=ro", uri=True) as connection:
+        query = (
+            "SELECT instance_id, kind, event_id, at, json_extract(data, '$.TaskScheduledId') FROM history ORDER BY seq"
+        )
+        for instance_id, kind, event_id, at, task_id in connection.execute(query):
+            if kind == Kind.TASK_SCHEDULED:
+                began[instance_id, event_id] = parse_stamp(at)
+            elif kind in (Kind.TASK_COMPLETED, Kind.TASK_FAILED):
+                took.append((instance_id, parse_stamp(at) - began.pop((instance_id, task_id))))
+    took += [(instance_id, datetime.now(UTC) - at) for (instance_id, _), at in began.items()]
+    longest = timedelta(seconds=ACTIVITY_S + ACTIVITY_COMES_BACK_S)
+    return [f"an activity of {instance_id} was open for {span}" for instance_id, span in took if span > longest]

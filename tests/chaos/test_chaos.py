@@ -28,6 +28,16 @@ async def test_a_few_faults(tmp_path: Path, request: pytest.FixtureRequest, caps
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
+async def test_a_bus_that_goes_away_six_times(
+    tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Thirty jobs: no activity is lost while it waits for the bus, and every job ends (R43)."""
+    seed = request.config.getoption("--seed") or SEED
+    await run_and_audit(FaultInjector(tmp_path, jobs=30, faults=["bus"] * 6, seed=seed, result_timeout_s=6), capsys)
+
+
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 async def test_many_faults(tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
     """Three hundred jobs; eighteen kills of the host and the bus, three stops of Azurite, three cuts (`make chaos`)."""
