@@ -16,6 +16,7 @@ from scripts.generate import (
     api_tables,
     bicep,
     client_models,
+    comparisons,
     job_life,
     operator_tables,
     protocol_schema,
@@ -24,7 +25,7 @@ from scripts.generate import (
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
-PARTS = {**transitions.PARTS, **operator_tables.PARTS, **api_tables.PARTS}
+PARTS = {**transitions.PARTS, **operator_tables.PARTS, **api_tables.PARTS, **comparisons.PARTS}
 
 
 def render(text: str) -> str:

@@ -1,0 +1,92 @@
+"""What the stand-ins were compared with, and where they still differ: the tables of docs/emulators/compared.md.
+
+The data is `tests/comparisons.json`, beside the tests that it names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).resolve().parents[2] / "tests" / "comparisons.json"
+
+
+class State(StrEnum):
+    """What became of a difference."""
+
+    #: as in Azure since then; `test` shows it
+    REPAIRED = "repaired"
+    #: `why` has the reason
+    STAYS = "stays"
+    #: nobody here knows what Azure does; `why` says what would show it
+    NOT_KNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Something of others that a stand-in was held against, once."""
+
+    subject: str
+    judge: str
+    date: str
+    #: the commit of this repository
+    commit: str
+    checks: str
+    agreed: str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One behaviour in which a stand-in differed from Azure."""
+
+    subject: str
+    what: str
+    azure: str
+    state: State
+    #: `path::function` of a repaired one
+    test: str = ""
+    why: str = ""
+
+
+def read() -> tuple[list[Judge], list[Difference]]:
+    """The data. Raises TypeError or ValueError where a field is missing, unknown or wrong."""
+    data: dict[str, list[dict[str, Any]]] = json.loads(FILE.read_text(encoding="utf-8"))
+    judges = [Judge(**each) for each in data["judges"]]
+    return judges, [Difference(**{**each, "state": State(each["state"])}) for each in data["differences"]]
+
+
+def judges() -> str:
+    lines = ["| what | held against | when, at commit | checks | agreed |", "|---|---|---|---|---|"]
+    for each in read()[0]:
+        lines.append(f"| {each.subject} | {each.judge} | {each.date}, {each.commit} | {each.checks} | {each.agreed} |")
+    return "\n".join(lines)
+
+
+def repaired() -> str:
+    lines = ["| what | Azure, and the stand-in since then | test |", "|---|---|---|"]
+    lines += [f"| {one.what} | {one.azure} | `{one.test}` |" for one in _in(State.REPAIRED)]
+    return "\n".join(lines)
+
+
+def staying() -> str:
+    lines = ["| what | Azure | why it stays |", "|---|---|---|"]
+    lines += [f"| {one.what} | {one.azure} | {one.why} |" for one in _in(State.STAYS)]
+    return "\n".join(lines)
+
+
+def not_known() -> str:
+    lines = ["| what | what would show it |", "|---|---|"]
+    lines += [f"| {one.what} | {one.why} |" for one in _in(State.NOT_KNOWN)]
+    return "\n".join(lines)
+
+
+def _in(state: State) -> Iterable[Difference]:
+    return (one for one in read()[1] if one.state is state)
+
+
+#: for `scripts.generate`
+PARTS = {"compared": judges, "repaired": repaired, "staying": staying, "not-known": not_known}
