@@ -42,7 +42,7 @@ class Copy:
 
     def test(self, *tests: str) -> None:
         """The tests that the developer of the change would run."""
-        self.run("-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
+        self.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--assert=plain", *tests)
 
     def text(self, name: str) -> str:
         return (self.path / name).read_text(encoding="utf-8")
