@@ -13,7 +13,7 @@ import pytest
 from functions_emulator.durable.errors import FunctionNotFoundError
 from functions_emulator.durable.events import Event, Kind
 from functions_emulator.durable.store import RecentHistories
-from tests.functions_emulator.durable.hub import Hub
+from tests.functions_emulator.durable.hub import START, Hub
 
 Context = df.DurableOrchestrationContext
 TEN_MINUTES = timedelta(minutes=10)
@@ -135,7 +135,7 @@ def test_an_event_wins_against_a_timer() -> None:
     assert hub.stalls == []
 
 
-def test_a_timer_fires_when_it_is_due_and_not_before() -> None:
+def test_a_timer_of_whole_seconds_fires_when_it_is_due() -> None:
     """A second before the timer nothing happens; when it is due it wins."""
     hub = Hub({"w": event_or_timer})
     instance_id = hub.start("w")
@@ -143,6 +143,34 @@ def test_a_timer_fires_when_it_is_due_and_not_before() -> None:
     assert hub.outcome(instance_id)[0] == "Running"
     hub.advance(seconds=1)
     assert hub.outcome(instance_id) == ("Completed", "late")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "committed_after", "fires_after"), [(5.7, 0, 5), (2, 0.004, 1.004), (0.9, 0, 0), (-3, 0, 0), (3, 0, 3)]
+)
+def test_a_timer_fires_up_to_a_second_early(seconds: float, committed_after: float, fires_after: float) -> None:
+    """Its delay counts from the end of the episode that made it, without the part of a second.
+
+    Nothing looks at FireAt when the message comes: GetVisibilityDelay in Messaging/TaskHubQueue.cs of
+    DurableTask.AzureStorage 2.9, and `(int?)visibilityTimeout?.TotalSeconds` in QueueClient.cs of Azure.Storage.Queues.
+    """
+
+    def sleeps(context: Context) -> Any:
+        fire_at = context.current_utc_datetime + timedelta(seconds=seconds)
+        yield context.create_timer(fire_at)
+        return (fire_at - context.current_utc_datetime).total_seconds()
+
+    hub = Hub({"sleeps": sleeps})
+    instance_id = hub.start("sleeps")
+    episode = hub.engine.next_episode()
+    assert episode is not None
+    hub.clock.advance(timedelta(seconds=committed_after))
+    hub.run_episode(episode)
+    fires_at = START + timedelta(seconds=fires_after)
+    assert (hub.engine.next_wake() or hub.clock.now()) == fires_at
+    hub.clock.advance_to(fires_at)
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", pytest.approx(seconds - fires_after))
 
 
 def test_an_early_event_waits_for_its_waiter() -> None:

@@ -33,6 +33,7 @@ from functions_emulator.durable.replay import Outcome, Replay
 from functions_emulator.durable.reports import Reports, log_stall
 from functions_emulator.durable.store import RecentHistories, Store
 from functions_emulator.durable.versions import Versions
+from functions_emulator.durable.visibility import delayed
 from functions_emulator.durable.wakeups import Wakeups
 
 _LOG = logging.getLogger("functions_emulator.durable")
@@ -300,7 +301,7 @@ class Engine:
                     instance.execution_id,
                     Kind.TIMER_FIRED,
                     {"TimerId": decision.task_id, "FireAt": stamp(decision.fire_at)},
-                    decision.fire_at,
+                    delayed(decision.fire_at, now),
                 )
             elif isinstance(decision, ScheduleSubOrchestration):
                 self._start_child(instance, decision, now)
