@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import dateutil.parser
 import pytest
 
+from functions_emulator.host.durable_functions import use_fast_timestamps
 from tests.functions_emulator.host.process import Host, eventually, start_host
 
 API = "/runtime/webhooks/durabletask"
@@ -30,6 +34,30 @@ def test_orchestrations_complete(host: Host, orchestrator: str, value: Any, outp
     """Chaining, fan-out, timers, sub-orchestrations and continue_as_new give their results."""
     ended = host.wait_for(host.start(orchestrator, value))
     assert (ended["runtimeStatus"], ended["output"]) == ("Completed", output)
+
+
+@pytest.mark.parametrize(("zone", "expected"), [("UTC", "tzlocal()"), ("Europe/Berlin", "tzutc()")])
+def test_the_clock_of_an_orchestrator_has_the_sdks_time_zone(
+    zone: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`current_utc_datetime` is what the SDK's own parser makes of it, which on Azure, in UTC, has `tzlocal()`.
+
+    The SDK parses by dateutil (models/history/HistoryEvent.py of azure-functions-durable 1.7), which takes the zone of
+    the machine for a text with `Z` where that zone is called UTC (`_build_tzaware` of dateutil/parser/_parser.py).
+    """
+    sdk = importlib.import_module("azure.durable_functions.models.history.HistoryEvent")
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        monkeypatch.setattr(sdk, "dt_parse", dateutil.parser.parse)
+        assert use_fast_timestamps()
+        for text in ("2026-03-01T12:00:00.000000Z", "2026-07-01T00:00:00.123456Z"):
+            parsed, expected_value = sdk.dt_parse(text), dateutil.parser.parse(text)
+            assert (repr(parsed), parsed) == (repr(expected_value), expected_value)
+            assert repr(parsed.tzinfo) == expected
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_retries_run_until_success(host: Host, tmp_path: Path) -> None:

@@ -130,10 +130,13 @@ def use_fast_timestamps() -> bool:
     """Makes the SDK parse timestamps by `datetime.fromisoformat`; returns false if it cannot.
 
     The SDK parses every history timestamp by `dateutil`, three quarters of the CPU time of an episode. The engine
-    writes ISO 8601 texts only, which `fromisoformat` reads to equal values forty times as fast.
+    writes ISO 8601 texts with `Z` only, as Microsoft's host does, which `fromisoformat` reads forty times as fast.
+    The values are those of `dateutil`, with its time zone: `tzlocal()` on a machine whose zone is called UTC, as on
+    Azure, else `tzutc()`.
     """
     module = sys.modules.get(_HISTORY_EVENT_MODULE)
     if module is None or not hasattr(module, "dt_parse"):
         return False
-    module.dt_parse = datetime.fromisoformat  # type: ignore[attr-defined]  # a module of the SDK, known by name
+    zone = module.dt_parse("2026-01-01T00:00:00.000000Z").tzinfo
+    module.dt_parse = lambda text: datetime.fromisoformat(text).replace(tzinfo=zone)  # type: ignore[attr-defined]  # known by name
     return True
