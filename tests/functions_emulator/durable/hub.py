@@ -99,7 +99,8 @@ class Hub:
         self.episodes += 1
         context = wire.encode_context(episode.instance, episode.history, episode.new_from)
         try:
-            reply = wire.decode_reply(self._orchestrators[episode.instance.name](func.OrchestrationContext(context)))
+            name = self.engine.catalog.resolve("orchestrator", episode.instance.name)
+            reply = wire.decode_reply(self._orchestrators[name](func.OrchestrationContext(context)))
         except Exception as error:
             reply = wire.decode_error(str(error))
         self.engine.finish_episode(episode, reply)

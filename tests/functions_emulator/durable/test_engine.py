@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -276,21 +277,103 @@ def test_custom_status_is_kept_when_it_is_falsy() -> None:
     assert hub.status(instance_id).custom_status == '{"at": 1}'
 
 
-def test_unknown_functions_are_named() -> None:
-    """A client's start is refused; an orchestrator that calls an unknown activity fails, with the known names."""
+def test_an_unknown_orchestrator_is_started_and_fails(caplog: pytest.LogCaptureFixture) -> None:
+    """The start is taken, the log names the known ones at once, and the first episode fails the instance.
+
+    HandleStartOrchestratorRequestAsync in HttpApiHandler.cs of the extension does not look for the function, and
+    OrchestrationMiddleware in DurableTaskExtension.cs throws what becomes the output.
+    """
+    hub = Hub({"one_call": one_call}, {"upper": upper})
+    instance_id = hub.start("found", 1)
+    reason = (
+        "The function 'found' doesn't exist, is disabled, or is not an orchestrator function. "
+        "Additional info: The following are the known orchestrator functions: 'one_call'."
+    )
+    assert f"orchestration {instance_id} was started and will fail: {reason}" in caplog.text
+    assert hub.outcome(instance_id) == ("Pending", None)
+    hub.run()
+    assert hub.outcome(instance_id) == ("Failed", f"Orchestrator function 'found' failed: {reason}")
+    with pytest.raises(FunctionNotFoundError, match="'found'"):
+        hub.client.restart(instance_id, with_new_id=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda context: context.call_activity("nowhere", None), "activity nowhere"),
+        (
+            lambda context: context.call_activity_with_retry("nowhere", df.RetryOptions(1000, 2), None),
+            "activity nowhere",
+        ),
+        (lambda context: context.call_sub_orchestrator("nowhere", None), "sub-orchestration nowhere"),
+        (lambda context: context.call_entity(df.EntityId("nowhere", "k"), "get"), "entity @nowhere@k (get)"),
+    ],
+)
+def test_a_call_of_an_unknown_function_hangs(
+    call: Callable[[Context], Any], name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The instance stays Running without a call, for ever; the log names the function and what to do.
+
+    The exception of CallDurableTaskFunctionAsync (ContextImplementations/DurableOrchestrationContext.cs of the
+    extension) is ignored by ProcessAsyncActionsV2 (Listener/OutOfProcOrchestrationShim.cs).
+    """
 
     def lost(context: Context) -> Any:
-        yield context.call_activity("nowhere", None)
+        return (yield call(context))
 
     hub = Hub({"lost": lost}, {"upper": upper})
-    with pytest.raises(FunctionNotFoundError, match="'lost'"):
-        hub.start("found")
     instance_id = hub.start("lost")
+    hub.advance(days=1)
+    assert hub.outcome(instance_id) == ("Running", None)
+    assert hub.kinds(instance_id) == [Kind.ORCHESTRATOR_STARTED, Kind.EXECUTION_STARTED, Kind.ORCHESTRATOR_COMPLETED]
+    (report,) = hub.engine.reports.stalls
+    assert report.for_ever
+    assert (
+        f"the code waits for {name}, which the extension does not start: The function 'nowhere' doesn't" in caplog.text
+    )
+    assert "Deploy the function or correct its name" in caplog.text
+    hub.client.terminate(instance_id, "")
     hub.run()
+    assert hub.outcome(instance_id)[0] == "Terminated"
+
+
+def test_a_signal_to_an_unknown_entity_fails_the_orchestration() -> None:
+    """SignalEntity throws where a call does not: the instance fails, once nothing that it started is open."""
+
+    def signals(context: Context) -> Any:
+        timer = context.create_timer(context.current_utc_datetime + TEN_MINUTES)
+        event = context.wait_for_external_event("go")
+        yield context.task_any([event, timer])
+        context.signal_entity(df.EntityId("nowhere", "k"), "add", 1)
+
+    hub = Hub({"signals": signals})
+    instance_id = hub.start("signals")
+    hub.run()
+    hub.raise_event(instance_id, "go")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Running", None)
+    hub.advance(minutes=10)
     status, output = hub.outcome(instance_id)
     assert status == "Failed"
-    assert "'nowhere' doesn't exist" in output
-    assert "'upper'" in output
+    assert output.startswith("Orchestrator function 'signals' failed: The function 'nowhere' doesn't exist")
+
+
+def test_an_orchestrations_id_may_look_like_an_entitys() -> None:
+    """A start by HTTP takes any id (HandleStartOrchestratorRequestAsync); entities of other names are not disturbed."""
+
+    def counter(context: df.DurableEntityContext) -> None:
+        context.set_state(context.get_state(lambda: 0) + 1)
+
+    hub = Hub({"one_call": one_call, "w": event_or_timer}, {"upper": upper}, {"counter": counter})
+    hub.start("one_call", "a", "@counter@1")
+    hub.start("w", None, "@x")
+    hub.entities.signal("counter", "2", "add", None)
+    hub.run()
+    hub.raise_event("@x", "go", 1)
+    hub.run()
+    assert hub.outcome("@counter@1") == ("Completed", "A")
+    assert hub.outcome("@x") == ("Completed", 1)
+    assert hub.entities.state("counter", "2") == "1"
 
 
 def test_a_changed_orchestrator_is_caught() -> None:

@@ -117,12 +117,15 @@ def test_terminate_suspend_resume_over_http(host: Host) -> None:
 
 
 def test_starting_twice(host: Host) -> None:
-    """The id of a live instance is 409; an unknown orchestrator is 400 with the reason."""
+    """The id of a live instance is 409; an unknown orchestrator is 202 and fails, and so is an id with `@`."""
     host.start("approval", 600, "twice")
     assert host.post("/start/approval?id=twice", json=1).status_code == 409
-    refused = host.post(f"{API}/orchestrators/nowhere")
-    assert refused.status_code == 400
-    assert "'nowhere' doesn't exist" in refused.json()["ExceptionMessage"]
+    assert host.post(f"{API}/orchestrators/nowhere/@home").status_code == 202
+    ended = host.wait_for("@home")
+    assert ended["runtimeStatus"] == "Failed"
+    assert "'nowhere' doesn't exist" in ended["output"]
+    assert host.post(f"{API}/orchestrators/chain/a%2Fb").status_code == 404
+    assert host.post(f"{API}/instances/@home/restart").status_code == 400
 
 
 def test_durable_functions_can_be_run_manually(host: Host, tmp_path: Path) -> None:

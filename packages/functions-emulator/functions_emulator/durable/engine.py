@@ -170,7 +170,9 @@ class Engine:
         self.post(instance_id, instance.execution_id, Kind.EXECUTION_STARTED, data, now)
 
     def _wakeups_for(self, instance_id: str) -> Wakeups:
-        return self.entity_wakeups if instance_id.startswith("@") else self._wakeups
+        # an orchestration may have an id that looks like an entity's
+        is_entity = instance_id.startswith("@") and self.store.instance(instance_id) is None
+        return self.entity_wakeups if is_entity else self._wakeups
 
     # --- one episode
 

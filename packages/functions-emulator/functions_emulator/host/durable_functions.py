@@ -13,6 +13,7 @@ from azure.functions.durable_functions import ActivityTriggerConverter
 from azure.functions.meta import Datum
 
 from functions_emulator.durable.catalog import Catalog
+from functions_emulator.durable.errors import FunctionNotFoundError
 from functions_emulator.durable.http_api import Links
 from functions_emulator.durable.runner import ActivityFailedError, OrchestratorCall, OrchestratorRaisedError
 from functions_emulator.host.errors import FunctionFailedError
@@ -46,11 +47,10 @@ class DurableFunctions:
     @property
     def catalog(self) -> Catalog:
         """The names of the durable functions."""
-        names = {
-            kind: [one.trigger.text(_FIELD[kind]) or one.name for one in functions.values()]
-            for kind, functions in self._functions.items()
-        }
-        return Catalog(names["orchestrationTrigger"], names["activityTrigger"], names["entityTrigger"])
+        return Catalog(*map(self._names, ("orchestrationTrigger", "activityTrigger", "entityTrigger")))
+
+    def _names(self, kind: str) -> list[str]:
+        return sorted(one.trigger.text(_FIELD[kind]) or one.name for one in self._functions[kind].values())
 
     @property
     def any(self) -> bool:
@@ -62,7 +62,8 @@ class DurableFunctions:
         runs, places = [], []
         results: list[str | OrchestratorRaisedError] = []
         for place, call in enumerate(calls):
-            results.append(OrchestratorRaisedError(f"The function {call.name!r} doesn't exist any more."))
+            known = self._names("orchestrationTrigger")
+            results.append(OrchestratorRaisedError(FunctionNotFoundError("orchestrator", call.name, known)))
             function = orchestrators.get(call.name.lower())
             if function is not None:
                 arguments = {function.trigger.name: _durable_functions.OrchestrationContext(call.context)}
