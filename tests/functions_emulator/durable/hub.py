@@ -18,6 +18,7 @@ from functions_emulator.durable.clock import ManualClock
 from functions_emulator.durable.engine import Engine, Episode
 from functions_emulator.durable.entities import Entities, encode_batch
 from functions_emulator.durable.events import Instance, Kind
+from functions_emulator.durable.failures import activity_failure
 from functions_emulator.durable.store import Store
 from functions_emulator.durable.versions import Versions
 
@@ -92,7 +93,7 @@ class Hub:
         try:
             self.engine.finish_activity(task, json.dumps(self._activities[task.name](value)))
         except Exception as error:
-            self.engine.fail_activity(task, f"Activity function '{task.name}' failed: {error}", "")
+            self.engine.fail_activity(task, *activity_failure(task.name, f"{type(error).__name__}: {error}", "stack"))
         return True
 
     def run_episode(self, episode: Episode) -> None:

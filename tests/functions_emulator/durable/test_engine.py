@@ -13,6 +13,7 @@ import pytest
 
 from functions_emulator.durable.errors import FunctionNotFoundError
 from functions_emulator.durable.events import Event, Kind
+from functions_emulator.durable.failures import NET_STACK
 from functions_emulator.durable.store import RecentHistories
 from tests.functions_emulator.durable.hub import START, Hub
 
@@ -56,7 +57,11 @@ def test_calls_in_parallel_keep_their_order() -> None:
 
 
 def test_a_failed_activity_fails_the_orchestration() -> None:
-    """An exception that the code does not catch fails the orchestration, with the text of the extension."""
+    """An exception that the code does not catch fails the orchestration, with the text and JSON of the extension.
+
+    The two blanks are those of azure-functions-durable-python issue 496, the JSON after the reason that of
+    azure-functions-durable-extension issue 2990.
+    """
 
     def calls(context: Context) -> Any:
         yield context.call_activity("broken", 7)
@@ -66,7 +71,13 @@ def test_a_failed_activity_fails_the_orchestration() -> None:
     hub.run()
     status, output = hub.outcome(instance_id)
     assert status == "Failed"
-    assert output.startswith("Orchestrator function 'calls' failed: Activity function 'broken' failed: no 7")
+    reason, details = output.split(" \n ", 1)
+    assert reason == "Orchestrator function 'calls' failed: Activity function 'broken' failed:  ValueError: no 7"
+    outer = json.loads(details)
+    assert (outer["ClassName"], outer["Message"]) == ("System.Exception", " ValueError: no 7")
+    inner = outer["InnerException"]
+    assert inner["Message"] == "Result: Failure\nType: \nException: ValueError: no 7\nStack: stack"
+    assert (inner["RemoteMessage"], inner["RemoteStackTrace"]) == ("ValueError: no 7", "stack")
 
 
 def test_a_failed_activity_can_be_caught() -> None:
@@ -220,7 +231,10 @@ def test_a_sub_orchestration_answers_its_parent() -> None:
 
 
 def test_a_failed_sub_orchestration_fails_where_it_is_awaited() -> None:
-    """The parent gets an exception with the text of the child's failure."""
+    """The parent gets an exception with the text of the child's failure, and with its details.
+
+    ScheduleDurableTaskEvents in Listener/OutOfProcOrchestrationShim.cs of the extension.
+    """
 
     def parent(context: Context) -> Any:
         try:
@@ -235,7 +249,9 @@ def test_a_failed_sub_orchestration_fails_where_it_is_awaited() -> None:
     hub = Hub({"parent": parent, "child": child})
     instance_id = hub.start("parent")
     hub.run()
-    assert "Orchestrator function 'child' failed: no way" in hub.outcome(instance_id)[1]
+    assert hub.outcome(instance_id)[1] == (
+        f"Orchestrator function 'child' failed: no way \n Message: no way, StackTrace: {NET_STACK}"
+    )
 
 
 def test_continue_as_new_starts_over_with_an_empty_history() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -68,10 +69,14 @@ def test_retries_run_until_success(host: Host, tmp_path: Path) -> None:
 
 
 def test_a_failure_carries_the_exception(host: Host, tmp_path: Path) -> None:
-    """The output of a failed orchestration names the activity's exception."""
+    """The output of a failed orchestration has the activity's exception, and its stack in the extension's JSON."""
     ended = host.wait_for(host.start("failing", {"file": str(tmp_path / "attempts"), "fails": 9}))
     assert ended["runtimeStatus"] == "Failed"
-    assert "ValueError: attempt 1" in ended["output"]
+    reason, details = ended["output"].split(" \n ", 1)
+    assert reason == "Orchestrator function 'failing' failed: Activity function 'flaky' failed:  ValueError: attempt 1"
+    stack = json.loads(details)["InnerException"]["RemoteStackTrace"]
+    assert stack.startswith("Traceback (most recent call last):")
+    assert stack.endswith("ValueError: attempt 1\n")
 
 
 def test_an_event_through_the_sdks_client(host: Host) -> None:

@@ -28,6 +28,7 @@ from functions_emulator.durable.decisions import (
 )
 from functions_emulator.durable.errors import InstanceExistsError
 from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Parent, Status
+from functions_emulator.durable.failures import orchestrator_details, orchestrator_reason
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
 from functions_emulator.durable.replay import Outcome, Replay
 from functions_emulator.durable.reports import Reports, log_stall
@@ -267,7 +268,7 @@ class Engine:
             instance = replace(instance, custom_status=reply.custom_status)
         news = list(episode.history[episode.new_from :])
         news.extend(history_event(one, at) for one in outcome.decisions)
-        status, output = _verdict(instance, reply, outcome)
+        status, output, error = _verdict(instance, reply, outcome)
         if outcome.failure is None and outcome.finished and outcome.continue_as_new is not None:
             self._send_operations(instance, outcome.decisions, now)
             self._continue(instance, outcome.continue_as_new, outcome.carried_over, now)
@@ -285,7 +286,7 @@ class Engine:
         changed = replace(instance, status=status, output=output, updated_at=now, note=note)
         self.store.put_instance(changed)
         if status.is_terminal:
-            self.notify_parent(changed)
+            self.notify_parent(changed, error)
             return ()
         return (*episode.history[: episode.new_from], *news)
 
@@ -371,8 +372,8 @@ class Engine:
             self.notify_parent(changed)
         self.reports.forget(instance.instance_id, now)
 
-    def notify_parent(self, instance: Instance) -> None:
-        """Sends the result of a sub-orchestration to its parent."""
+    def notify_parent(self, instance: Instance, error: str | None = None) -> None:
+        """Sends the result of a sub-orchestration to its parent; `error` is what its code has raised."""
         parent = instance.parent
         if parent is None:
             return
@@ -383,16 +384,15 @@ class Engine:
         else:
             kind = Kind.SUB_ORCHESTRATION_FAILED
             data["Reason"] = json.loads(instance.output) if instance.output else instance.status.value
-            data["Details"] = ""
+            data["Details"] = None if error is None else orchestrator_details(error)
         self.post(parent.instance_id, parent.execution_id, kind, data, self.clock.now())
 
 
-def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status, str | None]:
-    """The status and the output. A completion or an error takes effect only when nothing is open any more."""
-    if outcome.failure is not None:
-        return Status.FAILED, json.dumps(f"Orchestrator function '{instance.name}' failed: {outcome.failure}")
-    if outcome.finished and reply.error is not None:
-        return Status.FAILED, json.dumps(f"Orchestrator function '{instance.name}' failed: {reply.error}")
+def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status, str | None, str | None]:
+    """Status, output, and the error of a failed instance. Only what nothing is open for any more takes effect."""
+    error = outcome.failure or (reply.error if outcome.finished else None)
+    if error is not None:
+        return Status.FAILED, json.dumps(orchestrator_reason(instance.name, error)), error
     if outcome.finished and reply.done:
-        return Status.COMPLETED, reply.output
-    return (Status.SUSPENDED if outcome.suspended else Status.RUNNING), None
+        return Status.COMPLETED, reply.output, None
+    return (Status.SUSPENDED if outcome.suspended else Status.RUNNING), None, None

@@ -15,6 +15,7 @@ from functions_emulator.durable.catalog import entity_name
 from functions_emulator.durable.engine import Engine, Episode
 from functions_emulator.durable.entities import Batch, Entities, encode_batch
 from functions_emulator.durable.events import ActivityTask
+from functions_emulator.durable.failures import http_failure
 from functions_emulator.durable.http_call import HttpCallError, call_http
 from functions_emulator.durable.replay import HTTP_ACTIVITY
 
@@ -213,7 +214,7 @@ class Runner:
         except ActivityFailedError as error:
             self._engine.fail_activity(task, error.reason, error.details)
         except HttpCallError as error:
-            self._engine.fail_activity(task, str(error), "")
+            self._engine.fail_activity(task, *http_failure(str(error)))
         else:
             self._engine.finish_activity(task, result)
         finally:

@@ -14,8 +14,10 @@ from azure.functions.meta import Datum
 
 from functions_emulator.durable.catalog import Catalog
 from functions_emulator.durable.errors import FunctionNotFoundError
+from functions_emulator.durable.failures import activity_failure, error_without_state
 from functions_emulator.durable.http_api import Links
 from functions_emulator.durable.runner import ActivityFailedError, OrchestratorCall, OrchestratorRaisedError
+from functions_emulator.durable.wire import OUT_OF_PROC_MARKER
 from functions_emulator.host.errors import FunctionFailedError
 from functions_emulator.host.functions import Binding, Function
 from functions_emulator.host.invocation import Invocation
@@ -71,7 +73,7 @@ class DurableFunctions:
                 places.append(place)
         for place, result in zip(places, await self._worker.call_batch(runs), strict=True):
             failed = isinstance(result, FunctionFailedError)
-            results[place] = OrchestratorRaisedError(str(result.cause)) if failed else str(result)
+            results[place] = _orchestrator_error(result) if failed else str(result)
         return results
 
     async def run_activity(self, name: str, instance_id: str, text: str | None) -> str:
@@ -85,9 +87,10 @@ class DurableFunctions:
             result = await self._invoker.invoke(function, value, trigger_data={"instanceId": instance_id})
             return str(ActivityTriggerConverter.encode(result, expected_type=None).value)
         except FunctionFailedError as error:
-            raise ActivityFailedError(_reason(function.name, error.cause, error.stack)) from None
+            raise ActivityFailedError(*activity_failure(function.name, str(error), error.stack)) from None
         except ValueError as error:  # input or output is not JSON
-            raise ActivityFailedError(_reason(function.name, error, "")) from None
+            text = f"{type(error).__name__}: {error}"
+            raise ActivityFailedError(*activity_failure(function.name, text, "")) from None
 
     async def run_entity(self, name: str, entity_id: str, batch: str) -> str:
         function = self._functions["entityTrigger"].get(name.lower())
@@ -101,10 +104,9 @@ class DurableFunctions:
         return str(result)
 
 
-def _reason(name: str, cause: BaseException, stack: str) -> str:
-    """The text of a failed activity as the extension writes it for a Python worker."""
-    trace = f"\nStack: {stack.rstrip()}" if stack else ""
-    return f"Activity function '{name}' failed: Result: Failure\nException: {type(cause).__name__}: {cause}{trace}"
+def _orchestrator_error(error: FunctionFailedError) -> OrchestratorRaisedError:
+    text = str(error.cause)
+    return OrchestratorRaisedError(text if OUT_OF_PROC_MARKER in text else error_without_state(str(error), error.stack))
 
 
 class DurableClientReader:
