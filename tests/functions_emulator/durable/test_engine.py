@@ -475,6 +475,8 @@ def test_a_crash_does_not_count_an_operation_twice(tmp_path: Path) -> None:
     hub = fresh()
     hub.entities.signal("counter", "k", "add", None)
     hub.run()
+    assert hub.entities.state("counter", "k") == "1"
+    hub.advance(minutes=5)
     assert hub.entities.state("counter", "k") == "2"
     hub.store.close()
 
