@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 START_TIMEOUT_S = 180
 STOP_TIMEOUT_S = 60
 _POLL_S = 0.05
+#: What a killed host had taken comes back soon.
+_SETTINGS = {"EMULATOR_VISIBILITY_TIMEOUT": "1s"}
 
 
 @dataclass
@@ -162,7 +164,7 @@ def start(
                 *options,
             ],
             cwd=ROOT,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **_SETTINGS, **(environment or {})},
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,

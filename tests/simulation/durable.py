@@ -17,6 +17,7 @@ from functions_emulator.durable.engine import Engine, Episode
 from functions_emulator.durable.errors import InstanceExistsError, InstanceGoneError, InstanceNotFoundError
 from functions_emulator.durable.events import ActivityTask, Instance
 from functions_emulator.durable.store import Store
+from functions_emulator.durable.visibility import VisibilityTimeouts
 from functions_emulator.host.durable_functions import use_fast_timestamps
 from orchestrations.job import job, step
 from shared.core import durable_names
@@ -49,7 +50,14 @@ class EngineClock:
 class Durable:
     """The task hub: its store outlives the engine, which dies and comes back with the host."""
 
-    def __init__(self, scheduler: Scheduler, faults: Faults, activities: dict[str, Activity]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        faults: Faults,
+        activities: dict[str, Activity],
+        visibility_timeout: timedelta,
+    ) -> None:
+        self._timeouts = VisibilityTimeouts(visibility_timeout, visibility_timeout)
         self._scheduler = scheduler
         self._faults = faults
         self._activities = activities
@@ -69,8 +77,8 @@ class Durable:
         self.start()
 
     def start(self) -> None:
-        """A new process: what was taken and never brought back is handed out again."""
-        self.engine = Engine(self.store, self._clock, self._catalog)
+        """A new process: what was taken and never brought back is handed out again, some time after it was taken."""
+        self.engine = Engine(self.store, self._clock, self._catalog, timeouts=self._timeouts)
         self.client = Client(self.engine)
         self.engine.work_arrived = self._soon
         self._running, self._pump_at = True, None

@@ -59,6 +59,8 @@ class Life:
             script=self.script,
             redriven_after_s=self.redriven_after_s,
             retention=self.retention,
+            # so that only the crash costs something, not what follows from waiting for the work of the dead host
+            visibility_timeout=timedelta(seconds=1),
         )
 
 

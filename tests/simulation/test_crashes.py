@@ -40,6 +40,17 @@ def test_a_crash_at_a_call_costs_nothing(number: int) -> None:
     crash_at_calls(list(LIVES.values())[number], first=1 + number % 3, step=3)
 
 
+@pytest.mark.parametrize("call", [7, 17, 29])
+def test_a_crash_with_azures_visibility_timeout_costs_an_attempt_at_most(call: int) -> None:
+    """The dead host's work comes back after five minutes, when an attempt may be over that nobody has executed."""
+    plan = replace(LIVES["undisturbed"].plan, visibility_timeout=timedelta(minutes=5))
+    undisturbed = simulate(1, plan)
+    report = simulate(1, replace(plan, crash_at=CrashAt(call, after=False)))
+    assert (report.violations, report.crashes, report.jobs) == ([], 1, undisturbed.jobs)
+    assert report.behaviours.total() == undisturbed.events["ATTEMPT_RECORDED"]
+    assert report.events["ATTEMPT_RECORDED"] <= undisturbed.events["ATTEMPT_RECORDED"] + 1
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("life", LIVES.values(), ids=LIVES)
 @pytest.mark.filterwarnings("ignore:Potential duplicate Task completion:UserWarning")

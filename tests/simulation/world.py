@@ -75,6 +75,8 @@ class Plan:
     tenant_limit: int | None = None
     #: ended jobs are archived after this, and their claims end with it; None: kept
     retention: timedelta | None = None
+    #: what the host had taken when it died comes back after this; the default is Azure's
+    visibility_timeout: timedelta = timedelta(minutes=5)
     #: how often a delivery fails before the bus dead-letters the message
     max_deliveries: int = 10
 
@@ -142,7 +144,10 @@ class World:
             new_job_id=lambda: f"job_{next(self._job_numbers)}",
         )
         self.durable = Durable(
-            self.scheduler, self.faults, {durable_names.DISPATCH: self._dispatch, durable_names.SETTLE: self._settle}
+            self.scheduler,
+            self.faults,
+            {durable_names.DISPATCH: self._dispatch, durable_names.SETTLE: self._settle},
+            plan.visibility_timeout,
         )
         self.durable.spawn = self.host.spawn
         self.orchestrations: Any = self._port(

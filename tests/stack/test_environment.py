@@ -18,10 +18,11 @@ def write_settings(folder: Path, values: object, **more: object) -> None:
 
 
 def test_without_a_file_the_stack_has_what_it_needs(tmp_path: Path) -> None:
-    """Storage, bus, backend and authentication are set where nobody set anything."""
+    """Storage, bus, backend, authentication and a short visibility timeout are set where nobody set anything."""
     environment = for_children(PORTS, tmp_path, {})
     assert environment["LUCIUS_STORAGE_BACKEND"] == "tables"
     assert environment["LUCIUS_AUTH_MODE"] == "none"
+    assert environment["EMULATOR_VISIBILITY_TIMEOUT"] == "5s"
     assert "TableEndpoint=http://127.0.0.1:6/devstoreaccount1;" in environment["LUCIUS_TABLE_CONNECTION"]
     assert environment["LUCIUS_SERVICEBUS_CONNECTION"].startswith("Endpoint=sb://127.0.0.1:2;")
 

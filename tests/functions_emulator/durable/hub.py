@@ -18,8 +18,10 @@ from functions_emulator.durable.clock import ManualClock
 from functions_emulator.durable.engine import Engine, Episode
 from functions_emulator.durable.entities import Entities, encode_batch
 from functions_emulator.durable.events import Instance, Kind
+from functions_emulator.durable.failures import activity_failure
 from functions_emulator.durable.store import Store
 from functions_emulator.durable.versions import Versions
+from functions_emulator.durable.visibility import VisibilityTimeouts
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -36,6 +38,7 @@ class Hub:
         path: Path | None = None,
         clock: ManualClock | None = None,
         versions: Versions | None = None,
+        timeouts: VisibilityTimeouts | None = None,
     ) -> None:
         self._orchestrators = {name: Orchestrator.create(code) for name, code in orchestrators.items()}
         self._activities = dict(activities or {})
@@ -43,7 +46,7 @@ class Hub:
         self.clock = clock or ManualClock(START)
         self.store = Store(path)
         catalog = Catalog(orchestrators, self._activities, entities or {})
-        self.engine = Engine(self.store, self.clock, catalog, versions)
+        self.engine = Engine(self.store, self.clock, catalog, versions, timeouts=timeouts)
         self.client = Client(self.engine)
         self.entities = Entities(self.engine)
         self.episodes = 0
@@ -92,17 +95,22 @@ class Hub:
         try:
             self.engine.finish_activity(task, json.dumps(self._activities[task.name](value)))
         except Exception as error:
-            self.engine.fail_activity(task, f"Activity function '{task.name}' failed: {error}", "")
+            self.engine.fail_activity(task, *activity_failure(task.name, f"{type(error).__name__}: {error}", "stack"))
         return True
 
     def run_episode(self, episode: Episode) -> None:
         self.episodes += 1
         context = wire.encode_context(episode.instance, episode.history, episode.new_from)
         try:
-            reply = wire.decode_reply(self._orchestrators[episode.instance.name](func.OrchestrationContext(context)))
+            reply = wire.decode_reply(self.play(episode.instance.name, context))
         except Exception as error:
             reply = wire.decode_error(str(error))
         self.engine.finish_episode(episode, reply)
+
+    def play(self, name: str, context: str) -> str:
+        """The orchestrator's reply to the trigger input `context`; raises what it raises."""
+        code = self._orchestrators[self.engine.catalog.resolve("orchestrator", name)]
+        return str(code(func.OrchestrationContext(context)))
 
     def status(self, instance_id: str) -> Instance:
         return self.client.status(instance_id)

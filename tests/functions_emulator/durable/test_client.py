@@ -64,6 +64,62 @@ def test_suspended_instances_hold_events_back() -> None:
     assert hub.outcome(instance_id) == ("Completed", 1)
 
 
+@pytest.mark.parametrize("kind", ["event", "timer", "activity", "child"])
+def test_what_comes_for_a_suspended_instance_waits_for_its_resumption(kind: str) -> None:
+    """Events, timers and results that come meanwhile are in the history, and take effect after the resumption.
+
+    HandleEventWhileSuspended and HandleExecutionResumedEvent in TaskOrchestrationContext.cs of DurableTask.Core.
+    """
+
+    def waits(context: Context) -> Any:
+        match kind:
+            case "event":
+                return (yield context.wait_for_external_event("go"))
+            case "timer":
+                yield context.create_timer(context.current_utc_datetime + timedelta(minutes=10))
+                return 1
+            case "activity":
+                return (yield context.call_activity("one", None))
+            case _:
+                return (yield context.call_sub_orchestrator("child", None))
+
+    def child(context: Context) -> Any:
+        return (yield context.wait_for_external_event("go"))
+
+    hub = Hub({"waits": waits, "child": child}, {"one": lambda value: 1})
+    instance_id = hub.start("waits")
+    hub.run_episode(hub.engine.next_episode())  # type: ignore[arg-type]  # there is one
+    hub.client.suspend(instance_id, "wait")
+    hub.run_episode(hub.engine.next_episode())  # type: ignore[arg-type]  # there is one
+    hub.run()
+    for one in hub.client.find():
+        if one.instance_id != instance_id or kind == "event":
+            hub.raise_event(one.instance_id, "go", 1)
+    hub.advance(minutes=11)
+    assert hub.outcome(instance_id) == ("Suspended", None)
+    hub.client.resume(instance_id, "go on")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", 1)
+    assert hub.stalls == []
+
+
+def test_an_event_completes_a_suspended_instance_whose_code_cancels_a_timer() -> None:
+    """A trap of Azure: the cancelled timer ends the `task_any` for the extension, and nothing asks for the suspension.
+
+    The code plays the event, since it knows no suspension, and cancels its timer; InvokeAPIFromAction in
+    OutOfProcOrchestrationShim.cs of the extension cancels it at once, and ExecuteCore in TaskOrchestrationExecutor.cs
+    of DurableTask.Core completes what has ended and has nothing open.
+    """
+    hub = Hub({"w": event_or_timer})
+    instance_id = hub.start("w")
+    hub.run()
+    hub.client.suspend(instance_id, "wait")
+    hub.run()
+    hub.raise_event(instance_id, "go", 1)
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", 1)
+
+
 def test_a_suspended_instance_calls_no_activity() -> None:
     """An activity that the code calls during a suspension is scheduled after resume."""
 

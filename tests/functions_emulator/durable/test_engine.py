@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import pytest
 
 from functions_emulator.durable.errors import FunctionNotFoundError
 from functions_emulator.durable.events import Event, Kind
+from functions_emulator.durable.failures import NET_STACK
 from functions_emulator.durable.store import RecentHistories
-from tests.functions_emulator.durable.hub import Hub
+from tests.functions_emulator.durable.hub import START, Hub
 
 Context = df.DurableOrchestrationContext
 TEN_MINUTES = timedelta(minutes=10)
@@ -55,7 +57,11 @@ def test_calls_in_parallel_keep_their_order() -> None:
 
 
 def test_a_failed_activity_fails_the_orchestration() -> None:
-    """An exception that the code does not catch fails the orchestration, with the text of the extension."""
+    """An exception that the code does not catch fails the orchestration, with the text and JSON of the extension.
+
+    The two blanks are those of azure-functions-durable-python issue 496, the JSON after the reason that of
+    azure-functions-durable-extension issue 2990.
+    """
 
     def calls(context: Context) -> Any:
         yield context.call_activity("broken", 7)
@@ -65,7 +71,13 @@ def test_a_failed_activity_fails_the_orchestration() -> None:
     hub.run()
     status, output = hub.outcome(instance_id)
     assert status == "Failed"
-    assert output.startswith("Orchestrator function 'calls' failed: Activity function 'broken' failed: no 7")
+    reason, details = output.split(" \n ", 1)
+    assert reason == "Orchestrator function 'calls' failed: Activity function 'broken' failed:  ValueError: no 7"
+    outer = json.loads(details)
+    assert (outer["ClassName"], outer["Message"]) == ("System.Exception", " ValueError: no 7")
+    inner = outer["InnerException"]
+    assert inner["Message"] == "Result: Failure\nType: \nException: ValueError: no 7\nStack: stack"
+    assert (inner["RemoteMessage"], inner["RemoteStackTrace"]) == ("ValueError: no 7", "stack")
 
 
 def test_a_failed_activity_can_be_caught() -> None:
@@ -135,7 +147,7 @@ def test_an_event_wins_against_a_timer() -> None:
     assert hub.stalls == []
 
 
-def test_a_timer_fires_when_it_is_due_and_not_before() -> None:
+def test_a_timer_of_whole_seconds_fires_when_it_is_due() -> None:
     """A second before the timer nothing happens; when it is due it wins."""
     hub = Hub({"w": event_or_timer})
     instance_id = hub.start("w")
@@ -143,6 +155,34 @@ def test_a_timer_fires_when_it_is_due_and_not_before() -> None:
     assert hub.outcome(instance_id)[0] == "Running"
     hub.advance(seconds=1)
     assert hub.outcome(instance_id) == ("Completed", "late")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "committed_after", "fires_after"), [(5.7, 0, 5), (2, 0.004, 1.004), (0.9, 0, 0), (-3, 0, 0), (3, 0, 3)]
+)
+def test_a_timer_fires_up_to_a_second_early(seconds: float, committed_after: float, fires_after: float) -> None:
+    """Its delay counts from the end of the episode that made it, without the part of a second.
+
+    Nothing looks at FireAt when the message comes: GetVisibilityDelay in Messaging/TaskHubQueue.cs of
+    DurableTask.AzureStorage 2.9, and `(int?)visibilityTimeout?.TotalSeconds` in QueueClient.cs of Azure.Storage.Queues.
+    """
+
+    def sleeps(context: Context) -> Any:
+        fire_at = context.current_utc_datetime + timedelta(seconds=seconds)
+        yield context.create_timer(fire_at)
+        return (fire_at - context.current_utc_datetime).total_seconds()
+
+    hub = Hub({"sleeps": sleeps})
+    instance_id = hub.start("sleeps")
+    episode = hub.engine.next_episode()
+    assert episode is not None
+    hub.clock.advance(timedelta(seconds=committed_after))
+    hub.run_episode(episode)
+    fires_at = START + timedelta(seconds=fires_after)
+    assert (hub.engine.next_wake() or hub.clock.now()) == fires_at
+    hub.clock.advance_to(fires_at)
+    hub.run()
+    assert hub.outcome(instance_id) == ("Completed", pytest.approx(seconds - fires_after))
 
 
 def test_an_early_event_waits_for_its_waiter() -> None:
@@ -191,7 +231,10 @@ def test_a_sub_orchestration_answers_its_parent() -> None:
 
 
 def test_a_failed_sub_orchestration_fails_where_it_is_awaited() -> None:
-    """The parent gets an exception with the text of the child's failure."""
+    """The parent gets an exception with the text of the child's failure, and with its details.
+
+    ScheduleDurableTaskEvents in Listener/OutOfProcOrchestrationShim.cs of the extension.
+    """
 
     def parent(context: Context) -> Any:
         try:
@@ -206,7 +249,9 @@ def test_a_failed_sub_orchestration_fails_where_it_is_awaited() -> None:
     hub = Hub({"parent": parent, "child": child})
     instance_id = hub.start("parent")
     hub.run()
-    assert "Orchestrator function 'child' failed: no way" in hub.outcome(instance_id)[1]
+    assert hub.outcome(instance_id)[1] == (
+        f"Orchestrator function 'child' failed: no way \n Message: no way, StackTrace: {NET_STACK}"
+    )
 
 
 def test_continue_as_new_starts_over_with_an_empty_history() -> None:
@@ -248,21 +293,103 @@ def test_custom_status_is_kept_when_it_is_falsy() -> None:
     assert hub.status(instance_id).custom_status == '{"at": 1}'
 
 
-def test_unknown_functions_are_named() -> None:
-    """A client's start is refused; an orchestrator that calls an unknown activity fails, with the known names."""
+def test_an_unknown_orchestrator_is_started_and_fails(caplog: pytest.LogCaptureFixture) -> None:
+    """The start is taken, the log names the known ones at once, and the first episode fails the instance.
+
+    HandleStartOrchestratorRequestAsync in HttpApiHandler.cs of the extension does not look for the function, and
+    OrchestrationMiddleware in DurableTaskExtension.cs throws what becomes the output.
+    """
+    hub = Hub({"one_call": one_call}, {"upper": upper})
+    instance_id = hub.start("found", 1)
+    reason = (
+        "The function 'found' doesn't exist, is disabled, or is not an orchestrator function. "
+        "Additional info: The following are the known orchestrator functions: 'one_call'."
+    )
+    assert f"orchestration {instance_id} was started and will fail: {reason}" in caplog.text
+    assert hub.outcome(instance_id) == ("Pending", None)
+    hub.run()
+    assert hub.outcome(instance_id) == ("Failed", f"Orchestrator function 'found' failed: {reason}")
+    with pytest.raises(FunctionNotFoundError, match="'found'"):
+        hub.client.restart(instance_id, with_new_id=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda context: context.call_activity("nowhere", None), "activity nowhere"),
+        (
+            lambda context: context.call_activity_with_retry("nowhere", df.RetryOptions(1000, 2), None),
+            "activity nowhere",
+        ),
+        (lambda context: context.call_sub_orchestrator("nowhere", None), "sub-orchestration nowhere"),
+        (lambda context: context.call_entity(df.EntityId("nowhere", "k"), "get"), "entity @nowhere@k (get)"),
+    ],
+)
+def test_a_call_of_an_unknown_function_hangs(
+    call: Callable[[Context], Any], name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The instance stays Running without a call, for ever; the log names the function and what to do.
+
+    The exception of CallDurableTaskFunctionAsync (ContextImplementations/DurableOrchestrationContext.cs of the
+    extension) is ignored by ProcessAsyncActionsV2 (Listener/OutOfProcOrchestrationShim.cs).
+    """
 
     def lost(context: Context) -> Any:
-        yield context.call_activity("nowhere", None)
+        return (yield call(context))
 
     hub = Hub({"lost": lost}, {"upper": upper})
-    with pytest.raises(FunctionNotFoundError, match="'lost'"):
-        hub.start("found")
     instance_id = hub.start("lost")
+    hub.advance(days=1)
+    assert hub.outcome(instance_id) == ("Running", None)
+    assert hub.kinds(instance_id) == [Kind.ORCHESTRATOR_STARTED, Kind.EXECUTION_STARTED, Kind.ORCHESTRATOR_COMPLETED]
+    (report,) = hub.engine.reports.stalls
+    assert report.for_ever
+    assert (
+        f"the code waits for {name}, which the extension does not start: The function 'nowhere' doesn't" in caplog.text
+    )
+    assert "Deploy the function or correct its name" in caplog.text
+    hub.client.terminate(instance_id, "")
     hub.run()
+    assert hub.outcome(instance_id)[0] == "Terminated"
+
+
+def test_a_signal_to_an_unknown_entity_fails_the_orchestration() -> None:
+    """SignalEntity throws where a call does not: the instance fails, once nothing that it started is open."""
+
+    def signals(context: Context) -> Any:
+        timer = context.create_timer(context.current_utc_datetime + TEN_MINUTES)
+        event = context.wait_for_external_event("go")
+        yield context.task_any([event, timer])
+        context.signal_entity(df.EntityId("nowhere", "k"), "add", 1)
+
+    hub = Hub({"signals": signals})
+    instance_id = hub.start("signals")
+    hub.run()
+    hub.raise_event(instance_id, "go")
+    hub.run()
+    assert hub.outcome(instance_id) == ("Running", None)
+    hub.advance(minutes=10)
     status, output = hub.outcome(instance_id)
     assert status == "Failed"
-    assert "'nowhere' doesn't exist" in output
-    assert "'upper'" in output
+    assert output.startswith("Orchestrator function 'signals' failed: The function 'nowhere' doesn't exist")
+
+
+def test_an_orchestrations_id_may_look_like_an_entitys() -> None:
+    """A start by HTTP takes any id (HandleStartOrchestratorRequestAsync); entities of other names are not disturbed."""
+
+    def counter(context: df.DurableEntityContext) -> None:
+        context.set_state(context.get_state(lambda: 0) + 1)
+
+    hub = Hub({"one_call": one_call, "w": event_or_timer}, {"upper": upper}, {"counter": counter})
+    hub.start("one_call", "a", "@counter@1")
+    hub.start("w", None, "@x")
+    hub.entities.signal("counter", "2", "add", None)
+    hub.run()
+    hub.raise_event("@x", "go", 1)
+    hub.run()
+    assert hub.outcome("@counter@1") == ("Completed", "A")
+    assert hub.outcome("@x") == ("Completed", 1)
+    assert hub.entities.state("counter", "2") == "1"
 
 
 def test_a_changed_orchestrator_is_caught() -> None:
@@ -348,6 +475,8 @@ def test_a_crash_does_not_count_an_operation_twice(tmp_path: Path) -> None:
     hub = fresh()
     hub.entities.signal("counter", "k", "add", None)
     hub.run()
+    assert hub.entities.state("counter", "k") == "1"
+    hub.advance(minutes=5)
     assert hub.entities.state("counter", "k") == "2"
     hub.store.close()
 

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from functions_emulator.durable.clock import ManualClock
+from functions_emulator.durable.visibility import VisibilityTimeouts
 from tests.functions_emulator.durable.hub import Hub
 
 NAMES = ("a", "b", "c")
@@ -68,8 +70,15 @@ operations = st.one_of(
 )
 
 
-def _hub(path: Path) -> Hub:
-    return Hub({"waits": waits_in_turn}, {"send": lambda name: f"sent {name}"}, path=path)
+#: Ends between a kill and the start of the next process.
+_TIMEOUT = timedelta(seconds=1)
+
+
+def _hub(path: Path, clock: ManualClock | None = None) -> Hub:
+    timeouts = VisibilityTimeouts(_TIMEOUT, _TIMEOUT)
+    return Hub(
+        {"waits": waits_in_turn}, {"send": lambda name: f"sent {name}"}, path=path, clock=clock, timeouts=timeouts
+    )
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -122,9 +131,10 @@ def test_any_schedule_ends_as_the_model_expects(tmp_path: Path, schedule: list[t
 
 
 def _reopened(hub: Hub, path: Path) -> Hub:
-    """A killed process leaves what is on disk."""
+    """A killed process leaves what is on disk; the next one starts when what was taken is visible again."""
     hub.store.close()
-    return _hub(path)
+    hub.clock.advance(_TIMEOUT)
+    return _hub(path, hub.clock)
 
 
 @pytest.mark.parametrize("kill_at", range(1, 9))

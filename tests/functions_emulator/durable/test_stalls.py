@@ -221,7 +221,7 @@ def test_another_process_knows_who_waits_and_who_hangs(tmp_path: Path, caplog: p
 
 
 def test_a_store_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
-    """A store without the column `note` is opened, and its instances go on."""
+    """A store without the columns of later versions is opened, and its instances go on."""
     path = tmp_path / "hub.sqlite3"
     code = {"hanging": two_waits_on_one_name}
     one = Hub(code, {"echo": str}, path=path)
@@ -229,7 +229,8 @@ def test_a_store_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
     one.run()
     one.store.close()
     with sqlite3.connect(path) as db:
-        db.execute("ALTER TABLE instances DROP COLUMN note")
+        for table, column in (("instances", "note"), ("messages", "hidden_until"), ("activities", "hidden_until")):
+            db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
     other = Hub(code, {"echo": str}, path=path, clock=one.clock)
     for _ in range(2):
         other.raise_event(instance_id, "answer")

@@ -100,6 +100,10 @@ def eventually(probe: Callable[[], T | None], explain: Callable[[], str] = lambd
         time.sleep(0.05)
 
 
+#: What a killed host had taken comes back soon.
+_SETTINGS = {"EMULATOR_VISIBILITY_TIMEOUT": "500ms"}
+
+
 def launch(
     app: Path, log_path: Path, *arguments: str | Path, environment: dict[str, str] | None = None, port: int = 0
 ) -> subprocess.Popen[str]:
@@ -111,7 +115,7 @@ def launch(
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **_SETTINGS, **(environment or {})},
         )
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import dateutil.parser
 import pytest
 
+from functions_emulator.host.durable_functions import use_fast_timestamps
 from tests.functions_emulator.host.process import Host, eventually, start_host
 
 API = "/runtime/webhooks/durabletask"
@@ -32,6 +37,30 @@ def test_orchestrations_complete(host: Host, orchestrator: str, value: Any, outp
     assert (ended["runtimeStatus"], ended["output"]) == ("Completed", output)
 
 
+@pytest.mark.parametrize(("zone", "expected"), [("UTC", "tzlocal()"), ("Europe/Berlin", "tzutc()")])
+def test_the_clock_of_an_orchestrator_has_the_sdks_time_zone(
+    zone: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`current_utc_datetime` is what the SDK's own parser makes of it, which on Azure, in UTC, has `tzlocal()`.
+
+    The SDK parses by dateutil (models/history/HistoryEvent.py of azure-functions-durable 1.7), which takes the zone of
+    the machine for a text with `Z` where that zone is called UTC (`_build_tzaware` of dateutil/parser/_parser.py).
+    """
+    sdk = importlib.import_module("azure.durable_functions.models.history.HistoryEvent")
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        monkeypatch.setattr(sdk, "dt_parse", dateutil.parser.parse)
+        assert use_fast_timestamps()
+        for text in ("2026-03-01T12:00:00.000000Z", "2026-07-01T00:00:00.123456Z"):
+            parsed, expected_value = sdk.dt_parse(text), dateutil.parser.parse(text)
+            assert (repr(parsed), parsed) == (repr(expected_value), expected_value)
+            assert repr(parsed.tzinfo) == expected
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_retries_run_until_success(host: Host, tmp_path: Path) -> None:
     """The third attempt succeeds, and there were exactly three."""
     plan = {"file": str(tmp_path / "attempts"), "fails": 2}
@@ -40,10 +69,14 @@ def test_retries_run_until_success(host: Host, tmp_path: Path) -> None:
 
 
 def test_a_failure_carries_the_exception(host: Host, tmp_path: Path) -> None:
-    """The output of a failed orchestration names the activity's exception."""
+    """The output of a failed orchestration has the activity's exception, and its stack in the extension's JSON."""
     ended = host.wait_for(host.start("failing", {"file": str(tmp_path / "attempts"), "fails": 9}))
     assert ended["runtimeStatus"] == "Failed"
-    assert "ValueError: attempt 1" in ended["output"]
+    reason, details = ended["output"].split(" \n ", 1)
+    assert reason == "Orchestrator function 'failing' failed: Activity function 'flaky' failed:  ValueError: attempt 1"
+    stack = json.loads(details)["InnerException"]["RemoteStackTrace"]
+    assert stack.startswith("Traceback (most recent call last):")
+    assert stack.endswith("ValueError: attempt 1\n")
 
 
 def test_an_event_through_the_sdks_client(host: Host) -> None:
@@ -89,12 +122,15 @@ def test_terminate_suspend_resume_over_http(host: Host) -> None:
 
 
 def test_starting_twice(host: Host) -> None:
-    """The id of a live instance is 409; an unknown orchestrator is 400 with the reason."""
+    """The id of a live instance is 409; an unknown orchestrator is 202 and fails, and so is an id with `@`."""
     host.start("approval", 600, "twice")
     assert host.post("/start/approval?id=twice", json=1).status_code == 409
-    refused = host.post(f"{API}/orchestrators/nowhere")
-    assert refused.status_code == 400
-    assert "'nowhere' doesn't exist" in refused.json()["ExceptionMessage"]
+    assert host.post(f"{API}/orchestrators/nowhere/@home").status_code == 202
+    ended = host.wait_for("@home")
+    assert ended["runtimeStatus"] == "Failed"
+    assert "'nowhere' doesn't exist" in ended["output"]
+    assert host.post(f"{API}/orchestrators/chain/a%2Fb").status_code == 404
+    assert host.post(f"{API}/instances/@home/restart").status_code == 400
 
 
 def test_durable_functions_can_be_run_manually(host: Host, tmp_path: Path) -> None:

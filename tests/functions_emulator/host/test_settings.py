@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from functions_emulator.durable.visibility import VisibilityTimeouts
+from functions_emulator.host.durable_functions import visibility_timeouts
 from functions_emulator.host.errors import BindingError, HostError
+from functions_emulator.host.host_json import HostJson
 from functions_emulator.host.settings import Settings, load_settings
 
 BUS = "Endpoint=sb://x"
+_PROVIDER = "extensions.durableTask.storageProvider"
 
 
 @pytest.mark.parametrize(
@@ -84,3 +89,30 @@ def test_an_encrypted_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "local.settings.json").write_text('{"IsEncrypted": true, "Values": {"A": "x"}}')
     with pytest.raises(HostError, match="func settings decrypt"):
         load_settings(tmp_path, {})
+
+
+def test_the_emulators_visibility_timeout_goes_before_those_of_host_json() -> None:
+    """Those of host.json count alone, five minutes each where it names none; one setting replaces both."""
+    host_json = HostJson({f"{_PROVIDER}.controlQueueVisibilityTimeout": "00:01:00"})
+    assert visibility_timeouts(host_json, Settings({})) == VisibilityTimeouts(
+        timedelta(minutes=1), timedelta(minutes=5)
+    )
+    own = Settings({"EMULATOR_VISIBILITY_TIMEOUT": "5s"})
+    assert visibility_timeouts(host_json, own) == VisibilityTimeouts(timedelta(seconds=5), timedelta(seconds=5))
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "problem"),
+    [
+        ({f"{_PROVIDER}.controlQueueVisibilityTimeout": "00:00:59"}, {}, "must be between 1 and 60 minutes"),
+        ({f"{_PROVIDER}.controlQueueVisibilityTimeout": "01:00:01"}, {}, "must be between 1 and 60 minutes"),
+        ({f"{_PROVIDER}.workItemQueueVisibilityTimeout": "00:00:00"}, {}, "must be between 1 second and 7 days"),
+        ({}, {"EMULATOR_VISIBILITY_TIMEOUT": "soon"}, "EMULATOR_VISIBILITY_TIMEOUT: a duration is like 90s"),
+    ],
+)
+def test_a_visibility_timeout_that_is_not_valid_stops_the_host(
+    values: dict[str, str], settings: dict[str, str], problem: str
+) -> None:
+    """The first limits are those of Validate in Options/AzureStorageOptions.cs of the extension."""
+    with pytest.raises(HostError, match=problem):
+        visibility_timeouts(HostJson(values), Settings(settings))

@@ -115,6 +115,8 @@ class Await:
     children: list[Await] = field(default_factory=list)
     attempts: int = 0
     in_backoff: bool = False
+    #: Why the extension has not scheduled it; such an action is done at once.
+    problem: str | None = None
     poll: Mapping[str, Any] | None = None
 
 

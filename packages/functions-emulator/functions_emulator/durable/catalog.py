@@ -30,13 +30,15 @@ class Catalog:
         return registered
 
     def problem(self, action: Action) -> str | None:
-        """Why the extension would refuse to schedule this action, or `None`."""
+        """Why the extension would not schedule this action, or `None`."""
         try:
             match action:
                 case CallActivity(name):
                     self.resolve("activity", name)
-                case CallSubOrchestration(name):
+                case CallSubOrchestration(name, instance_id=instance_id):
                     self.resolve("orchestrator", name)
+                    if instance_id is not None and instance_id.startswith("@"):
+                        return f"Orchestration instance ids must not start with @: {instance_id}"
                 case CallEntity(entity) | SignalEntity(entity):
                     self.resolve("entity", entity_name(entity))
         except FunctionNotFoundError as error:

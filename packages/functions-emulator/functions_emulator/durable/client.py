@@ -11,6 +11,7 @@ from typing import Any
 
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.errors import (
+    FunctionNotFoundError,
     InstanceExistsError,
     InstanceGoneError,
     InstanceNotFoundError,
@@ -38,12 +39,15 @@ class Client:
         """Starts an orchestration and returns its id.
 
         A finished instance with that id is replaced; a live one raises `InstanceExistsError`. `input_text` is the JSON
-        text as the client posted it.
+        text as the client posted it. Any name and id are taken, as by HandleStartOrchestratorRequestAsync in
+        HttpApiHandler.cs of the extension; an instance of an unknown orchestrator fails in its first episode.
         """
-        name = self._engine.catalog.resolve("orchestrator", name)
-        if instance_id is None:
+        if not instance_id:
             instance_id = uuid.uuid4().hex
-        _check_id(instance_id)
+        try:
+            name = self._engine.catalog.resolve("orchestrator", name)
+        except FunctionNotFoundError as error:
+            _LOG.error("orchestration %s was started and will fail: %s", instance_id, error)
         with self._store.transaction():
             existing = self._store.instance(instance_id)
             if existing is not None and not existing.status.is_terminal and not self._replace_running:
@@ -65,10 +69,17 @@ class Client:
         self._post(instance_id, Kind.EXECUTION_RESUMED, {"Input": reason})
 
     def restart(self, instance_id: str, *, with_new_id: bool) -> str:
-        """Starts the same function with the same input again and returns the id."""
+        """Starts the same function with the same input again and returns the id.
+
+        Raises `FunctionNotFoundError`, and `InvalidInstanceIdError` for an id that only a start takes (StartNewAsync in
+        DurableClient.cs of the extension).
+        """
         old = self._existing(instance_id)
-        if not with_new_id and not old.status.is_terminal:
-            raise InstanceExistsError(instance_id, old.status)
+        self._engine.catalog.resolve("orchestrator", old.name)
+        if not with_new_id:
+            _check_id(instance_id)
+            if not old.status.is_terminal:
+                raise InstanceExistsError(instance_id, old.status)
         return self.start(old.name, None if with_new_id else instance_id, old.input, old.version)
 
     def rewind(self, instance_id: str, reason: str) -> None:
@@ -163,14 +174,10 @@ class Client:
 
 
 def _check_id(instance_id: str) -> None:
-    if (
-        not instance_id
-        or instance_id.startswith("@")
-        or any(char in _FORBIDDEN_IN_IDS or ord(char) < 32 for char in instance_id)
-    ):
+    if instance_id.startswith("@") or any(char in _FORBIDDEN_IN_IDS or ord(char) < 32 for char in instance_id):
         raise InvalidInstanceIdError(
             f"{instance_id!r} is not a valid instance id: "
-            "it must not be empty, start with @, or hold / \\ # ? or control characters"
+            "it must not start with @, or hold / \\ # ? or control characters"
         )
 
 

@@ -2,7 +2,8 @@
 
 The rules are those of TaskOrchestrationDispatcher in DurableTask.Core. The engine is synchronous and single-threaded.
 Its driver takes an `Episode` or an `ActivityTask`, runs the function, and finishes or drops it. What was taken and not
-finished is given out again after a restart, so activities run at least once.
+finished is given out again by the next process, after a kill when its visibility timeout ends; so activities run at
+least once.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -28,11 +28,14 @@ from functions_emulator.durable.decisions import (
 )
 from functions_emulator.durable.errors import InstanceExistsError
 from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Parent, Status
+from functions_emulator.durable.failures import orchestrator_reason
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
+from functions_emulator.durable.messages import operation_data, result_of, start_data
 from functions_emulator.durable.replay import Outcome, Replay
-from functions_emulator.durable.reports import Reports, log_stall
+from functions_emulator.durable.reports import Reports, log_hidden, log_stall
 from functions_emulator.durable.store import RecentHistories, Store
 from functions_emulator.durable.versions import Versions
+from functions_emulator.durable.visibility import ActivityQueue, VisibilityTimeouts, delayed
 from functions_emulator.durable.wakeups import Wakeups
 
 _LOG = logging.getLogger("functions_emulator.durable")
@@ -61,8 +64,10 @@ class Engine:
         catalog: Catalog,
         versions: Versions | None = None,
         poll_interval: timedelta = DEFAULT_POLL_INTERVAL,
+        timeouts: VisibilityTimeouts | None = None,
     ) -> None:
         self.store = store
+        self.timeouts = timeouts or VisibilityTimeouts()
         self.poll_interval = poll_interval
         self._versions = versions or Versions()
         self.clock = clock
@@ -77,9 +82,9 @@ class Engine:
         self.work_arrived: Callable[[], None] = lambda: None
         self._wakeups = Wakeups()
         self.entity_wakeups = Wakeups()
-        self._activities: deque[ActivityTask] = deque(store.activities())
-        self.running_activities: dict[int, ActivityTask] = {}
         now = clock.now()
+        log_hidden(*store.take_over(now))
+        self._activities = ActivityQueue(store.activities())
         for instance_id, at in store.wake_times():
             self._wakeups_for(instance_id).add(instance_id, at, now)
         clock.subscribe(lambda: self.work_arrived())
@@ -98,24 +103,33 @@ class Engine:
             self._wakeups.release(instance_id)
 
     def next_wake(self) -> datetime | None:
-        """When the next timer or delayed event of an orchestration is due."""
-        return self._wakeups.next_at()
+        """When the next timer or delayed message is due, or what a killed process has taken."""
+        instants = (self._wakeups.next_at(), self.entity_wakeups.next_at(), self._activities.next_at())
+        return min((at for at in instants if at is not None), default=None)
 
     @property
     def idle(self) -> bool:
         """No message is due, no episode or batch is taken, and no activity waits or runs."""
-        next_at = self._wakeups.next_at()
+        next_at = self.next_wake()
         due = next_at is not None and next_at <= self.clock.now()
-        busy = self._activities or self.running_activities or not self.entity_wakeups.idle
-        return self._wakeups.idle and not due and not busy
+        return self._wakeups.idle and self.entity_wakeups.idle and self._activities.idle and not due
 
     def next_activity(self) -> ActivityTask | None:
         """The next activity call, or `None`. The caller must pass it to `finish_activity` or `fail_activity`."""
-        if not self._activities:
-            return None
-        task = self._activities.popleft()
-        self.running_activities[task.seq] = task
+        now = self.clock.now()
+        task = self._activities.take(now)
+        if task is not None:
+            self.store.hide("activities", (task.seq,), now + self.timeouts.activities)
         return task
+
+    def renew(self) -> None:
+        """Extends the visibility timeouts of the activities that run."""
+        if self._activities.running:
+            self.store.hide("activities", self._activities.running, self.clock.now() + self.timeouts.activities)
+
+    def hide(self, messages: Iterable[Message]) -> None:
+        """Hides messages that were taken from another process, which takes over if this one is killed."""
+        self.store.hide("messages", (one.seq for one in messages), self.clock.now() + self.timeouts.messages)
 
     def finish_activity(self, task: ActivityTask, result: str | None) -> None:
         """Sends the result of an activity, JSON text, to its orchestration."""
@@ -127,7 +141,7 @@ class Engine:
         self._end_activity(task, Kind.TASK_FAILED, data)
 
     def _end_activity(self, task: ActivityTask, kind: Kind, data: dict[str, object]) -> None:
-        self.running_activities.pop(task.seq, None)
+        self._activities.end(task)
         with self.store.transaction():
             if not self.store.delete_activity(task.seq):
                 return
@@ -165,11 +179,12 @@ class Engine:
             parent=parent,
         )
         self.store.put_instance(instance)
-        data: dict[str, object] = {"Name": name, "Version": version, "Input": text}
-        self.post(instance_id, instance.execution_id, Kind.EXECUTION_STARTED, data, now)
+        self.post(instance_id, instance.execution_id, Kind.EXECUTION_STARTED, start_data(instance), now)
 
     def _wakeups_for(self, instance_id: str) -> Wakeups:
-        return self.entity_wakeups if instance_id.startswith("@") else self._wakeups
+        # an orchestration may have an id that looks like an entity's
+        is_entity = instance_id.startswith("@") and self.store.instance(instance_id) is None
+        return self.entity_wakeups if is_entity else self._wakeups
 
     # --- one episode
 
@@ -200,6 +215,9 @@ class Engine:
         past = self._recent.take(instance_id, current)
         if past is None:
             past = self.store.history(instance_id, current)
+        if not past and messages[0].kind is not Kind.EXECUTION_STARTED:
+            return None  # its start is hidden still
+        self.hide(messages)
         if past:
             now = max(now, parse_stamp(past[-1].at))
         at = stamp(now)
@@ -239,7 +257,9 @@ class Engine:
             outcome = Replay(reply, instance.execution_id, self.catalog.problem, self.poll_interval).run(
                 episode.history
             )
-            self._report(instance, outcome)
+            report = self.reports.update(instance, outcome, self.clock.now())
+            if report is not None:
+                log_stall(report)
             with self.store.transaction():
                 history = self._commit(episode, reply, outcome)
             if history:
@@ -250,11 +270,6 @@ class Engine:
             self._wakeups.release(instance.instance_id)
             self.work_arrived()
 
-    def _report(self, instance: Instance, outcome: Outcome) -> None:
-        report = self.reports.update(instance, outcome, self.clock.now())
-        if report is not None:
-            log_stall(report)
-
     def _commit(self, episode: Episode, reply: Reply, outcome: Outcome) -> Sequence[Event]:
         """Returns the history that the next episode begins with; it is empty if this execution has ended."""
         instance, now = episode.instance, self.clock.now()
@@ -264,7 +279,7 @@ class Engine:
             instance = replace(instance, custom_status=reply.custom_status)
         news = list(episode.history[episode.new_from :])
         news.extend(history_event(one, at) for one in outcome.decisions)
-        status, output = _verdict(instance, reply, outcome)
+        status, output, error = _verdict(instance, reply, outcome)
         if outcome.failure is None and outcome.finished and outcome.continue_as_new is not None:
             self._send_operations(instance, outcome.decisions, now)
             self._continue(instance, outcome.continue_as_new, outcome.carried_over, now)
@@ -282,7 +297,7 @@ class Engine:
         changed = replace(instance, status=status, output=output, updated_at=now, note=note)
         self.store.put_instance(changed)
         if status.is_terminal:
-            self.notify_parent(changed)
+            self.notify_parent(changed, error)
             return ()
         return (*episode.history[: episode.new_from], *news)
 
@@ -293,14 +308,14 @@ class Engine:
                 task = self.store.add_activity(
                     instance.instance_id, instance.execution_id, decision.task_id, decision.name, text
                 )
-                self._activities.append(task)
+                self._activities.add(task)
             elif isinstance(decision, ScheduleTimer):
                 self.post(
                     instance.instance_id,
                     instance.execution_id,
                     Kind.TIMER_FIRED,
                     {"TimerId": decision.task_id, "FireAt": stamp(decision.fire_at)},
-                    decision.fire_at,
+                    delayed(decision.fire_at, now),
                 )
             elif isinstance(decision, ScheduleSubOrchestration):
                 self._start_child(instance, decision, now)
@@ -325,14 +340,8 @@ class Engine:
     def _send_operations(self, instance: Instance, decisions: Sequence[Decision], now: datetime) -> None:
         for decision in decisions:
             if isinstance(decision, SendOperation):
-                data: dict[str, object] = {
-                    "id": decision.request_id,
-                    "op": decision.operation,
-                    "input": decision.input,
-                    "signal": decision.signal,
-                    "parent": None if decision.signal else instance.instance_id,
-                    "parent_execution": None if decision.signal else instance.execution_id,
-                }
+                caller = None if decision.signal else instance
+                data = operation_data(decision.request_id, decision.operation, decision.input, caller)
                 self.post(decision.entity, None, Kind.GENERIC, data, now)
 
     def _continue(
@@ -345,8 +354,7 @@ class Engine:
             instance, execution_id=uuid.uuid4().hex, input=text, status=Status.RUNNING, updated_at=now, note=None
         )
         self.store.put_instance(fresh)
-        data: dict[str, object] = {"Name": fresh.name, "Version": fresh.version, "Input": text}
-        self.post(fresh.instance_id, fresh.execution_id, Kind.EXECUTION_STARTED, data, now)
+        self.post(fresh.instance_id, fresh.execution_id, Kind.EXECUTION_STARTED, start_data(fresh), now)
         for event in carried_over:
             self.post(fresh.instance_id, None, event.kind, dict(event.data), now)
 
@@ -368,28 +376,20 @@ class Engine:
             self.notify_parent(changed)
         self.reports.forget(instance.instance_id, now)
 
-    def notify_parent(self, instance: Instance) -> None:
-        """Sends the result of a sub-orchestration to its parent."""
+    def notify_parent(self, instance: Instance, error: str | None = None) -> None:
+        """Sends the result of a sub-orchestration to its parent; `error` is what its code has raised."""
         parent = instance.parent
         if parent is None:
             return
-        data: dict[str, object] = {"TaskScheduledId": parent.task_id}
-        if instance.status is Status.COMPLETED:
-            kind = Kind.SUB_ORCHESTRATION_COMPLETED
-            data["Result"] = instance.output
-        else:
-            kind = Kind.SUB_ORCHESTRATION_FAILED
-            data["Reason"] = json.loads(instance.output) if instance.output else instance.status.value
-            data["Details"] = ""
+        kind, data = result_of(instance, parent.task_id, error)
         self.post(parent.instance_id, parent.execution_id, kind, data, self.clock.now())
 
 
-def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status, str | None]:
-    """The status and the output. A completion or an error takes effect only when nothing is open any more."""
-    if outcome.failure is not None:
-        return Status.FAILED, json.dumps(f"Orchestrator function '{instance.name}' failed: {outcome.failure}")
-    if outcome.finished and reply.error is not None:
-        return Status.FAILED, json.dumps(f"Orchestrator function '{instance.name}' failed: {reply.error}")
+def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status, str | None, str | None]:
+    """Status, output, and the error of a failed instance. Only what nothing is open for any more takes effect."""
+    error = outcome.failure or (reply.error if outcome.finished else None)
+    if error is not None:
+        return Status.FAILED, json.dumps(orchestrator_reason(instance.name, error)), error
     if outcome.finished and reply.done:
-        return Status.COMPLETED, reply.output
-    return (Status.SUSPENDED if outcome.suspended else Status.RUNNING), None
+        return Status.COMPLETED, reply.output, None
+    return (Status.SUSPENDED if outcome.suspended else Status.RUNNING), None, None

@@ -16,6 +16,7 @@ from typing import Any
 from functions_emulator.durable.clock import parse_stamp
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.events import Kind, Message
+from functions_emulator.durable.messages import operation_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +80,7 @@ class Entities:
         self._engine.catalog.resolve("entity", name)
         decoded = None if input_text is None else json.loads(input_text)
         text = decoded if isinstance(decoded, str) or decoded is None else input_text
-        data: dict[str, object] = {
-            "id": str(uuid.uuid4()),
-            "op": operation,
-            "input": text,
-            "signal": True,
-            "parent": None,
-            "parent_execution": None,
-        }
+        data = operation_data(str(uuid.uuid4()), operation, text, None)
         with self._store.transaction():
             self._engine.post(entity_id(name, key), None, Kind.GENERIC, data, self._engine.clock.now())
 
@@ -98,6 +92,7 @@ class Entities:
                 return None
             messages = self._store.due_messages(target, self._engine.clock.now())[: self._max_batch]
             if messages:
+                self._engine.hide(messages)
                 return Batch(target, self._store.entity(target), tuple(messages))
             self._engine.entity_wakeups.release(target)
 

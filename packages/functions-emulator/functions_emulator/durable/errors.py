@@ -12,11 +12,12 @@ class FunctionNotFoundError(DurableError):
 
     def __init__(self, kind: str, name: str, known: list[str]) -> None:
         self.kind, self.name, self.known = kind, name, known
-        functions = ", ".join(f"'{one}'" for one in known) or "none"
-        article = "an" if kind[0] in "aeo" else "a"
+        functions = ", ".join(f"'{one}'" for one in known)
+        known_text = f"The following are the known {kind} functions: {functions}."
         super().__init__(
-            f"The function '{name}' doesn't exist, is disabled, or is not {article} {kind} function. "
-            f"Known {kind} functions: {functions}."
+            # GetInvalidActivityFunctionMessage in DurableTaskExtension.cs of the extension
+            f"The function '{name}' doesn't exist, is disabled, or is not an {kind} function. "
+            f"Additional info: {known_text if known else f'No {kind} functions are currently registered!'}"
         )
 
 
@@ -49,4 +50,4 @@ class WrongStatusError(DurableError):
 
 
 class InvalidInstanceIdError(DurableError):
-    """an instance id must not be empty, start with @, or hold / \\ # ? or control characters"""
+    """an instance id must not start with @, or hold / \\ # ? or control characters"""

@@ -182,6 +182,8 @@ class HttpApi:
 
     def _start(self, name: str, instance_id: str | None, request: ApiRequest, links: Links) -> ApiResponse:
         wait_s = request.wait_s
+        if instance_id is not None and "/" in instance_id:
+            return ApiResponse(404)  # the extension decodes the path before it compares it with its routes
         started = self._client.start(name, instance_id, _json_text(request.body), request.query.get("version"))
         return self._started(started, wait_s, links)
 

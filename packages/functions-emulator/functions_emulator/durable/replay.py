@@ -65,7 +65,13 @@ class Outcome:
 
 
 class Replay:
-    """Plays a history over an action list. `check` returns what is wrong with a function call, or `None`."""
+    """Plays a history over an action list. `check` returns why an action cannot be scheduled, or `None`.
+
+    The extension takes a call of an unknown function as ended: CallDurableTaskFunctionAsync of
+    DurableOrchestrationContext throws within the task of the call, before the call takes an id, and
+    ProcessAsyncActionsV2 of OutOfProcOrchestrationShim ignores what a task has thrown. A signal to an unknown entity
+    throws to ProcessAsyncActionsV2 itself, which ends the replay.
+    """
 
     def __init__(
         self,
@@ -81,6 +87,8 @@ class Replay:
         self._check = check
         self._position = 0
         self._current: Await | None = None
+        self._latest: Await | None = None
+        self._refusal: str | None = None
         self._next_id = 0
         self._now: datetime | None = None
         self._now_text = ""
@@ -101,9 +109,11 @@ class Replay:
             if self._failure is not None:
                 break
         blocked = self._current if self._current is not None and not self._current.done else None
+        if self._failure is None and not self._open:
+            self._failure = self._refusal
         stall = None
-        if not self._suspended and self._failure is None:
-            stall = describe_stall(self._reply, blocked, self._position, self._open, self._waiters)
+        if not self._suspended and self._failure is None and self._refusal is None:
+            stall = describe_stall(self._reply, blocked, self._latest, self._position, self._open, self._waiters)
         return Outcome(
             decisions=() if self._suspended else tuple(self._unscheduled.values()),
             finished=blocked is None and not self._open,
@@ -178,17 +188,21 @@ class Replay:
             )
 
     def _advance(self) -> None:
-        while self._position < len(self._actions) and self._failure is None:
+        while self._position < len(self._actions) and self._refusal is None:
             if self._current is None:
-                self._current = self._invoke(self._actions[self._position], None)
+                self._current = self._latest = self._invoke(self._actions[self._position], None)
             if not self._current.done:
                 return
             self._position += 1
             self._current = None
 
     def _invoke(self, action: Action, parent: Await | None) -> Await:
-        node = Await(action, parent)
+        node = Await(action, parent, problem=self._check(action))
         match action:
+            case SignalEntity() if node.problem is not None:
+                self._refusal = node.problem
+            case _ if node.problem is not None:
+                node.done = True
             case CallActivity() | CallSubOrchestration() | CallHttp():
                 self._call(node)
             case CreateTimer(fire_at, cancelled):
@@ -220,10 +234,6 @@ class Replay:
 
     def _call(self, node: Await) -> None:
         action = node.action
-        problem = self._check(action)
-        if problem is not None:
-            self._failure = problem
-            return
         node.attempts += 1
         task_id = self._take_id()
         self._open[task_id] = node

@@ -15,6 +15,7 @@ from functions_emulator.durable.catalog import entity_name
 from functions_emulator.durable.engine import Engine, Episode
 from functions_emulator.durable.entities import Batch, Entities, encode_batch
 from functions_emulator.durable.events import ActivityTask
+from functions_emulator.durable.failures import http_failure
 from functions_emulator.durable.http_call import HttpCallError, call_http
 from functions_emulator.durable.replay import HTTP_ACTIVITY
 
@@ -98,26 +99,36 @@ class Runner:
         loop = asyncio.get_running_loop()
         self._engine.work_arrived = self._wake.set
         self._wake.set()
+        renewal = loop.create_task(self._renew())
         timer: asyncio.TimerHandle | None = None
-        while not self._stopping:
-            await self._wake.wait()
-            self._wake.clear()
-            self._dispatch()
+        try:
+            while not self._stopping:
+                await self._wake.wait()
+                self._wake.clear()
+                self._dispatch()
+                if timer is not None:
+                    timer.cancel()
+                at = self._engine.next_wake()
+                seconds = None if at is None else self._engine.clock.seconds_until(at)
+                # asyncio's timers fire some milliseconds early at times; another wake-up is cheap.
+                timer = None if seconds is None else loop.call_later(min(seconds, 3600.0), self._wake.set)
+        finally:
+            renewal.cancel()
             if timer is not None:
                 timer.cancel()
-            at = self._engine.next_wake()
-            seconds = None if at is None else self._engine.clock.seconds_until(at)
-            # asyncio's timers fire some milliseconds early at times; another wake-up is cheap.
-            timer = None if seconds is None else loop.call_later(min(seconds, 3600.0), self._wake.set)
-        if timer is not None:
-            timer.cancel()
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._engine.timeouts.renewal_interval.total_seconds())
+            self._engine.renew()
 
     async def drain(self, timeout: float) -> None:
-        """Takes no new work, and waits up to `timeout` seconds until running functions end."""
+        """Takes no new work, waits up to `timeout` seconds until running functions end, and gives the others back."""
         self._stopping = True
         self._wake.set()
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=timeout)
+        self._engine.store.give_back()
 
     def _dispatch(self) -> None:
         while not self._stopping and self._batches == 0:
@@ -213,7 +224,7 @@ class Runner:
         except ActivityFailedError as error:
             self._engine.fail_activity(task, error.reason, error.details)
         except HttpCallError as error:
-            self._engine.fail_activity(task, str(error), "")
+            self._engine.fail_activity(task, *http_failure(str(error)))
         else:
             self._engine.finish_activity(task, result)
         finally:

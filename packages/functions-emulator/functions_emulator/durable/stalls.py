@@ -1,7 +1,8 @@
 """Finds orchestrations that would hang on Azure because the code and the extension disagree about one history.
 
-Three cases: the code has passed an await at which the extension still waits; the code has ended while something that it
-started is still open; the code waits for what the extension takes as finished.
+Four cases: the code waits for a function that the app does not have; it has passed an await at which the extension
+still waits; it has ended while something that it started is still open; it waits for what the extension takes as
+finished.
 """
 
 from __future__ import annotations
@@ -34,16 +35,26 @@ class Stall:
 def describe_stall(
     reply: Reply,
     blocked: Await | None,
+    latest: Await | None,
     position: int,
     open_tasks: Mapping[int, Await],
     waiters: Mapping[str, Sequence[Await]],
 ) -> Stall | None:
     """Describes the stall after an episode, or returns `None`.
 
-    `blocked` is the action at which the extension waits, at index `position` of the reply. `open_tasks` are calls and
-    timers by task id; `waiters` are waits by lower-case event name.
+    `blocked` is the action at which the extension waits, at index `position` of the reply; `latest` is the last one
+    that it has reached. `open_tasks` are calls and timers by task id; `waiters` are waits by lower-case event name.
     """
     over = reply.done or reply.error is not None
+    unknown = [] if over or latest is None else [leaf for leaf in _leaves(latest) if leaf.problem is not None]
+    if unknown:
+        what = " ".join(dict.fromkeys(str(leaf.problem) for leaf in unknown))
+        return Stall(
+            for_ever=not open_tasks and not any(waiters.values()),
+            reason=f"the code waits for {', '.join(dict.fromkeys(map(_name, unknown)))}, which the extension does not "
+            f"start: {what} The instance stays Running. Deploy the function or correct its name, then terminate the "
+            "instance and start it again; the log of the start names functions that were left out.",
+        )
     if blocked is not None:
         if not over and position >= len(reply.actions) - 1:
             return None

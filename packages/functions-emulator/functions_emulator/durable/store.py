@@ -31,12 +31,12 @@ CREATE TABLE IF NOT EXISTS history (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS messages (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, instance_id TEXT NOT NULL, execution_id TEXT,
-    kind INTEGER NOT NULL, data TEXT NOT NULL, visible_at TEXT NOT NULL
+    kind INTEGER NOT NULL, data TEXT NOT NULL, visible_at TEXT NOT NULL, hidden_until TEXT
 );
 CREATE INDEX IF NOT EXISTS messages_of_instance ON messages (instance_id, visible_at, seq);
 CREATE TABLE IF NOT EXISTS activities (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, instance_id TEXT NOT NULL, execution_id TEXT NOT NULL,
-    task_id INTEGER NOT NULL, name TEXT NOT NULL, input TEXT
+    task_id INTEGER NOT NULL, name TEXT NOT NULL, input TEXT, hidden_until TEXT
 );
 CREATE INDEX IF NOT EXISTS activities_of_instance ON activities (instance_id);
 CREATE TABLE IF NOT EXISTS entities (
@@ -63,8 +63,9 @@ class Store:
         # NORMAL: a commit survives the death of the process, as promised; a power cut may lose the last commits.
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(_SCHEMA)
-        if "note" not in {row[1] for row in self._db.execute("PRAGMA table_info(instances)")}:
-            self._db.execute("ALTER TABLE instances ADD COLUMN note TEXT")  # a store of an earlier version
+        for table, column in (("instances", "note"), ("messages", "hidden_until"), ("activities", "hidden_until")):
+            if column not in {row[1] for row in self._db.execute(f"PRAGMA table_info({table})")}:
+                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {column} TEXT")  # a store of an earlier version
         #: Called with false before each commit, with true after it.
         self.committing: Callable[[bool], None] = lambda done: None
 
@@ -228,15 +229,46 @@ class Store:
         ).fetchone()
         return ActivityTask(row[0], instance_id, execution_id, task_id, name, text)
 
-    def activities(self) -> list[ActivityTask]:
+    def activities(self) -> list[tuple[ActivityTask, datetime | None]]:
+        """The calls without a result, and the instants until which they are hidden."""
         rows = self._db.execute(
-            "SELECT seq, instance_id, execution_id, task_id, name, input FROM activities ORDER BY seq"
+            "SELECT hidden_until, seq, instance_id, execution_id, task_id, name, input FROM activities ORDER BY seq"
         )
-        return [ActivityTask(*row) for row in rows]
+        return [(ActivityTask(*row), None if until is None else parse_stamp(until)) for until, *row in rows]
 
     def delete_activity(self, seq: int) -> bool:
         """False if it was deleted before: a repeated result counts once."""
         return self._db.execute("DELETE FROM activities WHERE seq = ?", (seq,)).rowcount == 1
+
+    # --- what a process has taken
+
+    def hide(self, table: str, seqs: Iterable[int], until: datetime) -> None:
+        """Hides messages or activity calls from the process that follows this one, until `until`."""
+        self._db.execute(
+            f"UPDATE {table} SET hidden_until = ? WHERE seq IN (SELECT value FROM json_each(?))",
+            (stamp(until), json.dumps(list(seqs))),
+        )
+
+    def give_back(self) -> None:
+        """Hides nothing any more: this process ends, and finishes nothing of what it has taken."""
+        for table in ("messages", "activities"):
+            self._db.execute(f"UPDATE {table} SET hidden_until = NULL WHERE hidden_until IS NOT NULL")
+
+    def take_over(self, now: datetime) -> tuple[int, datetime | None]:
+        """Called once by a process: what the one before has hidden becomes visible when its timeout ends.
+
+        Returns how much is hidden still, and until when at the latest.
+        """
+        count, latest = self._db.execute(
+            "SELECT count(*), max(hidden_until) FROM (SELECT hidden_until FROM messages UNION ALL "
+            "SELECT hidden_until FROM activities) WHERE hidden_until > ?",
+            (stamp(now),),
+        ).fetchone()
+        self._db.execute(
+            "UPDATE messages SET visible_at = max(visible_at, hidden_until), hidden_until = NULL "
+            "WHERE hidden_until IS NOT NULL"
+        )
+        return count, None if latest is None else parse_stamp(latest)
 
     # --- entities
 

@@ -21,7 +21,12 @@ from functions_emulator.durable.versions import STRATEGIES, Versions
 from functions_emulator.host.admin import Admin
 from functions_emulator.host.bindings import make_bindings, poison_blobs, queue_options
 from functions_emulator.host.cors import load_cors
-from functions_emulator.host.durable_functions import DurableClientReader, DurableFunctions, use_fast_timestamps
+from functions_emulator.host.durable_functions import (
+    DurableClientReader,
+    DurableFunctions,
+    use_fast_timestamps,
+    visibility_timeouts,
+)
 from functions_emulator.host.errors import FunctionFailedError, HostError
 from functions_emulator.host.faults import Faults
 from functions_emulator.host.functions import Function
@@ -133,6 +138,7 @@ class FunctionsHost:
             durable.catalog,
             _versions(host_json),
             timedelta(milliseconds=host_json.number(_POLL_INTERVAL, 30_000)),
+            visibility_timeouts(host_json, settings),
         )
         entities = Entities(engine, host_json.number("extensions.durableTask.maxEntityOperationBatchSize", 50))
         client = self._faults.client(

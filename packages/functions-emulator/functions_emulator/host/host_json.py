@@ -43,6 +43,8 @@ _SUPPORTED = {
     "extensions.durableTask.versionMatchStrategy",
     "extensions.durableTask.versionFailureStrategy",
     "extensions.durableTask.overridableExistingInstanceStates",
+    "extensions.durableTask.storageProvider.controlQueueVisibilityTimeout",
+    "extensions.durableTask.storageProvider.workItemQueueVisibilityTimeout",
     "extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds",
     "functionTimeout",
 }

@@ -1,0 +1,80 @@
+"""When queued work is visible, by the rules of Azure Storage queues.
+
+A delay has whole seconds. What a host takes is hidden until the end of a visibility timeout, which the host extends
+while it works; after a kill it is visible again when that ends.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from functions_emulator.durable.events import ActivityTask
+
+
+@dataclass(frozen=True, slots=True)
+class VisibilityTimeouts:
+    """For how long what a host has taken stays hidden. The defaults are those of the extension."""
+
+    #: Of messages to orchestrations and entities: `controlQueueVisibilityTimeout` of host.json.
+    messages: timedelta = timedelta(minutes=5)
+    #: Of activity calls: `workItemQueueVisibilityTimeout` of host.json.
+    activities: timedelta = timedelta(minutes=5)
+
+    @property
+    def renewal_interval(self) -> timedelta:
+        """How often a host extends the timeouts of running activities (AdjustRenewAt in TaskActivityDispatcher.cs)."""
+        return min(timedelta(seconds=30), self.activities / 2)
+
+
+def delayed(until: datetime, now: datetime) -> datetime:
+    """When a message is visible that is sent at `now` for `until`: up to one second too early, never later.
+
+    DurableTask.AzureStorage sends the delay as it is (GetVisibilityDelay in Messaging/TaskHubQueue.cs), and the storage
+    client cuts it to whole seconds, `(int?)visibilityTimeout?.TotalSeconds` (SendMessageInternal in QueueClient.cs of
+    Azure.Storage.Queues). Nothing compares the time that was asked for when the message comes.
+    """
+    return now + timedelta(seconds=max(0, int((until - now).total_seconds())))
+
+
+class ActivityQueue:
+    """The activity calls that wait, those that a killed process has taken, and those that run."""
+
+    def __init__(self, calls: Iterable[tuple[ActivityTask, datetime | None]]) -> None:
+        """`calls`: with the instants until which they are hidden."""
+        self._waiting: deque[ActivityTask] = deque()
+        self._hidden: list[tuple[datetime, int, ActivityTask]] = []
+        self.running: dict[int, ActivityTask] = {}
+        for task, hidden_until in calls:
+            if hidden_until is None:
+                self._waiting.append(task)
+            else:
+                heapq.heappush(self._hidden, (hidden_until, task.seq, task))
+
+    def add(self, task: ActivityTask) -> None:
+        self._waiting.append(task)
+
+    def take(self, now: datetime) -> ActivityTask | None:
+        """The next call that is visible, or `None`. It runs until `end`."""
+        while self._hidden and self._hidden[0][0] <= now:
+            self._waiting.append(heapq.heappop(self._hidden)[2])
+        if not self._waiting:
+            return None
+        task = self._waiting.popleft()
+        self.running[task.seq] = task
+        return task
+
+    def end(self, task: ActivityTask) -> None:
+        self.running.pop(task.seq, None)
+
+    def next_at(self) -> datetime | None:
+        """When the next hidden call is visible."""
+        return self._hidden[0][0] if self._hidden else None
+
+    @property
+    def idle(self) -> bool:
+        """No call waits or runs."""
+        return not self._waiting and not self.running
