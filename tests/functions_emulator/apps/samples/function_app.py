@@ -37,3 +37,21 @@ async def run_and_wait(req: func.HttpRequest, client: df.DurableOrchestrationCli
 async def hang(req: func.HttpRequest) -> str:
     await asyncio.sleep(60)
     return "never"
+
+
+@app.route("wait-for-bytes/{port}/{seconds?}")
+async def wait_for_bytes(req: func.HttpRequest) -> str:
+    """Waits for a peer that sends nothing, as long as `seconds` allow; without them nothing holds its task."""
+    seconds = req.route_params.get("seconds")
+    try:
+        async with asyncio.timeout(float(seconds) if seconds else None):
+            reader, _ = await asyncio.open_connection("127.0.0.1", int(req.route_params["port"]))
+            await reader.read(1)
+    except TimeoutError:
+        return "timed out"
+    return "read"
+
+
+@app.route("cancelled")
+async def cancelled(req: func.HttpRequest) -> str:
+    raise asyncio.CancelledError
