@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -84,6 +87,18 @@ class Host:
     @property
     def stalls(self) -> list[dict[str, Any]]:
         return list(self.get("/admin/emulator/stalls").json())
+
+
+def exchange(host: Host, *requests: bytes) -> tuple[int, bytes]:
+    """Sends requests byte for byte over one connection; returns the last status and body."""
+    address = urlsplit(host.url)
+    with socket.create_connection((str(address.hostname), address.port or 80), timeout=SOON_S) as connection:
+        for request in requests:
+            connection.sendall(request)
+            response = HTTPResponse(connection)
+            response.begin()
+            body = response.read()
+    return response.status, body
 
 
 T = TypeVar("T")

@@ -33,7 +33,7 @@ from functions_emulator.host.invocation import RetryState
 from functions_emulator.host.invoker import Invoker
 from functions_emulator.host.keys import Keys
 from functions_emulator.host.manual_trigger import MANUAL_TRIGGERS
-from functions_emulator.host.page import Page
+from functions_emulator.host.page import Page, home
 from functions_emulator.host.retry_policy import delays
 from functions_emulator.host.routes import RouteTable
 from functions_emulator.host.schedule import parse_schedule
@@ -169,6 +169,7 @@ class FunctionsHost:
             keys=self._keys,
             cors=load_cors(self._app_dir),
             throttle=throttle,
+            home=None if settings.flag("AzureWebJobsDisableHomepage") else home(has_page=self._keys is None),
             custom_headers=host_json.mapping("extensions.http.customHeaders"),
         )
         url = await http_server.listen(self._host, self._port)
