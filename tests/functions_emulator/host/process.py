@@ -116,9 +116,16 @@ def eventually(probe: Callable[[], T | None], explain: Callable[[], str] = lambd
 
 
 def launch(
-    app: Path, log_path: Path, *arguments: str | Path, environment: dict[str, str] | None = None, port: int = 0
+    app: Path,
+    log_path: Path,
+    *arguments: str | Path,
+    environment: dict[str, str] | None = None,
+    port: int = 0,
+    wants_keys: bool = False,
 ) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "emulator", "host", "--app", str(app), "--port", str(port), *map(str, arguments)]
+    if not wants_keys:
+        command.append("--no-keys")
     with log_path.open("a") as log:
         return subprocess.Popen(
             command,
@@ -136,13 +143,14 @@ def start_host(
     *arguments: str | Path,
     environment: dict[str, str] | None = None,
     port: int = 0,
+    wants_keys: bool = False,
 ) -> Host:
     """Starts a host and waits until it serves. `app` is a name in `tests/functions_emulator/apps` or a path.
 
     The log is `host.log` in `folder`.
     """
     log_path = folder / "host.log"
-    process = launch(APPS / app, log_path, *arguments, environment=environment, port=port)
+    process = launch(APPS / app, log_path, *arguments, environment=environment, port=port, wants_keys=wants_keys)
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line.startswith("ready http://"):

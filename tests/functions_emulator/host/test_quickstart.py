@@ -61,8 +61,9 @@ def test_a_value_that_has_nowhere_to_go_fails_the_function(host: Host) -> None:
 
 
 def test_the_log_has_what_is_served(host: Host) -> None:
-    """The log has the URL of each function, as that of Core Tools, and the keys of host.json without effect."""
+    """The URL of each function, as Core Tools shows it, the keys of host.json without effect, and who is let in."""
     assert f"HttpTrigger1: {host.url}/api/hello [" in host.log
     assert "hello_orchestrator: orchestrationTrigger" in host.log
     assert "extensions.http.hsts.isEnabled has no effect here" in host.log
     assert "customHeaders" not in host.log
+    assert "--no-keys: every function, /admin and the durable API are open" in host.log

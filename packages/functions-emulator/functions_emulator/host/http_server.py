@@ -128,8 +128,7 @@ class HttpServer:
 
     async def _serve_admin(self, request: web.BaseRequest, path: str) -> web.Response:
         assert self._admin is not None
-        is_public = path in ("admin/host/status", "admin/host/ping")
-        if self._keys is not None and not is_public and not self._keys.opens_admin(_key(request)):
+        if self._keys is not None and path != "admin/host/ping" and not self._keys.opens_admin(_key(request)):
             return web.Response(status=401)
         return await self._admin.handle(request, path)
 
@@ -284,7 +283,8 @@ def _same_origin(request: web.BaseRequest) -> bool:
 
 
 def _key(request: web.BaseRequest) -> str | None:
-    return request.headers.get("x-functions-key") or request.query.get("code")
+    """The header goes first, even if it is empty (AuthenticationLevelHandler.cs of azure-functions-host)."""
+    return request.headers.get("x-functions-key", request.query.get("code"))
 
 
 def _web_response(api_response: ApiResponse) -> web.Response:
