@@ -104,6 +104,7 @@ def test_a_function_is_cut_off_at_function_timeout(host: Host) -> None:
     assert host.get("/api/hang").status_code == 500
     assert "hang failed" in host.log
     assert "functionTimeout (4 s)" in host.log
+    assert "hang begins" not in host.log  # host.json shows warnings of this function
 
 
 def test_a_task_that_waits_for_bytes_without_a_timer_is_lost(host: Host) -> None:
@@ -129,6 +130,7 @@ def test_a_function_that_raises_cancelled_error_never_ends(host: Host) -> None:
 
 
 def test_log_lines_carry_function_and_invocation(host: Host) -> None:
-    """A log line of the app has the function's name and the invocation id."""
+    """A log line of the app and of its SDKs has the function's name and the invocation id."""
     host.get("/api/light/yellow")
     assert re.search(r"INFO \[light [0-9a-f-]{36}\] the light is yellow", host.log)
+    assert re.search(r"INFO \[light [0-9a-f-]{36}\] an SDK asks for yellow", host.log)

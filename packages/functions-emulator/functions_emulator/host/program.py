@@ -48,9 +48,6 @@ def _log_to_stderr(level: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    for noisy in ("azure", "aiohttp.access", "asyncio"):
-        logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
-    logging.getLogger("azure.functions").setLevel(root.level)
     logging.captureWarnings(True)
 
 
@@ -97,7 +94,9 @@ def _remove_folder(temporary_data: Path | None) -> None:
 async def _start(args: argparse.Namespace) -> tuple[Any, str]:
     from functions_emulator.host.faults import parse_faults
     from functions_emulator.host.functions_host import FunctionsHost
+    from functions_emulator.host.host_json import load_host_json
     from functions_emulator.host.keys import keys_of
+    from functions_emulator.host.log_levels import LevelFilter
 
     host = FunctionsHost(
         args.app,
@@ -109,6 +108,9 @@ async def _start(args: argparse.Namespace) -> tuple[Any, str]:
         faults=parse_faults(args.fault),
     )
     try:
+        levels = LevelFilter(load_host_json(args.app).mapping("logging.logLevel"))
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(levels)
         await host.start()
     except HostError as error:
         return None, str(error)

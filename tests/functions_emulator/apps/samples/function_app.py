@@ -22,6 +22,7 @@ traffic_light = {"colour": "red"}
 async def light(req: func.HttpRequest) -> str:
     traffic_light["colour"] = req.route_params.get("colour", traffic_light["colour"])
     logging.getLogger("lights").info("the light is %s", traffic_light["colour"])
+    logging.getLogger("azure.core").info("an SDK asks for %s", traffic_light["colour"])
     return traffic_light["colour"]
 
 
@@ -35,6 +36,7 @@ async def run_and_wait(req: func.HttpRequest, client: df.DurableOrchestrationCli
 
 @app.route("hang")
 async def hang(req: func.HttpRequest) -> str:
+    logging.info("hang begins")
     await asyncio.sleep(60)
     return "never"
 
