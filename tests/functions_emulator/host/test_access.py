@@ -74,7 +74,7 @@ def test_keys_open_what_they_should(host: Host, path: str, key: str | None, stat
     assert host.get(path, params=query).status_code == status
 
 
-def test_keys_are_wanted_by_default_and_kept(tmp_path: Path) -> None:
+def test_keys_are_required_by_default_and_kept(tmp_path: Path) -> None:
     """Without an option, random keys are made in the data folder, which only their owner can read."""
     data = tmp_path / "data"
     host = start_host("guarded", tmp_path, "--data", data, environment={"FROM_BOTH": ""}, wants_keys=True)
