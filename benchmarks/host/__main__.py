@@ -53,7 +53,7 @@ def start_bare() -> Any:
 
 
 async def http(app: Path, requests: int) -> list[str]:
-    process, url, started = start("host", "--app", app)
+    process, url, started = start("host", "--no-keys", "--app", app)
     lines = [f"start-up of the host: {started:.2f} s"]
     bare = start_bare()
     try:
@@ -107,7 +107,11 @@ async def service_bus(folder: Path, messages: int) -> list[str]:
         "UseDevelopmentEmulator=true;"
     )
     host, url, _ = start(
-        "host", "--app", write_app(folder / "bus-app", with_bus=True), environment={"BUS_CONNECTION": connection}
+        "host",
+        "--no-keys",
+        "--app",
+        write_app(folder / "bus-app", with_bus=True),
+        environment={"BUS_CONNECTION": connection},
     )
     try:
         await asyncio.sleep(1.0)  # for the link of the receiver
@@ -174,7 +178,7 @@ def main() -> None:
 
 async def recovery(app: Path, data: Path, waiting: int) -> list[str]:
     """Measures the time until a host with waiting instances serves, and until one of them has ended by its event."""
-    process, url, started = start("host", "--app", app, "--data", data)
+    process, url, started = start("host", "--no-keys", "--app", app, "--data", data)
     try:
         began = time.perf_counter()
         one = f"{url}/runtime/webhooks/durabletask/instances/{waiting}"

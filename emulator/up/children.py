@@ -65,7 +65,8 @@ def issuer(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpe
 
 
 def host(ports: Ports, data: Path, environment: Mapping[str, str]) -> ChildSpec:
-    options = ("--app", str(ROOT), "--port", str(ports.api), "--data", str(data))
+    """A laptop's: without access keys, so that its page, `/admin` and the durable API are served to anybody here."""
+    options = ("--app", str(ROOT), "--port", str(ports.api), "--data", str(data), "--no-keys")
     return _python("host", 1, ("emulator", "host", *options), environment)
 
 

@@ -82,7 +82,7 @@ def start(root: Path, built: Built, data: Path) -> list[str]:
             ),
             "LUCIUS_STORAGE_BACKEND": "memory",
         }
-        options = ("--app", str(built.app), "--port", "0", "--data", str(data))
+        options = ("--app", str(built.app), "--port", "0", "--data", str(data), "--no-keys")
         with _serving(built, path, "functions_emulator", *options, settings=settings) as api:
             with urllib.request.urlopen(f"{api}/v1/health/live", timeout=60) as response:
                 if response.status != 200:

@@ -38,7 +38,7 @@ ENVIRONMENT = {
     "LUCIUS_MAX_ATTEMPTS": "5",
     "LUCIUS_SWEEP_SCHEDULE": "*/10 * * * * *",
     # a function that waits without a time limit is lost at once, as it may be in Azure (R43)
-    "EMULATOR_COLLECT_GARBAGE": "0.2s",
+    "EMULATOR_COLLECT_GARBAGE": "200ms",
 }
 #: of an activity that a killed host ran: how long until its successor has it
 ACTIVITY_COMES_BACK_S = 60

@@ -35,6 +35,12 @@ def test_ready_names_what_answers_the_protocols_and_the_sweeper(stack: RunningSt
     assert ready["sweeper"]["late"] is False
 
 
+def test_the_log_has_no_requests_of_the_sdks(stack: RunningStack) -> None:
+    """At INFO they would be most of what Azure keeps and bills of the app's log."""
+    stack.http.get("/v1/health/ready").raise_for_status()
+    assert "Request URL" not in stack.log("host")
+
+
 def test_an_outage_is_named_with_its_beginning_and_its_end(stack: RunningStack) -> None:
     """While the bus stands still readiness is 503, names it and since when; afterwards it is well again."""
     stack.pause("bus")

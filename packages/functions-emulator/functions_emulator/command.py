@@ -19,7 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3")
     parser.add_argument("--watch", action="store_true", help="restart when the app's files change")
     parser.add_argument("--reloaded", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--keys", type=Path, metavar="FILE", help="require the access keys of this JSON file")
+    keys = parser.add_mutually_exclusive_group()
+    keys.add_argument("--keys", type=Path, metavar="FILE", help="the access keys (default: DATA/keys.json, or random)")
+    keys.add_argument("--no-keys", action="store_true", help="open everything to every caller, for a laptop")
     parser.add_argument(
         "--virtual-clock", action="store_true", help="let POST /admin/emulator/advance move the time forward"
     )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -86,6 +89,18 @@ class Host:
         return list(self.get("/admin/emulator/stalls").json())
 
 
+def exchange(host: Host, *requests: bytes) -> tuple[int, bytes]:
+    """Sends requests byte for byte over one connection; returns the last status and body."""
+    address = urlsplit(host.url)
+    with socket.create_connection((str(address.hostname), address.port or 80), timeout=SOON_S) as connection:
+        for request in requests:
+            connection.sendall(request)
+            response = HTTPResponse(connection)
+            response.begin()
+            body = response.read()
+    return response.status, body
+
+
 T = TypeVar("T")
 
 
@@ -105,9 +120,16 @@ _SETTINGS = {"EMULATOR_VISIBILITY_TIMEOUT": "500ms"}
 
 
 def launch(
-    app: Path, log_path: Path, *arguments: str | Path, environment: dict[str, str] | None = None, port: int = 0
+    app: Path,
+    log_path: Path,
+    *arguments: str | Path,
+    environment: dict[str, str] | None = None,
+    port: int = 0,
+    wants_keys: bool = False,
 ) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "emulator", "host", "--app", str(app), "--port", str(port), *map(str, arguments)]
+    if not wants_keys:
+        command.append("--no-keys")
     with log_path.open("a") as log:
         return subprocess.Popen(
             command,
@@ -125,13 +147,14 @@ def start_host(
     *arguments: str | Path,
     environment: dict[str, str] | None = None,
     port: int = 0,
+    wants_keys: bool = False,
 ) -> Host:
     """Starts a host and waits until it serves. `app` is a name in `tests/functions_emulator/apps` or a path.
 
     The log is `host.log` in `folder`.
     """
     log_path = folder / "host.log"
-    process = launch(APPS / app, log_path, *arguments, environment=environment, port=port)
+    process = launch(APPS / app, log_path, *arguments, environment=environment, port=port, wants_keys=wants_keys)
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line.startswith("ready http://"):

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from functions_emulator.host.keys import keys_of
 from tests.functions_emulator.host.process import Host, eventually, start_host
+
+DURABLE = "/runtime/webhooks/durabletask"
 
 KEYS = {
     "master": "m-key",
@@ -28,7 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def host(folder: Path) -> Iterator[Host]:
     (folder / "keys.json").write_text(json.dumps(KEYS))
     environment = {"SEEN_FILE": str(folder / "seen"), "FROM_BOTH": "environment"}
-    running = start_host("guarded", folder, "--keys", folder / "keys.json", environment=environment)
+    keys = ("--keys", folder / "keys.json")
+    running = start_host("guarded", folder, *keys, environment=environment, wants_keys=True)
     yield running
     assert running.stop() == 0
 
@@ -48,17 +52,51 @@ def host(folder: Path) -> Iterator[Host]:
         ("/api/masters", "m-key", 200),
         ("/admin/functions", "h-key", 401),
         ("/admin/functions", "m-key", 200),
-        ("/admin/host/status", None, 200),
+        ("/admin/host/status", None, 401),
+        ("/admin/host/status", "m-key", 200),
+        ("/admin/host/ping", None, 200),
+        ("/%61dmin/functions", None, 401),
+        ("/Admin/functions", None, 401),
+        ("/emulator", "m-key", 404),
         ("/runtime/webhooks/durabletask/instances", None, 401),
         ("/runtime/webhooks/durabletask/instances", "s-key", 200),
     ],
 )
 def test_keys_open_what_they_should(host: Host, path: str, key: str | None, status: int) -> None:
-    """A key is valid in the header and in `code`, for its own level only."""
+    """A key is valid in the header and in `code`, for its own level only.
+
+    HostController.cs of azure-functions-host: all of `/admin` but the ping is for admins
+    (`PolicyNames.AdminAuthLevelOrInternal`), webhooks want their system key (`SystemKeyAuthLevel`).
+    """
     headers = {} if key is None else {"x-functions-key": key}
     query = {} if key is None else {"code": key}
     assert host.get(path, headers=headers).status_code == status
     assert host.get(path, params=query).status_code == status
+
+
+def test_keys_are_required_by_default_and_kept(tmp_path: Path) -> None:
+    """Without an option, random keys are made in the data folder, which only their owner can read."""
+    data = tmp_path / "data"
+    host = start_host("guarded", tmp_path, "--data", data, environment={"FROM_BOTH": ""}, wants_keys=True)
+    try:
+        statuses = [host.get(path).status_code for path in ("/api/locked", "/admin/functions", f"{DURABLE}/instances")]
+        assert statuses == [401, 401, 401]
+        master = json.loads((data / "keys.json").read_text())["master"]
+        assert host.get("/admin/functions", headers={"x-functions-key": master}).status_code == 200
+        assert f"the access keys are in {data}/keys.json" in host.log
+    finally:
+        assert host.stop() == 0
+    assert (data / "keys.json").stat().st_mode & 0o777 == 0o600
+    assert keys_of(None, data).opens_admin(master)
+
+
+def test_random_keys_are_nobodys() -> None:
+    """Without a data folder nobody knows the keys, and each host has its own."""
+    keys = keys_of(None, None)
+    assert not keys.opens_admin(None)
+    assert not keys.opens_durable("")
+    assert keys.opens_durable(keys.durable)
+    assert keys.durable != keys_of(None, None).durable
 
 
 def test_management_urls_carry_the_system_key(host: Host) -> None:

@@ -60,11 +60,10 @@ def test_a_value_that_has_nowhere_to_go_fails_the_function(host: Host) -> None:
     eventually(lambda: "no $return binding and returned a value" in host.log, lambda: host.log)
 
 
-def test_a_browser_at_the_root_finds_the_page(host: Host) -> None:
-    """The log has the URL of each function, as that of Core Tools, and the keys of host.json without effect."""
-    response = host.get("/")
-    assert (response.status_code, response.headers["location"]) == (302, "/emulator")
+def test_the_log_has_what_is_served(host: Host) -> None:
+    """The URL of each function, as Core Tools shows it, the keys of host.json without effect, and who is let in."""
     assert f"HttpTrigger1: {host.url}/api/hello [" in host.log
     assert "hello_orchestrator: orchestrationTrigger" in host.log
     assert "extensions.http.hsts.isEnabled has no effect here" in host.log
     assert "customHeaders" not in host.log
+    assert "--no-keys: every function, /admin and the durable API are open" in host.log

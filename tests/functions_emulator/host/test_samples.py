@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,8 @@ from tests.functions_emulator.host.process import Host, eventually, start_host
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     folder = tmp_path_factory.mktemp("host")
-    running = start_host("samples", folder, "--data", folder / "data")
+    environment = {"EMULATOR_COLLECT_GARBAGE": "50ms"}
+    running = start_host("samples", folder, "--data", folder / "data", environment=environment)
     yield running
     stalls = running.stalls
     assert running.stop() == 0
@@ -101,9 +104,33 @@ def test_a_function_is_cut_off_at_function_timeout(host: Host) -> None:
     assert host.get("/api/hang").status_code == 500
     assert "hang failed" in host.log
     assert "functionTimeout (4 s)" in host.log
+    assert "hang begins" not in host.log  # host.json shows warnings of this function
+
+
+def test_a_task_that_waits_for_bytes_without_a_timer_is_lost(host: Host) -> None:
+    """Nothing refers to an invocation's task, so it is collected, and its caller gets 500 after functionTimeout.
+
+    azure_functions_worker/dispatcher.py of Microsoft's worker 4.34 keeps no task (`__poll_grpc`). A timer holds the
+    task, so the same wait under `asyncio.timeout` ends.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        path = f"/api/wait-for-bytes/{silent.getsockname()[1]}"
+        with ThreadPoolExecutor(1) as pool:
+            lost = pool.submit(host.get, path)
+            assert host.get(f"{path}/1.5").text == "timed out"
+            assert lost.result().status_code == 500
+    assert "Task was destroyed but it is pending!" in host.log
+    assert "wait_for_bytes failed" in host.log
+
+
+def test_a_function_that_raises_cancelled_error_never_ends(host: Host) -> None:
+    """It has no outcome until functionTimeout: Microsoft's worker catches `Exception` alone."""
+    assert host.get("/api/cancelled").status_code == 500
+    assert re.search(r"cancelled failed, .*functionTimeout \(4 s\)", host.log)
 
 
 def test_log_lines_carry_function_and_invocation(host: Host) -> None:
-    """A log line of the app has the function's name and the invocation id."""
+    """A log line of the app and of its SDKs has the function's name and the invocation id."""
     host.get("/api/light/yellow")
     assert re.search(r"INFO \[light [0-9a-f-]{36}\] the light is yellow", host.log)
+    assert re.search(r"INFO \[light [0-9a-f-]{36}\] an SDK asks for yellow", host.log)

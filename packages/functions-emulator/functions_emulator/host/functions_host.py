@@ -38,14 +38,14 @@ from functions_emulator.host.invocation import RetryState
 from functions_emulator.host.invoker import Invoker
 from functions_emulator.host.keys import Keys
 from functions_emulator.host.manual_trigger import MANUAL_TRIGGERS
-from functions_emulator.host.page import Page
+from functions_emulator.host.page import Page, home
 from functions_emulator.host.retry_policy import delays
 from functions_emulator.host.routes import RouteTable
 from functions_emulator.host.schedule import parse_schedule
 from functions_emulator.host.settings import Settings, load_settings
 from functions_emulator.host.throttle import UNLIMITED, RequestThrottle
 from functions_emulator.host.timer_trigger import TimerTrigger
-from functions_emulator.host.virtual_time import ShiftedClock, VirtualTime
+from functions_emulator.host.virtual_time import ShiftedClock, VirtualTime, parse_duration
 from functions_emulator.host.worker import DEFAULT_TIMEOUT_S, Worker
 
 _LOG = logging.getLogger("functions_emulator.host")
@@ -53,6 +53,9 @@ _LOG = logging.getLogger("functions_emulator.host")
 _DEFAULT_VERSION = "extensions.durableTask.defaultVersion"
 _POLL_INTERVAL = "extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds"
 _OVERRIDABLE = "extensions.durableTask.overridableExistingInstanceStates"
+
+#: A setting for tests: the duration between two collections of garbage on the app's loop.
+_COLLECT_GARBAGE = "EMULATOR_COLLECT_GARBAGE"
 
 #: Running functions may go on this long after a stop.
 DRAIN_S = 10.0
@@ -109,11 +112,22 @@ class FunctionsHost:
         self._worker = Worker(host_json.seconds("functionTimeout", DEFAULT_TIMEOUT_S))
         self._worker.start()
         try:
+            self._collect_garbage(settings)
             self.url = await self._assemble(app, settings, host_json)
         except BaseException:
             self._store.close()
             self._unlock()
             raise
+
+    def _collect_garbage(self, settings: Settings) -> None:
+        every = settings.get(_COLLECT_GARBAGE)
+        if not every:
+            return
+        try:
+            self._worker.collect_garbage(parse_duration(every).total_seconds())
+        except ValueError as error:
+            raise HostError(f"{_COLLECT_GARBAGE}: {error}") from None
+        _LOG.info("garbage is collected every %s (%s)", every, _COLLECT_GARBAGE)
 
     def _unlock(self) -> None:
         if self._lock is not None:
@@ -161,6 +175,7 @@ class FunctionsHost:
             keys=self._keys,
             cors=load_cors(self._app_dir),
             throttle=throttle,
+            home=None if settings.flag("AzureWebJobsDisableHomepage") else home(has_page=self._keys is None),
             custom_headers=host_json.mapping("extensions.http.customHeaders"),
         )
         url = await http_server.listen(self._host, self._port)

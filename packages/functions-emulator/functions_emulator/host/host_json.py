@@ -57,7 +57,7 @@ _AZURE_ONLY = {
     "extensions.durableTask.extendedSessionsEnabled",
     "extensions.durableTask.useGracefulShutdown",
     "extensions.serviceBus.clientRetryOptions",
-    "logging",  # the emulator has `--log-level`
+    "logging",  # of which `logLevel` is read
     "telemetryMode",
     "concurrency",
     "aggregator",

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import secrets
 from collections.abc import Mapping
 from time import monotonic
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from aiohttp import web
-from azure.functions import HttpResponse
-from azure.functions.http import HttpRequest
 
 from functions_emulator.durable.errors import DurableError, InstanceNotFoundError
 from functions_emulator.durable.http_api import ApiRequest, ApiResponse, HttpApi, Links
@@ -22,9 +21,11 @@ from functions_emulator.host.cors import Cors
 from functions_emulator.host.errors import FunctionFailedError, HostError
 from functions_emulator.host.expressions import data_of_body
 from functions_emulator.host.host_json import HTTP_LIMIT_S
+from functions_emulator.host.http_messages import function_request, function_response
 from functions_emulator.host.http_streams import Streams
 from functions_emulator.host.invocation import TraceState
 from functions_emulator.host.invoker import Invoker
+from functions_emulator.host.kestrel import MAX_BODY, KestrelServer, RefusedError, path_of, refused
 from functions_emulator.host.keys import Keys
 from functions_emulator.host.page import Page
 from functions_emulator.host.routes import Route, RouteTable
@@ -32,9 +33,7 @@ from functions_emulator.host.throttle import RequestThrottle, TooManyRequestsErr
 
 _LOG = logging.getLogger("functions_emulator.host")
 _DURABLE = "runtime/webhooks/durabletask/"
-
-#: The largest request body, as on Azure (FUNCTIONS_REQUEST_BODY_SIZE_LIMIT).
-_MAX_BODY = 100 * 1024 * 1024
+_SLASH = re.compile("%2F", re.IGNORECASE)
 
 
 class HttpServer:
@@ -48,9 +47,11 @@ class HttpServer:
         keys: Keys | None,
         cors: Cors,
         throttle: RequestThrottle,
+        home: str | None,
         custom_headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`custom_headers` are added to every response of a function."""
+        """`home` is the HTML at `/`, `custom_headers` are added to every response of a function."""
+        self._home = home
         self._custom_headers = dict(custom_headers or {})
         self._routes = routes
         self._api = api
@@ -70,8 +71,7 @@ class HttpServer:
 
     async def listen(self, host: str, port: int) -> str:
         """Binds the port and returns the URL; requests wait until `open`. Raises `HostError` if the port is taken."""
-        server = web.Server(self._handle, request_factory=_make_request, access_log=None)
-        self._runner = web.ServerRunner(server, handle_signals=False)
+        self._runner = web.ServerRunner(KestrelServer(self._handle), handle_signals=False)
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, host, port, shutdown_timeout=0.5).start()
@@ -106,20 +106,21 @@ class HttpServer:
         assert task is not None
         self._running.add(task)
         try:
-            path = request.rel_url.raw_path.lstrip("/")
+            path = path_of(request).removeprefix("/")
+            first = path.partition("/")[0].lower()
             if path.startswith(self._rpc_path):
                 return await self._serve_durable(request, path.removeprefix(self._rpc_path))
             if path.startswith(_DURABLE):
                 if self._keys is not None and not self._keys.opens_durable(_key(request)):
                     return web.Response(status=401)
                 return await self._serve_durable(request, path.removeprefix(_DURABLE))
-            if path.startswith(("admin/", "runtime/")):
+            if first in ("admin", "runtime"):
                 return await self._serve_admin(request, path)
-            if path == "emulator" or path.startswith("emulator/"):
+            if first == "emulator":
                 return await self._serve_page(request, path)
-            if not path and request.method == "GET" and self._routes.find("GET", path) is None and self._keys is None:
-                return web.Response(status=302, headers={"Location": "/emulator"})
             return await self._serve_function(request, path)
+        except RefusedError as error:
+            return refused(error.status)
         except web.HTTPRequestEntityTooLarge:
             return web.Response(status=413)
         finally:
@@ -127,8 +128,7 @@ class HttpServer:
 
     async def _serve_admin(self, request: web.BaseRequest, path: str) -> web.Response:
         assert self._admin is not None
-        is_public = path in ("admin/host/status", "admin/host/ping")
-        if self._keys is not None and not is_public and not self._keys.opens_admin(_key(request)):
+        if self._keys is not None and path != "admin/host/ping" and not self._keys.opens_admin(_key(request)):
             return web.Response(status=401)
         return await self._admin.handle(request, path)
 
@@ -137,7 +137,7 @@ class HttpServer:
         if self._keys is not None or self._page is None:
             return web.Response(status=404)
         try:
-            match request.method, *(unquote(part) for part in path.split("/")):
+            match request.method, *_parts(path):
                 case "GET", "emulator":
                     query = request.query
                     names = ("status", "prefix", "after")
@@ -158,6 +158,10 @@ class HttpServer:
         except (DurableError, ValueError) as error:
             return web.Response(status=400, text=str(error))
 
+    def _serve_home(self) -> web.Response:
+        """The page at `/`, unless a function has that route (HomepageMiddleware.cs)."""
+        return web.Response(status=204) if self._home is None else _html(self._home)
+
     async def _serve_function(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         if request.method == "OPTIONS":
             allowed = self._cors.preflight(request.headers)
@@ -165,7 +169,7 @@ class HttpServer:
                 return web.Response(status=204, headers=allowed)
         route_match = self._routes.find(request.method, path)
         if route_match is None:
-            return web.Response(status=404)
+            return web.Response(status=404) if path else self._serve_home()
         if self._draining:
             return web.Response(status=503, headers={"Connection": "close"})
         route, values = route_match
@@ -173,12 +177,17 @@ class HttpServer:
             _key(request), route.function.name, route.auth_level
         ):
             return web.Response(status=401)
+        if (request.content_length or 0) > MAX_BODY:
+            return refused(413)
+        if "Host" not in request.headers:  # HTTP/1.0: the trigger's binding cannot make its URL (`ToInvokeString`)
+            _LOG.error("%s cannot be called without a Host header", route.function.name)
+            return web.Response(status=500)
         try:
             async with self._throttle:
                 extra = {**self._custom_headers, **self._cors.headers(request.headers.get("Origin"))}
                 if self._streams is not None:
                     return await self._stream(self._streams, request, route, values, extra)
-                response = await self._invoke(request, route, values)
+                response = await self._invoke(request, path, route, values)
         except TooManyRequestsError:
             return web.Response(status=429)
         response.headers.update(extra)
@@ -203,14 +212,13 @@ class HttpServer:
         except TimeoutError:
             return _bad_gateway(route.function.name)
 
-    async def _invoke(self, request: web.BaseRequest, route: Route, values: Mapping[str, str]) -> web.Response:
+    async def _invoke(
+        self, request: web.BaseRequest, path: str, route: Route, values: Mapping[str, str]
+    ) -> web.Response:
         assert self._invoker is not None
-        body = await request.read()
-        trace = _trace(request)
-        data = {**data_of_body(body), **values} if route.function.has_expressions else values
-        work = self._invoker.invoke(
-            route.function, _function_request(request, body, values), trigger_data=data, trace=trace
-        )
+        value = await function_request(request, f"/{path}", values)
+        data = {**data_of_body(value.get_body()), **values} if route.function.has_expressions else values
+        work = self._invoker.invoke(route.function, value, trigger_data=data, trace=_trace(request))
         try:
             # The function goes on after the limit, as on Azure.
             result = await asyncio.wait_for(asyncio.shield(work), HTTP_LIMIT_S)
@@ -219,14 +227,14 @@ class HttpServer:
         except TimeoutError:
             return _bad_gateway(route.function.name)
         try:
-            return _function_response(route.function.name, result)
+            return function_response(route.function.name, result)
         except FunctionFailedError as error:
             _LOG.error("%s failed: %s", route.function.name, error)
             return web.Response(status=500)
 
     async def _serve_durable(self, request: web.BaseRequest, path: str) -> web.Response:
         assert self._links is not None
-        parts = [unquote(part) for part in path.strip("/").split("/")]
+        parts = _parts(path.strip("/"))
         headers = {name.lower(): value for name, value in request.headers.items()}
         api_request = ApiRequest(request.method, parts, dict(request.query), headers, await request.read())
         api_response = self._api.handle(api_request, self._links)
@@ -250,43 +258,9 @@ class HttpServer:
         return ended
 
 
-def _function_request(request: web.BaseRequest, body: bytes, route_params: Mapping[str, str]) -> HttpRequest:
-    """The function's request. Repeated headers and parameters are joined by commas, as Azure's host joins them."""
-    headers = {name: ",".join(request.headers.getall(name)) for name in request.headers}
-    params = {name: ",".join(request.query.getall(name)) for name in request.query}
-    return HttpRequest(
-        method=request.method,
-        url=str(request.url),
-        headers=headers,
-        params=params,
-        route_params=route_params,
-        body_type="bytes",
-        body=body,
-    )
-
-
-def _function_response(name: str, value: Any) -> web.Response:
-    """The response for a function's value: an HttpResponse, a text, or `None` (204).
-
-    Raises `FunctionFailedError` for other values.
-    """
-    if value is None:
-        return web.Response(status=204)
-    if isinstance(value, str):
-        return web.Response(text=value)
-    if not isinstance(value, HttpResponse):
-        problem = TypeError(f"an HTTP function must return a str or func.HttpResponse, not {type(value).__name__}")
-        raise FunctionFailedError(name, problem, str(problem))
-    response = web.Response(status=value.status_code, body=value.get_body())
-    for header, text in value.headers.items():
-        if header.lower() not in ("content-length", "transfer-encoding"):
-            response.headers.add(header, text)
-    if "content-type" not in value.headers:
-        charset = f"; charset={value.charset}" if value.mimetype.startswith("text/") else ""
-        response.headers["Content-Type"] = f"{value.mimetype}{charset}"
-    else:
-        response.headers["Content-Type"] = value.headers["content-type"]
-    return response
+def _parts(path: str) -> list[str]:
+    """The segments of a path, which may contain slashes."""
+    return [_SLASH.sub("/", part) for part in path.split("/")]
 
 
 def _trace(request: web.BaseRequest) -> TraceState:
@@ -309,7 +283,8 @@ def _same_origin(request: web.BaseRequest) -> bool:
 
 
 def _key(request: web.BaseRequest) -> str | None:
-    return request.headers.get("x-functions-key") or request.query.get("code")
+    """The header goes first, even if it is empty (AuthenticationLevelHandler.cs of azure-functions-host)."""
+    return request.headers.get("x-functions-key", request.query.get("code"))
 
 
 def _web_response(api_response: ApiResponse) -> web.Response:
@@ -319,8 +294,3 @@ def _web_response(api_response: ApiResponse) -> web.Response:
     return web.Response(
         status=api_response.status, text=text, content_type="application/json", headers=dict(api_response.headers)
     )
-
-
-def _make_request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
-    loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_MAX_BODY)

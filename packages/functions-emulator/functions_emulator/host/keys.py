@@ -1,6 +1,6 @@
 """Access keys, by which the auth level of a function admits requests.
 
-As Core Tools, the host requires no keys unless `--keys FILE` names a JSON file:
+As in Azure, functions, `/admin` and the durable API want a key. The keys are those of a JSON file:
 `{"master": "...", "host": {"default": "..."}, "functions": {"name": {"default": "..."}}, "system": {...}}`.
 The master key is valid for everything, a host key for every function, a function key for its function, a system key for
 the durable API.
@@ -10,10 +10,16 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
+import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from functions_emulator.host.errors import HostError
+
+#: The keys in the folder of `--data`.
+KEYS_FILE = "keys.json"
 
 
 class Keys:
@@ -51,6 +57,33 @@ class Keys:
     def durable(self) -> str:
         """The key in management URLs."""
         return self._system[0] if self._system else self._master
+
+
+def keys_of(file: Path | None, data_dir: Path | None) -> Keys:
+    """The keys of a file, else of `keys.json` in the data folder, which is made with random ones, else random ones.
+
+    Raises `HostError`.
+    """
+    if file is not None:
+        return load_keys(file)
+    random: dict[str, Any] = {
+        "master": secrets.token_urlsafe(32),
+        "host": {"default": secrets.token_urlsafe(32)},
+        "system": {"durabletask_extension": secrets.token_urlsafe(32)},
+    }
+    if data_dir is None:
+        return Keys(random["master"], random["host"], {}, random["system"])
+    path = data_dir / KEYS_FILE
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(descriptor, "w") as handle:
+            json.dump(random, handle, indent=2)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise HostError(f"--data {data_dir}: {error.strerror}") from None
+    return load_keys(path)
 
 
 def load_keys(path: Path) -> Keys:

@@ -132,6 +132,12 @@ class Page:
         )
 
 
+def home(*, has_page: bool) -> str:
+    """The page at `/`; it links to the page at `/emulator` where that is served."""
+    link = '<p><a href="/emulator">Functions and orchestrations</a></p>' if has_page else ""
+    return _document("Functions host", f"<h1>Functions host</h1><p>The app is up and running.</p>{link}")
+
+
 def _document(title: str, body: str) -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'

@@ -48,9 +48,6 @@ def _log_to_stderr(level: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    for noisy in ("azure", "aiohttp.access", "asyncio"):
-        logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
-    logging.getLogger("azure.functions").setLevel(root.level)
     logging.captureWarnings(True)
 
 
@@ -97,7 +94,9 @@ def _remove_folder(temporary_data: Path | None) -> None:
 async def _start(args: argparse.Namespace) -> tuple[Any, str]:
     from functions_emulator.host.faults import parse_faults
     from functions_emulator.host.functions_host import FunctionsHost
-    from functions_emulator.host.keys import load_keys
+    from functions_emulator.host.host_json import load_host_json
+    from functions_emulator.host.keys import keys_of
+    from functions_emulator.host.log_levels import LevelFilter
 
     host = FunctionsHost(
         args.app,
@@ -105,14 +104,29 @@ async def _start(args: argparse.Namespace) -> tuple[Any, str]:
         host=args.host,
         port=args.port,
         virtual_clock=args.virtual_clock,
-        keys=None if args.keys is None else load_keys(args.keys),
+        keys=None if args.no_keys else keys_of(args.keys, args.data),
         faults=parse_faults(args.fault),
     )
     try:
+        levels = LevelFilter(load_host_json(args.app).mapping("logging.logLevel"))
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(levels)
         await host.start()
     except HostError as error:
         return None, str(error)
+    _log_access(args)
     return host, ""
+
+
+def _log_access(args: argparse.Namespace) -> None:
+    from functions_emulator.host.keys import KEYS_FILE
+
+    if args.no_keys:
+        _LOG.info("--no-keys: every function, /admin and the durable API are open to every caller, unlike in Azure")
+    elif args.keys is None and args.data is None:
+        _LOG.info("the access keys are random: --keys or --data gives keys that you know, --no-keys wants none")
+    else:
+        _LOG.info("the access keys are in %s", args.keys or args.data / KEYS_FILE)
 
 
 async def _wait_for_change(app_dir: Path) -> Path:
@@ -153,6 +167,8 @@ def _restart(args: argparse.Namespace, temporary_data: Path | None) -> None:
         options += ["--data", str(args.data)]
     if args.keys is not None:
         options += ["--keys", str(args.keys)]
+    if args.no_keys:
+        options.append("--no-keys")
     if args.virtual_clock:
         options.append("--virtual-clock")
     for fault in args.fault:

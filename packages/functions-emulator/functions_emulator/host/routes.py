@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from functions_emulator.host.errors import BindingError
 from functions_emulator.host.functions import Function
 
 #: These characters stand for `{{` and `}}`, the braces of a regular expression, while a template is parsed.
 _OPEN, _CLOSE = "\x00", "\x01"
+#: Of .NET: names compare by `OrdinalIgnoreCase`, numbers have ASCII digits, and a value may have any character.
+_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 _PART = re.compile(
     r"\{(?P<catch>\*{0,2})(?P<name>\w+)"
     r"(?P<rest>(?::\w+(?:\((?:[^()]|\([^()]*\))*\))?)*)"
@@ -34,6 +35,7 @@ _CONSTRAINTS = {
     "datetime": r"[^/]+",
     "required": r"[^/]+",
 }
+_INTEGER = re.compile(r"[-+]?[0-9]+")
 _CHECKS = re.compile(r":(?P<name>\w+)(?:\((?P<argument>(?:[^()]|\([^()]*\))*)\))?")
 
 
@@ -49,11 +51,11 @@ class Template:
     bounds: tuple[tuple[str, str, str], ...]
 
     def match(self, path: str) -> dict[str, str] | None:
-        """The parameters of a path (percent-encoded, without a leading slash), or `None` if it does not match."""
+        """The parameters of a path (decoded, without a leading slash), or `None` if it does not match."""
         match = self.pattern.fullmatch(path)
         if match is None:
             return None
-        values = {name: unquote(value) for name, value in match.groupdict().items() if value}
+        values = {name: value for name, value in match.groupdict().items() if value}
         if not all(_in_bounds(values.get(name), check, argument) for name, check, argument in self.bounds):
             return None
         return {**self.defaults, **values}
@@ -82,7 +84,7 @@ def parse_template(text: str) -> Template:
         slash = "/" if index else ""
         pattern += f"(?:{slash}{piece})?" if omissible else f"{slash}{piece}"
     try:
-        return Template(text, re.compile(pattern + "/?", re.IGNORECASE), defaults, tuple(bounds))
+        return Template(text, re.compile(pattern + "/?", _FLAGS), defaults, tuple(bounds))
     except re.error as error:
         raise BindingError(f"the route {text!r} is not valid: {error}") from None
 
@@ -106,7 +108,7 @@ def _in_bounds(value: str | None, check: str, argument: str) -> bool:
     if value is None:
         return True
     limits = [int(part) for part in argument.split(",")]
-    size = len(value) if "length" in check else int(value) if value.lstrip("+-").isdigit() else None
+    size = len(value) if "length" in check else int(value) if _INTEGER.fullmatch(value) else None
     if size is None:
         return False
     if check in ("min", "minlength"):
@@ -135,7 +137,7 @@ class RouteTable:
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
         """The route and the parameters of a path; `None` also for a wrong method (docs/decisions/0012).
 
-        The path is percent-encoded, without a leading slash.
+        The path is decoded, without a leading slash.
         """
         for route in self.routes:
             if route.methods and method not in route.methods:

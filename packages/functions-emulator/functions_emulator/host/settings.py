@@ -25,6 +25,10 @@ class Settings:
         value = self._values.get(name)
         return value if value is not None else self._values.get(name.replace(":", "__"))
 
+    def flag(self, name: str) -> bool:
+        """Whether a setting is `true`, in any case."""
+        return (self.get(name) or "").lower() == "true"
+
     def disabled(self, function: str) -> bool:
         """Whether `AzureWebJobs.NAME.Disabled` switches a function off; the dots may be written `_` or `__`."""
         values = (self.get(f"AzureWebJobs{dot}{function}{dot}Disabled") for dot in (".", "_", "__"))

@@ -2,12 +2,18 @@
 
 The loop runs in a thread of its own. A function that blocks it stops the other functions of the app, as on Azure, but
 not the host, which reports the function.
+
+As in Microsoft's worker nothing refers to the task of a running invocation (azure_functions_worker/dispatcher.py,
+`__poll_grpc`), and asyncio refers to tasks weakly. A task that waits for something that only the task itself leads to,
+such as a stream of its own without any timer, is garbage: once it is collected, its invocation ends by
+`functionTimeout` (azure-functions-python-worker issue 1800, azure-functions-durable-python issue 567).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
 import logging
 import os
 import sys
@@ -32,13 +38,16 @@ _BEAT_INTERVAL_S = 0.5
 #: `functionTimeout` if host.json has none: the default of every plan but Consumption.
 DEFAULT_TIMEOUT_S = 1800.0
 
+#: Stands for no timeout. Its timer holds the host's side of an invocation, which a lost task no longer does.
+_NO_TIMEOUT_S = 10 * 365 * 86_400.0
+
 
 class Worker:
     """The event loop and the thread pool of the app's code."""
 
     def __init__(self, function_timeout_s: float) -> None:
         """Infinity means no timeout."""
-        self._timeout = None if function_timeout_s == float("inf") else function_timeout_s
+        self._timeout = min(function_timeout_s, _NO_TIMEOUT_S)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="app-loop", daemon=True)
         self._pool = ThreadPoolExecutor(_thread_count(), thread_name_prefix="app-sync")
@@ -53,6 +62,16 @@ class Worker:
     def start(self) -> None:
         """Starts the thread of the loop."""
         self._thread.start()
+
+    def collect_garbage(self, every_s: float) -> None:
+        """Collects garbage between turns of the loop, so that a task that can be lost is lost soon."""
+        gc.freeze()  # what was imported stays, so that a collection is short
+
+        def collect() -> None:
+            gc.collect()
+            self._loop.call_later(every_s, collect)
+
+        self._loop.call_soon_threadsafe(collect)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -72,13 +91,18 @@ class Worker:
         self._running[invocation.id] = function.name
         try:
             if function.is_async:
-                future = asyncio.run_coroutine_threadsafe(self._call_async(function, values, invocation), self._loop)
-                return await asyncio.wait_for(asyncio.wrap_future(future), self._timeout)
+                outcome = asyncio.get_running_loop().create_future()
+                running = self._call_async(function, values, invocation, outcome)
+                self._loop.call_soon_threadsafe(self._loop.create_task, running)
+                del running
+                return await asyncio.wait_for(outcome, self._timeout)
             context = contextvars.copy_context()
             loop = asyncio.get_running_loop()
             future_of_thread = loop.run_in_executor(self._pool, context.run, _call_sync, function, values, invocation)
             return await asyncio.wait_for(future_of_thread, self._timeout)
         except TimeoutError:
+            if function.is_async:
+                self._loop.call_soon_threadsafe(self._cancel, _task_name(invocation))
             problem = TimeoutError(f"it did not end within functionTimeout ({self._timeout:g} s)")
             raise FunctionFailedError(function.name, problem, str(problem)) from None
         finally:
@@ -112,15 +136,30 @@ class Worker:
             for _, _, invocation in runs:
                 self._running.pop(invocation.id, None)
 
-    async def _call_async(self, function: Function, values: Mapping[str, Any], invocation: Invocation) -> Any:
+    async def _call_async(
+        self, function: Function, values: Mapping[str, Any], invocation: Invocation, outcome: asyncio.Future[Any]
+    ) -> None:
+        """Runs the function and sets `outcome`, which leads to the host only.
+
+        As in Microsoft's worker, a function that raises `CancelledError` has no outcome (`except Exception` in
+        `_handle__invocation_request`).
+        """
         current.set(invocation)
         task = asyncio.current_task()
         if task is not None:
-            task.set_name(f"{function.name} {invocation.id}")
+            task.set_name(_task_name(invocation))
+        value, failure = None, None
         try:
-            return await function.call(**values)
+            value = await function.call(**values)
         except Exception as error:
-            raise _failed(function, error) from None
+            failure = _failed(function, error)
+        outcome.get_loop().call_soon_threadsafe(_set_outcome, outcome, value, failure)
+
+    def _cancel(self, name: str) -> None:
+        """Cancels the task of an invocation, if it still exists."""
+        for task in asyncio.all_tasks(self._loop):
+            if task.get_name() == name:
+                task.cancel()
 
     async def watch_loop(self) -> None:
         """Logs a blocked loop with the function and the stack that block it. Runs until cancelled."""
@@ -180,6 +219,19 @@ def _thread_count() -> int | None:
         _LOG.warning("PYTHON_THREADPOOL_THREAD_COUNT must be a whole number from 1 on, not %r; it is ignored", setting)
         return None
     return int(setting) if setting else None
+
+
+def _task_name(invocation: Invocation) -> str:
+    return f"{invocation.function} {invocation.id}"
+
+
+def _set_outcome(outcome: asyncio.Future[Any], value: Any, failure: FunctionFailedError | None) -> None:
+    if outcome.done():
+        return  # the host waits no longer
+    if failure is not None:
+        outcome.set_exception(failure)
+    else:
+        outcome.set_result(value)
 
 
 def _call_sync(function: Function, values: Mapping[str, Any], invocation: Invocation) -> Any:

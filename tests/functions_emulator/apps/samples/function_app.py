@@ -22,6 +22,7 @@ traffic_light = {"colour": "red"}
 async def light(req: func.HttpRequest) -> str:
     traffic_light["colour"] = req.route_params.get("colour", traffic_light["colour"])
     logging.getLogger("lights").info("the light is %s", traffic_light["colour"])
+    logging.getLogger("azure.core").info("an SDK asks for %s", traffic_light["colour"])
     return traffic_light["colour"]
 
 
@@ -35,5 +36,24 @@ async def run_and_wait(req: func.HttpRequest, client: df.DurableOrchestrationCli
 
 @app.route("hang")
 async def hang(req: func.HttpRequest) -> str:
+    logging.info("hang begins")
     await asyncio.sleep(60)
     return "never"
+
+
+@app.route("wait-for-bytes/{port}/{seconds?}")
+async def wait_for_bytes(req: func.HttpRequest) -> str:
+    """Waits for a peer that sends nothing, as long as `seconds` allow; without them nothing holds its task."""
+    seconds = req.route_params.get("seconds")
+    try:
+        async with asyncio.timeout(float(seconds) if seconds else None):
+            reader, _ = await asyncio.open_connection("127.0.0.1", int(req.route_params["port"]))
+            await reader.read(1)
+    except TimeoutError:
+        return "timed out"
+    return "read"
+
+
+@app.route("cancelled")
+async def cancelled(req: func.HttpRequest) -> str:
+    raise asyncio.CancelledError

@@ -1,0 +1,68 @@
+"""The request that a function gets, and the response that its value becomes.
+
+Source: azure-functions-host, src/WebJobs.Script.Grpc/MessageExtensions/GrpcMessageConversionExtensions.cs, `ToRpcHttp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from aiohttp import web
+from azure.functions import HttpResponse
+from azure.functions.http import HttpRequest
+from multidict import CIMultiDict
+
+from functions_emulator.host.errors import FunctionFailedError
+from functions_emulator.host.kestrel import uri_path
+
+
+async def function_request(request: web.BaseRequest, path: str, route_params: Mapping[str, str]) -> HttpRequest:
+    """The function's request.
+
+    Only a body with a `Content-Length` arrives: a chunked one is empty (azure-functions-host issue 7930). Repeated
+    headers and parameters are joined by commas; a parameter without a value is left out, since the Python worker does
+    not ask for `UseNullableValueDictionaryForHttp`.
+    """
+    query = _joined(request.query.items())
+    raw_query = request.rel_url.raw_query_string
+    return HttpRequest(
+        method=request.method,
+        url=f"{request.scheme}://{request.host}{uri_path(path)}" + (f"?{raw_query}" if raw_query else ""),
+        headers=_joined(request.headers.items()),
+        params={name: value for name, value in query.items() if value},
+        route_params=route_params,
+        body_type="bytes",
+        body=await request.read() if request.content_length else b"",
+    )
+
+
+def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Values by name, in any case; empty values of a repeated name are left out, as by StringValues of .NET."""
+    values = CIMultiDict(pairs)
+    names = {name.lower(): name for name in reversed(list(values))}
+    return {name: ",".join(filter(None, values.getall(name))) for name in names.values()}
+
+
+def function_response(name: str, value: Any) -> web.Response:
+    """The response for a function's value: an HttpResponse, a text, or `None` (204).
+
+    Raises `FunctionFailedError` for other values.
+    """
+    if value is None:
+        return web.Response(status=204)
+    if isinstance(value, str):
+        return web.Response(text=value)
+    if not isinstance(value, HttpResponse):
+        problem = TypeError(f"an HTTP function must return a str or func.HttpResponse, not {type(value).__name__}")
+        raise FunctionFailedError(name, problem, str(problem))
+    response = web.Response(status=value.status_code, body=value.get_body())
+    for header, text in value.headers.items():
+        if header.lower() not in ("content-length", "transfer-encoding"):
+            response.headers.add(header, text)
+    if "content-type" not in value.headers:
+        charset = f"; charset={value.charset}" if value.mimetype.startswith("text/") else ""
+        response.headers["Content-Type"] = f"{value.mimetype}{charset}"
+    else:
+        response.headers["Content-Type"] = value.headers["content-type"]
+    return response

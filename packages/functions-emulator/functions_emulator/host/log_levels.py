@@ -1,0 +1,62 @@
+"""Which log records are shown: `logging.logLevel` of host.json, by the category that Microsoft's host gives a record.
+
+What a function and its SDKs log has the category `Function.NAME.User` (LogCategories.cs of azure-webjobs-sdk), and
+Microsoft's worker hides none of it from INFO on (azure_functions_worker/dispatcher.py, `dispatch_forever`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+
+from functions_emulator.host.errors import HostError
+from functions_emulator.host.invocation import current
+
+#: Levels of Microsoft.Extensions.Logging, in lower case.
+_LEVELS = {
+    "trace": logging.NOTSET,
+    "debug": logging.DEBUG,
+    "information": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "none": logging.CRITICAL + 1,
+}
+
+_OWN = {"functions_emulator.durable": "Host.Triggers.DurableTask", "functions_emulator.host": "Host.General"}
+
+
+class LevelFilter(logging.Filter):
+    """Lets a record through if the level of the longest matching category allows it."""
+
+    def __init__(self, levels: Mapping[str, str]) -> None:
+        """`levels` are those of host.json by category; `default` is for every other one. Raises `HostError`.
+
+        Without `default` all is shown that the loggers themselves let through.
+        """
+        super().__init__()
+        self._levels = {"": logging.NOTSET}
+        for category, level in levels.items():
+            if level.lower() not in _LEVELS:
+                raise HostError(f"host.json: logging.logLevel.{category} must be one of {', '.join(_LEVELS)}")
+            self._levels["" if category.lower() == "default" else category.lower()] = _LEVELS[level.lower()]
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if _is_hosts_sdk(record):
+            return record.levelno >= logging.WARNING
+        category = _category(record).lower()
+        longest = max((one for one in self._levels if category.startswith(one)), key=len)
+        return record.levelno >= self._levels[longest]
+
+
+def _category(record: logging.LogRecord) -> str:
+    if record.name in _OWN:
+        return _OWN[record.name]
+    invocation = current.get()
+    return f"Function.{invocation.function}.User" if invocation is not None else ""
+
+
+def _is_hosts_sdk(record: logging.LogRecord) -> bool:
+    """Whether a record is from an SDK that this host itself uses, on its own thread; Microsoft's host has others."""
+    return record.name.startswith("azure.") and record.thread == threading.main_thread().ident and current.get() is None
