@@ -61,8 +61,10 @@ def read() -> tuple[list[Judge], list[Difference]]:
 
 def judges() -> str:
     lines = ["| what | held against | when, at commit | checks | agreed |", "|---|---|---|---|---|"]
-    for each in read()[0]:
-        lines.append(f"| {each.subject} | {each.judge} | {each.date}, {each.commit} | {each.checks} | {each.agreed} |")
+    lines += [
+        f"| {each.subject} | {each.judge} | {each.date}, {each.commit} | {each.checks} | {each.agreed} |"
+        for each in read()[0]
+    ]
     return "\n".join(lines)
 
 
