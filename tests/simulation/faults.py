@@ -70,5 +70,5 @@ class Faults:
         return self.latency_s()
 
     def timer_lateness_s(self) -> float:
-        """Durable timers are never early and up to half a minute late."""
+        """Of a durable timer, up to half a minute; the engine itself lets it fire up to a second early."""
         return self.scheduler.random.uniform(0, 30) if self.occurs(self.odds.timer_late) else 0.01
