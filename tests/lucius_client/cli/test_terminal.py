@@ -30,6 +30,8 @@ class Terminal:
             stderr=theirs,
             env={**os.environ, **settings, "TERM": "xterm-256color", **environment},
             start_new_session=True,
+            # a shell starts what runs in its background deaf to SIGINT, and that would be handed down
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         os.close(theirs)
         self.seen = ""
