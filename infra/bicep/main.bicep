@@ -195,9 +195,7 @@ param tenantModes tenantModeType[] = []
 // ---------------------------------------------------------------- platform services and people
 
 @description('Optional. Platform services that get an identity with the rights to their subscriptions. Default: each of topology.json.')
-param platformServices platformServiceType[] = map(loadJsonContent('topology.json').services, service => {
-  name: service.name
-})
+param platformServices platformServiceType[]?
 
 @description('Optional. Object id of whoever deploys: it may write the protocols and upload documents. Empty: whoever runs this deployment.')
 param operatorPrincipalId string = ''
@@ -260,6 +258,11 @@ type platformServiceType = {
   principalId: string?
 }
 
+var topology = loadJsonContent('topology.json')
+// not the default of the parameter: that may name other parameters only
+var allPlatformServices platformServiceType[] = platformServices ?? map(topology.services, service => {
+  name: service.name
+})
 var token = uniqueString(subscription().id, environmentName, location)
 var suffix = 'lucius-${environmentName}-${token}'
 var allTags = union(tags, {
@@ -621,7 +624,7 @@ module functionApp 'modules/function-app.bicep' = {
 }
 
 module services 'modules/platform-service.bicep' = [
-  for service in platformServices: {
+  for service in allPlatformServices: {
     scope: group
     name: 'platform-service-${service.name}'
     params: {
@@ -642,7 +645,7 @@ module operatorServices 'modules/platform-service.bicep' = if (operatorRunsServi
   scope: group
   name: 'platform-services-of-the-operator'
   params: {
-    serviceNames: map(loadJsonContent('topology.json').services, service => service.name)
+    serviceNames: map(topology.services, service => service.name)
     identityName: 'none'
     location: location
     principalId: operator.principalId
@@ -684,7 +687,7 @@ module budget 'modules/budget.bicep' = if (monthlyBudget > 0) {
   name: 'budget'
   params: {
     name: 'lucius-${environmentName}'
-    amount: monthlyBudget
+    amount: max(monthlyBudget, 1)
     emails: alertEmails
   }
 }
@@ -738,7 +741,7 @@ output LUCIUS_SERVICE_CLIENT_IDS {
   @description('Client id of its identity: its AZURE_CLIENT_ID. Empty: it has one of its own.')
   clientId: string
 }[] = [
-  for (service, index) in platformServices: {
+  for (service, index) in allPlatformServices: {
     service: service.name
     clientId: services[index].outputs.identityClientId
   }

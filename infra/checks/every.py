@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from infra.checks import app_settings, host_json, modules, package_files, resources, symbols
+from infra.checks import app_settings, host_json, limits, modules, package_files, resources, symbols
 from infra.checks.finding import Finding
 from infra.checks.template import Template, parse
 from shared.settings import SETTINGS
@@ -74,8 +74,11 @@ def check(root: Path) -> list[Finding]:
     found = _syntax([*templates.values(), *parameter_files])
     for template in templates.values():
         found += [*symbols.check(template), *modules.check(template, templates), *resources.check(template)]
+        found += limits.check(template, templates)
     for file in parameter_files:
         found += modules.check_parameters(file, templates)
+        if (target := modules.used(file, templates)) is not None:
+            found += limits.check_parameters(file, target)
     found += app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED)
     found += resources.check_topics(root, templates.values())
     found += host_json.check(root / "host.json")
