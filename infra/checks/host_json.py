@@ -111,19 +111,19 @@ def check_backends(root: Path) -> list[Finding]:
         content = json.loads(path.read_text())
         durable = content[_DURABLE[0]][_DURABLE[1]]
         provider = durable.pop("storageProvider", {})
-        told = [
+        wrong = [
             f"storageProvider.{key} is not {value}"
             for key, value in _PROVIDERS[backend].items()
             if provider.get(key) != value
         ]
         if durable.get("hubName") != "%TASKHUB_NAME%":
-            told.append("hubName is not %TASKHUB_NAME%, the setting of the template")
+            wrong.append("hubName is not %TASKHUB_NAME%, the setting of the template")
         if (
             backend == "AzureStorage"
             and not _POLL_S[0] <= _seconds(provider.get("maxQueuePollingInterval")) <= _POLL_S[1]
         ):
-            told.append("storageProvider.maxQueuePollingInterval is not 1 to 2 s")
-        found += [Finding(path, 0, "host-json", each) for each in told]
+            wrong.append("storageProvider.maxQueuePollingInterval is not 1 to 2 s")
+        found += [Finding(path, 0, "host-json", each) for each in wrong]
         others[name] = content
     if len(others) == len(HOST_JSON) and len({json.dumps(each, sort_keys=True) for each in others.values()}) > 1:
         found.append(

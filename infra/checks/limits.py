@@ -66,11 +66,11 @@ def _default(template: Template, parameter: Declared) -> list[Finding]:
     for node in references(parameter.value):
         name, line = text(node), node.start_point.row + 1
         if name.startswith("load"):
-            told = f"{parameter.name}: {name} becomes a variable, which Resource Manager refuses in a default"
-            found.append(Finding(template.path, line, "default", told))
+            reason = f"{parameter.name}: {name} becomes a variable, which Resource Manager refuses in a default"
+            found.append(Finding(template.path, line, "default", reason))
         elif name not in parameters and name not in _BUILT_IN:
-            told = f"{parameter.name}: {name} is no parameter (BCP072)"
-            found.append(Finding(template.path, line, "default", told))
+            reason = f"{parameter.name}: {name} is no parameter (BCP072)"
+            found.append(Finding(template.path, line, "default", reason))
     return found + _compare(template, parameter.value, parameter.name, parameter.limits)
 
 
@@ -79,12 +79,12 @@ def _compare(template: Template, node: Node, name: str, limits: Mapping[str, int
     if bounds is None:
         return []
     least, most = limits.get(f"min{bounds.unit}"), limits.get(f"max{bounds.unit}")
-    told = []
+    broken = []
     if least is not None and bounds.least is not None and bounds.least < least:
-        told.append(f"{name} can be {bounds.least}, below its least {bounds.unit.lower()} {least}")
+        broken.append(f"{name} can be {bounds.least}, below its least {bounds.unit.lower()} {least}")
     if most is not None and bounds.most is not None and bounds.most > most:
-        told.append(f"{name} can be {bounds.most}, above its most {bounds.unit.lower()} {most}")
-    return [Finding(template.path, node.start_point.row + 1, "limit", each) for each in told]
+        broken.append(f"{name} can be {bounds.most}, above its most {bounds.unit.lower()} {most}")
+    return [Finding(template.path, node.start_point.row + 1, "limit", each) for each in broken]
 
 
 def _bounds(template: Template, node: Node) -> Bounds | None:

@@ -58,15 +58,15 @@ def _rule(template: Template, resource: Resource) -> list[Finding]:
     """Named `$Default` it replaces the true rule of a new subscription; beside that one, a service gets all steps."""
     inside = body(resource.node)
     given = properties(inside) if inside is not None else {}
-    told = []
+    wrong = []
     if literal(given.get("name")) != "$Default":
-        told.append("must be named $Default: beside the rule of that name, it lets everything through")
+        wrong.append("must be named $Default: beside the rule of that name, it lets everything through")
     values = properties(given["properties"]) if "properties" in given else {}
     correlation = properties(values["correlationFilter"]) if "correlationFilter" in values else {}
     names = set(properties(correlation["properties"])) if "properties" in correlation else set()
     if literal(values.get("filterType")) != "CorrelationFilter" or names != {"step_type"}:
-        told.append("must be a correlation filter on step_type, which directives carry")
-    return [Finding(template.path, resource.line, "topics", f"{resource.name} {each}") for each in told]
+        wrong.append("must be a correlation filter on step_type, which directives carry")
+    return [Finding(template.path, resource.line, "topics", f"{resource.name} {each}") for each in wrong]
 
 
 def _types(template: Template) -> list[Finding]:

@@ -10,19 +10,19 @@ _SEARCH = "Microsoft.OperationalInsights/workspaces/savedSearches"
 _ROLE = "Microsoft.Authorization/roleAssignments"
 _NETWORK = "Microsoft.Network/virtualNetworks"
 #: another value each time: a name or a date that Azure does not let change
-_ANEW = frozenset({"utcNow", "newGuid"})
+_CHANGING = frozenset({"utcNow", "newGuid"})
 
 
 def check(template: Template) -> list[Finding]:
     found = [
         Finding(template.path, node.start_point.row + 1, "again", f"{text(node)} has another value at each deployment")
         for node in references(template.root)
-        if text(node) in _ANEW
+        if text(node) in _CHANGING
     ]
     for resource in template.resources:
-        told = None if resource.existing else _refused(resource)
-        if told is not None:
-            found.append(Finding(template.path, resource.line, "again", f"{resource.name}: {told}"))
+        reason = None if resource.existing else _refused(resource)
+        if reason is not None:
+            found.append(Finding(template.path, resource.line, "again", f"{resource.name}: {reason}"))
     return found
 
 

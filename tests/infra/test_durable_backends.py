@@ -64,8 +64,8 @@ def test_a_wrong_host_json_is_found(copy: Path, file: str, key: str, value: Any,
     """Each of these was silent: the app starts, or not, and no job moves."""
     assert host_json.check_backends(copy) == []
     change(copy / file, key, value)
-    told = [each.text for each in host_json.check_backends(copy)]
-    assert any(text in each for each in told), told
+    found = [each.text for each in host_json.check_backends(copy)]
+    assert any(text in each for each in found), found
 
 
 def test_a_backend_without_its_file_is_found(copy: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_package_is_made_for_a_known_backend_and_over_a_package_only(tmp_path:
     assert (tmp_path / "letters").read_text() == "kept"
 
 
-def test_a_parameter_file_says_its_backend_where_the_packaging_looks(tmp_path: Path) -> None:
+def test_a_parameter_file_has_its_backend_where_the_packaging_looks(tmp_path: Path) -> None:
     """A literal would be the template's alone."""
     folder = tmp_path / "infra" / "bicep"
     folder.mkdir(parents=True)

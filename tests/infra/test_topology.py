@@ -45,7 +45,7 @@ def test_the_emulators_configuration_keeps_its_bound() -> None:
     assert (window("PT30M"), window("PT3M")) == ("PT5M", "PT3M")
 
 
-def test_zones_cost_what_the_parameter_file_says() -> None:
+def test_the_parameter_file_has_the_price_of_zones() -> None:
     """Two instances always ready of every scale group, by the functions that there are."""
     functions = json.loads((ROOT / "tests" / "promised_names.json").read_text())["functions"]
     triggers = [re.fullmatch(r"(\w+) \((\w+)\)", each) for each in functions]
@@ -68,3 +68,19 @@ def test_thresholds_reach_the_query() -> None:
     replaced = re.search(r"failure-rate\.kql'\), '([^']+)'", alerts)
     assert replaced is not None
     assert replaced[1] in Path(BICEP / "queries" / "failure-rate.kql").read_text()
+
+
+def test_stuck_jobs_are_seen_below_the_ceiling_of_their_metric() -> None:
+    """A directive is counted for ACK timeout and lease at most: then its attempt counts, and the next begins at 0."""
+    defaults = {each.name: each.default for each in SETTINGS}
+    ceiling = float(str(defaults["LUCIUS_ACK_TIMEOUT_SECONDS"])) + float(
+        str(defaults["LUCIUS_STEP_RESULT_TIMEOUT_SECONDS"])
+    )
+    alerts = (BICEP / "modules" / "alerts.bicep").read_text()
+    default = re.search(r"stuckSeconds \?\? (\d+)", alerts)
+    most = re.search(r"@maxValue\((\d+)\)\n  stuckSeconds", alerts)
+    assert default is not None
+    assert most is not None
+    # sampled once a minute, over five-minute evaluations
+    assert float(default[1]) <= ceiling / 2
+    assert float(most[1]) < ceiling
