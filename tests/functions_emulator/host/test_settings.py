@@ -84,3 +84,14 @@ def test_an_encrypted_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "local.settings.json").write_text('{"IsEncrypted": true, "Values": {"A": "x"}}')
     with pytest.raises(HostError, match="func settings decrypt"):
         load_settings(tmp_path, {})
+
+
+def test_a_hub_name_may_be_a_setting() -> None:
+    """As Durable reads `hubName`: the whole text, and the text itself where there is no such setting."""
+    settings = Settings({"TASKHUB_NAME": "lucius"})
+    assert [settings.whole(text) for text in ("%TASKHUB_NAME%", "x%TASKHUB_NAME%", "%OTHER%", "plain")] == [
+        "lucius",
+        "x%TASKHUB_NAME%",
+        "%OTHER%",
+        "plain",
+    ]
