@@ -12,6 +12,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 TOPOLOGY = ROOT / "infra" / "bicep" / "topology.json"
 CONFIG = ROOT / "infra" / "bus" / "Config.json"
+#: Microsoft's emulator takes no longer window
+_LONGEST_WINDOW = "PT5M"
 
 
 def config(topology: dict[str, Any]) -> dict[str, Any]:
@@ -27,11 +29,18 @@ def _directive_topic(topology: dict[str, Any], lane: int) -> dict[str, Any]:
     return {
         "Name": f"{directives['prefix']}{lane}",
         "Properties": {
-            "DuplicateDetectionHistoryTimeWindow": directives["duplicateDetectionWindow"],
+            "DuplicateDetectionHistoryTimeWindow": min(
+                directives["duplicateDetectionWindow"], _LONGEST_WINDOW, key=_minutes
+            ),
             "RequiresDuplicateDetection": True,
         },
         "Subscriptions": [_service_subscription(directives, service) for service in topology["services"]],
     }
+
+
+def _minutes(duration: str) -> int:
+    """Of `PT30M`: the topology has whole minutes only."""
+    return int(duration.removeprefix("PT").removesuffix("M"))
 
 
 def _service_subscription(directives: dict[str, Any], service: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,15 @@
-"""Makes the zip that is deployed: what `.funcignore` leaves, and with --packages the packages for Python 3.12.
+"""Makes the package that is deployed: what `.funcignore` leaves, with the host.json of the durable backend.
 
-Flex Consumption installs the packages itself (remote build); Elastic Premium runs the zip as it is, so they are in it.
+Flex Consumption installs the packages itself (remote build); Elastic Premium runs the package as it is, so with
+--packages they are in it, for Python 3.12. The durable backend is the one that the template takes: of the parameter
+file, or of LUCIUS_DURABLE_BACKEND. The scale controller reads it in host.json only, so the package has it there.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,52 +19,80 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from infra.checks.package_files import packaged  # noqa: E402  # the repository is not an installed package
+from infra.checks.durable_backend import HOST_JSON, chosen, parameter_file  # noqa: E402  # not an installed package
+from infra.checks.finding import CheckFailed  # noqa: E402
+from infra.checks.package_files import packaged  # noqa: E402
 
 #: as in shared/build.py, which needs packages that a plain Python does not have
 COMMIT_FILE = "BUILD_COMMIT"
 
 
-def build(target: Path, *, packages: bool) -> int:
-    """Writes the zip. Returns the number of files in it."""
-    files = [(ROOT / path, path) for path in packaged(ROOT) if path.name != COMMIT_FILE]
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+def build(target: Path, *, backend: str, packages: bool) -> int:
+    """Writes the zip, or the folder where `target` is no `.zip`. Returns the number of files. Raises CheckFailed."""
+    files = {path: ROOT / path for path in packaged(ROOT) if path.name != COMMIT_FILE}
+    files[Path("host.json")] = ROOT / HOST_JSON[backend]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         if packages:
-            site = Path(folder) / ".python_packages" / "lib" / "site-packages"
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(site)]
-            # wheels of the platform that runs them, not of this machine
-            target_platform = [
-                "--platform",
-                "manylinux2014_x86_64",
-                "--python-version",
-                "3.12",
-                "--only-binary",
-                ":all:",
-            ]
-            subprocess.run(
-                [*pip, *target_platform, "-r", "requirements.txt", "-c", "constraints.txt"], cwd=ROOT, check=True
-            )
-            files += [(path, path.relative_to(folder)) for path in sorted(site.rglob("*")) if path.is_file()]
-        for path, name in files:
-            archive.write(path, name)
+            site = _install(folder)
+            files |= {path.relative_to(folder): path for path in sorted(site.rglob("*")) if path.is_file()}
         if commit := _commit():
-            archive.writestr(COMMIT_FILE, commit)
+            (folder / COMMIT_FILE).write_text(commit, encoding="utf-8")
+            files[Path(COMMIT_FILE)] = folder / COMMIT_FILE
+        (_zip if target.suffix == ".zip" else _copy)(target, files)
     return len(files)
 
 
+def _zip(target: Path, files: dict[Path, Path]) -> None:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in files.items():
+            archive.write(path, name)
+
+
+def _copy(target: Path, files: dict[Path, Path]) -> None:
+    """Only a package is written over. Raises CheckFailed."""
+    whole = target.resolve()
+    if whole in (ROOT, *ROOT.parents) or (whole.exists() and not (whole / "host.json").is_file()):
+        raise CheckFailed(f"{target} is no package: name a new folder")
+    shutil.rmtree(whole, ignore_errors=True)
+    for name, path in files.items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target / name)
+
+
+def _install(folder: Path) -> Path:
+    """The packages of requirements.txt, for the platform that runs them, not for this machine."""
+    site = folder / ".python_packages" / "lib" / "site-packages"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(site)]
+    platform = ["--platform", "manylinux2014_x86_64", "--python-version", "3.12", "--only-binary", ":all:"]
+    subprocess.run([*pip, *platform, "-r", "requirements.txt", "-c", "constraints.txt"], cwd=ROOT, check=True)
+    return site
+
+
 def _commit() -> str:
-    """The commit that the health routes report; empty outside a checkout."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    """The commit that the health routes report; empty outside a checkout and where there is no git."""
+    try:
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
     return commit.stdout.strip()
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("target", type=Path, help="the zip to write")
+    parser.add_argument("target", type=Path, help="the .zip to write, or a folder, which is made anew")
+    parser.add_argument(
+        "--parameters", type=Path, help="the parameter file of the template (default: that of azure.yaml)"
+    )
     parser.add_argument("--packages", action="store_true", help="with the packages, for Elastic Premium")
     args = parser.parse_args(argv)
-    count = build(args.target, packages=args.packages)
-    print(f"{args.target}: {count} files, {args.target.stat().st_size / 1e6:.1f} MB")
+    try:
+        backend = chosen(args.parameters or parameter_file(ROOT), os.environ)
+        count = build(args.target, backend=backend, packages=args.packages)
+    except CheckFailed as failed:
+        print(f"package: {failed}", file=sys.stderr)
+        return 1
+    print(f"{args.target}: {count} files for {backend}")
     return 0
 
 

@@ -23,6 +23,7 @@ _ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K
 AUDIENCE = "api://lucius"
 
 _DEFAULTS = {
+    "TASKHUB_NAME": "lucius",
     "LUCIUS_STORAGE_BACKEND": "tables",
     "LUCIUS_AUTH_MODE": "none",
     # on Azure what a killed host had taken comes back after five minutes; a laptop's user does not wait for that

@@ -7,6 +7,7 @@ param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
 // azd reads this file before its hooks have made the app registration; no token has this audience
 param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
 param callbackKeys = readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', '')
+param callbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true' || !empty(readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', ''))
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')

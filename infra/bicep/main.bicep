@@ -78,7 +78,7 @@ param hosting string = 'FlexConsumption'
 @description('Optional. Size, bounds and warm instances of the app.')
 param scale scaleType = {}
 
-@description('Optional. Backend of Durable Functions. It also sets host.json\'s values, through app settings. Changing it ends what runs: the sweeper starts those jobs again from the ledger.')
+@description('Optional. Backend of Durable Functions; the package carries the host.json of the same one (scripts/package.py). Changing it ends what runs: the sweeper starts those jobs again from the ledger.')
 @allowed([
   'DurableTaskScheduler'
   'AzureStorage'
@@ -97,20 +97,18 @@ param schedulerSku string = 'Consumption'
 @maxValue(3)
 param schedulerCapacity int = 1
 
-@description('Optional. Control queues of the AzureStorage backend: the most instances that run orchestrations.')
-@minValue(1)
-@maxValue(16)
-param durablePartitionCount int = 4
-
 @description('Optional. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType = {}
 
 @description('Optional. The app\'s own address as platform services see it. Empty: its default host name.')
 param publicUrl string = ''
 
-@description('Optional. Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify. Empty: no callbacks, and no key vault.')
+@description('Optional. Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify.')
 @secure()
 param callbackKeys string = ''
+
+@description('Optional. Whether there are callbacks, and with them a key vault. Default: where there are keys. True in a pipeline: a secret that is missing then stops the deployment, which would take the vault away otherwise.')
+param callbacks bool = !empty(callbackKeys)
 
 // ---------------------------------------------------------------- whose tokens are taken
 
@@ -195,9 +193,7 @@ param tenantModes tenantModeType[] = []
 // ---------------------------------------------------------------- platform services and people
 
 @description('Optional. Platform services that get an identity with the rights to their subscriptions. Default: each of topology.json.')
-param platformServices platformServiceType[] = map(loadJsonContent('topology.json').services, service => {
-  name: service.name
-})
+param platformServices platformServiceType[]?
 
 @description('Optional. Object id of whoever deploys: it may write the protocols and upload documents. Empty: whoever runs this deployment.')
 param operatorPrincipalId string = ''
@@ -246,9 +242,12 @@ param alertThresholds thresholdsType = {}
 @description('Optional. Who is told of alerts and of the budget.')
 param alertEmails string[] = []
 
-@description('Optional. What a month may cost, in the currency of the bill; 0: no budget. Needs alertEmails.')
+@description('Optional. What a month may cost, in the currency of the bill; 0: no budget. Needs alertEmails and monthlyBudgetStart.')
 @minValue(0)
 param monthlyBudget int = 0
+
+@description('Optional. First day of the month in which the budget is made, for example 2026-11-01. It stays: Azure refuses to change it.')
+param monthlyBudgetStart string = ''
 
 @description('A platform service that gets rights.')
 @sealed()
@@ -260,13 +259,28 @@ type platformServiceType = {
   principalId: string?
 }
 
+var topology = loadJsonContent('topology.json')
+// not the default of the parameter: that may name other parameters only
+var allPlatformServices platformServiceType[] = platformServices ?? map(topology.services, service => {
+  name: service.name
+})
 var token = uniqueString(subscription().id, environmentName, location)
 var suffix = 'lucius-${environmentName}-${token}'
-var allTags = union(tags, {
-  'azd-env-name': environmentName
-  application: 'lucius'
-  environment: environmentName
-})
+// What does not go together is refused before anything is made: every resource has these tags.
+var refusal = callbacks && empty(callbackKeys)
+  ? 'callbacks is true and callbackKeys is empty: set LUCIUS_CALLBACK_KEYS (docs/deploy.md, Callbacks)'
+  : callbacks && networkIsolation && hosting == 'FlexConsumption'
+      ? 'Flex Consumption cannot read a key vault that is closed to the public: with networkIsolation take hosting = ElasticPremium, or no callbacks'
+      : monthlyBudget > 0 && (empty(alertEmails) || empty(monthlyBudgetStart))
+          ? 'monthlyBudget needs alertEmails and monthlyBudgetStart: set LUCIUS_ALERT_EMAILS and LUCIUS_MONTHLY_BUDGET_START'
+          : ''
+var allTags = !empty(refusal)
+  ? fail(refusal)
+  : union(tags, {
+      'azd-env-name': environmentName
+      application: 'lucius'
+      environment: environmentName
+    })
 var ledgerTables = {
   ledger: 'luciusledger'
   index: 'luciusindex'
@@ -276,7 +290,6 @@ var ledgerTables = {
 var deploymentContainer = 'app-package'
 var workspaceContainer = 'workspace'
 var useScheduler = durableBackend == 'DurableTaskScheduler'
-var useCallbacks = !empty(callbackKeys)
 var busSku = networkIsolation ? 'Premium' : serviceBusSku
 var storeSku = networkIsolation && appConfigurationSku == 'developer' ? 'standard' : appConfigurationSku
 var operator = {
@@ -553,7 +566,7 @@ module configurationStore 'modules/app-configuration.bicep' = if (appConfigurati
   }
 }
 
-module vault 'modules/key-vault.bicep' = if (useCallbacks) {
+module vault 'modules/key-vault.bicep' = if (callbacks) {
   scope: group
   name: 'key-vault'
   params: {
@@ -606,7 +619,6 @@ module functionApp 'modules/function-app.bicep' = {
       backend: durableBackend
       taskHubName: durableTask.?outputs.taskHubName ?? 'lucius'
       endpoint: durableTask.?outputs.endpoint
-      partitionCount: durablePartitionCount
     }
     appConfigurationEndpoint: configurationStore.?outputs.endpoint ?? ''
     callbackKeysUri: vault.?outputs.callbackKeysUri ?? ''
@@ -621,7 +633,7 @@ module functionApp 'modules/function-app.bicep' = {
 }
 
 module services 'modules/platform-service.bicep' = [
-  for service in platformServices: {
+  for service in allPlatformServices: {
     scope: group
     name: 'platform-service-${service.name}'
     params: {
@@ -642,7 +654,7 @@ module operatorServices 'modules/platform-service.bicep' = if (operatorRunsServi
   scope: group
   name: 'platform-services-of-the-operator'
   params: {
-    serviceNames: map(loadJsonContent('topology.json').services, service => service.name)
+    serviceNames: map(topology.services, service => service.name)
     identityName: 'none'
     location: location
     principalId: operator.principalId
@@ -684,8 +696,9 @@ module budget 'modules/budget.bicep' = if (monthlyBudget > 0) {
   name: 'budget'
   params: {
     name: 'lucius-${environmentName}'
-    amount: monthlyBudget
+    amount: max(monthlyBudget, 1)
     emails: alertEmails
+    startDate: monthlyBudgetStart
   }
 }
 
@@ -738,7 +751,7 @@ output LUCIUS_SERVICE_CLIENT_IDS {
   @description('Client id of its identity: its AZURE_CLIENT_ID. Empty: it has one of its own.')
   clientId: string
 }[] = [
-  for (service, index) in platformServices: {
+  for (service, index) in allPlatformServices: {
     service: service.name
     clientId: services[index].outputs.identityClientId
   }

@@ -12,7 +12,7 @@ param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'U
 param operatorRunsServices = true
 param platformServices = []
 
-param durableBackend = 'AzureStorage'
+param durableBackend = readEnvironmentVariable('LUCIUS_DURABLE_BACKEND', 'AzureStorage')
 param appConfiguration = false
 param alerts = false
 param logDailyQuotaGb = 1

@@ -7,6 +7,7 @@ param location = readEnvironmentVariable('AZURE_LOCATION', 'westeurope')
 // azd reads this file before its hooks have made the app registration; no token has this audience
 param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-registered-yet')
 param callbackKeys = readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', '')
+param callbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true' || !empty(readEnvironmentVariable('LUCIUS_CALLBACK_KEYS', ''))
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'ServicePrincipal')
@@ -22,8 +23,11 @@ param appConfigurationSku = 'standard'
 param durableBackend = readEnvironmentVariable('LUCIUS_DURABLE_BACKEND', 'DurableTaskScheduler')
 param schedulerSku = 'Dedicated'
 param schedulerCapacity = 3
+// Over zones, Flex Consumption keeps two instances of each scale group ready and bills them: HTTP, orchestrations, 16 reply
+// functions and the sweeper are 19 groups, 38 instances, about 799 USD a month before the first job. Some regions only offer
+// it: `az functionapp list-flexconsumption-locations --zone-redundant`. LUCIUS_ZONE_REDUNDANT=false: 20 instances, about 420 USD.
 param scale = {
-  zoneRedundant: true
+  zoneRedundant: readEnvironmentVariable('LUCIUS_ZONE_REDUNDANT', 'true') == 'true'
   maximumInstances: 200
   alwaysReadyHttp: 2
   alwaysReadyDurable: 2
@@ -33,3 +37,4 @@ param scale = {
 param logRetentionDays = 90
 param alertEmails = filter(split(readEnvironmentVariable('LUCIUS_ALERT_EMAILS', ''), ','), email => !empty(email))
 param monthlyBudget = int(readEnvironmentVariable('LUCIUS_MONTHLY_BUDGET', '0'))
+param monthlyBudgetStart = readEnvironmentVariable('LUCIUS_MONTHLY_BUDGET_START', '')

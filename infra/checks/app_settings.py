@@ -15,6 +15,8 @@ _SETTING = re.compile(
     r"PYTHON_|SCM_|ENABLE_ORYX|OTEL_|AZURE_CLIENT_ID$|TASKHUB_NAME$"
 )
 _HOST_JSON = "AzureFunctionsJobHost__"
+#: the scale controller reads these in the packaged host.json only: what a setting says, it does not know
+_DURABLE = "AzureFunctionsJobHost__extensions__durableTask__"
 #: Flex Consumption has functionAppConfig for these and refuses them: they belong into the variable of Premium settings
 _PREMIUM_ONLY = frozenset({"FUNCTIONS_WORKER_RUNTIME", "FUNCTIONS_EXTENSION_VERSION", "WEBSITE_RUN_FROM_PACKAGE"})
 _PREMIUM = "premiumSettings"
@@ -30,6 +32,9 @@ def check(templates: Iterable[Template], *, known: frozenset[str], needed: froze
     for name, (template, line, group) in where.items():
         if name in _PREMIUM_ONLY and group != _PREMIUM:
             found.append(Finding(template.path, line, "app-setting", f"{name} is refused on Flex Consumption"))
+        elif name.lower().startswith(_DURABLE.lower()):
+            text = f"{name}: the scale controller reads durableTask in host.json only"
+            found.append(Finding(template.path, line, "app-setting", text))
         elif name.startswith(_HOST_JSON):
             if not host_json.documented(tuple(name.removeprefix(_HOST_JSON).split("__"))):
                 found.append(

@@ -8,7 +8,19 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from infra.checks import app_settings, host_json, modules, package_files, resources, symbols
+from infra.checks import (
+    app_settings,
+    durable_backend,
+    flex,
+    host_json,
+    limits,
+    modules,
+    package_files,
+    resources,
+    second_deployment,
+    seeds,
+    symbols,
+)
 from infra.checks.finding import Finding
 from infra.checks.template import Template, parse
 from shared.settings import SETTINGS
@@ -43,6 +55,7 @@ _NEEDED = frozenset(
         "APPLICATIONINSIGHTS_CONNECTION_STRING",
         "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
         "AZURE_CLIENT_ID",
+        "TASKHUB_NAME",
     }
 )
 _PLATFORM = frozenset(
@@ -52,7 +65,6 @@ _PLATFORM = frozenset(
         "AzureWebJobsStorage__queueServiceUri",
         "AzureWebJobsStorage__tableServiceUri",
         "DURABLE_TASK_SCHEDULER_CONNECTION_STRING",
-        "TASKHUB_NAME",
         "FUNCTIONS_EXTENSION_VERSION",
         "WEBSITE_RUN_FROM_PACKAGE",
         "WEBSITE_RUN_FROM_PACKAGE_BLOB_MI_RESOURCE_ID",
@@ -74,12 +86,17 @@ def check(root: Path) -> list[Finding]:
     found = _syntax([*templates.values(), *parameter_files])
     for template in templates.values():
         found += [*symbols.check(template), *modules.check(template, templates), *resources.check(template)]
+        found += [*limits.check(template, templates), *flex.check(template), *second_deployment.check(template)]
     for file in parameter_files:
         found += modules.check_parameters(file, templates)
+        if (target := modules.used(file, templates)) is not None:
+            found += limits.check_parameters(file, target)
     found += app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED)
     found += resources.check_topics(root, templates.values())
-    found += host_json.check(root / "host.json")
+    found += host_json.check_backends(root)
+    found += durable_backend.check(root)
     found += package_files.check(root)
+    found += seeds.check(root)
     found += compiled(folder)
     return sorted(found)
 

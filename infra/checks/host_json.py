@@ -1,28 +1,135 @@
-"""`host.json` against its documented keys."""
+"""`host.json`: documented keys, kinds of values, and for each durable backend a file of its own."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from infra.checks.durable_backend import HOST_JSON
 from infra.checks.finding import Finding
 from infra.checks.known import KNOWN
 
+_DURABLE = ("extensions", "durableTask")
+#: what the scale controller must read in the file, by the template's backend
+_PROVIDERS = {
+    "DurableTaskScheduler": {
+        "type": "azureManaged",
+        "connectionStringName": "DURABLE_TASK_SCHEDULER_CONNECTION_STRING",
+    },
+    "AzureStorage": {"type": "AzureStorage", "connectionName": "AzureWebJobsStorage"},
+}
+#: an idle hub is looked at this often; the default of 30 s is the latency of every timer and event
+_POLL_S = (1, 2)
+
+_Kind = Callable[[Any], bool]
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _span(value: Any) -> bool:
+    """A .NET TimeSpan, `[d.]hh:mm:ss`, or -1."""
+    return value in ("-1", -1) or (
+        isinstance(value, str) and re.fullmatch(r"(\d+\.)?([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?", value) is not None
+    )
+
+
+def _one_of(*values: str) -> _Kind:
+    return lambda value: value in values
+
+
+#: values of other kinds stop the host at its start, or mean something else
+_KINDS: dict[str, tuple[_Kind, str]] = {
+    "version": (_one_of("2.0"), "2.0"),
+    "functionTimeout": (_span, "a time span"),
+    "telemetryMode": (_one_of("OpenTelemetry"), "OpenTelemetry"),
+    "extensionBundle.id": (_one_of("Microsoft.Azure.Functions.ExtensionBundle"), "the bundle of releases"),
+    "extensionBundle.version": (_one_of("[4.*, 5.0.0)", "[4.0.0, 5.0.0)"), "[4.0.0, 5.0.0)"),
+    "extensions.http.maxConcurrentRequests": (_whole, "a whole number"),
+    "extensions.http.maxOutstandingRequests": (_whole, "a whole number"),
+    "extensions.http.dynamicThrottlesEnabled": (_flag, "true or false"),
+    "extensions.serviceBus.prefetchCount": (_whole, "a whole number"),
+    "extensions.serviceBus.autoCompleteMessages": (_flag, "true or false"),
+    "extensions.serviceBus.maxConcurrentCalls": (_whole, "a whole number"),
+    "extensions.serviceBus.maxConcurrentSessions": (_whole, "a whole number"),
+    "extensions.serviceBus.maxMessageBatchSize": (_whole, "a whole number"),
+    "extensions.serviceBus.maxAutoLockRenewalDuration": (_span, "a time span"),
+    "extensions.serviceBus.sessionIdleTimeout": (_span, "a time span"),
+    "extensions.durableTask.versionMatchStrategy": (
+        _one_of("None", "Strict", "CurrentOrOlder"),
+        "None, Strict or CurrentOrOlder",
+    ),
+    "extensions.durableTask.overridableExistingInstanceStates": (
+        _one_of("NonRunningStates", "AnyState"),
+        "NonRunningStates or AnyState",
+    ),
+    "extensions.durableTask.maxConcurrentActivityFunctions": (_whole, "a whole number"),
+    "extensions.durableTask.maxConcurrentOrchestratorFunctions": (_whole, "a whole number"),
+    "extensions.durableTask.storageProvider.partitionCount": (
+        lambda value: _whole(value) and 1 <= value <= 16,
+        "1 to 16",
+    ),
+    "extensions.durableTask.storageProvider.maxQueuePollingInterval": (_span, "a time span"),
+}
+
 
 def check(path: Path) -> list[Finding]:
-    """Keys that are not documented; `*` in the list stands for free names (log categories, Durable's settings)."""
+    """Keys that are not documented (`*` in the list stands for free names), and values of another kind."""
     try:
         content = json.loads(path.read_text())
     except ValueError as error:
         return [Finding(path, getattr(error, "lineno", 0), "host-json", f"is not JSON: {error}")]
-    known = {tuple(key.split(".")) for key in KNOWN["host_json"]}
-    return [
-        Finding(path, 0, "host-json", f"{'.'.join(key)} is not a documented key")
-        for key in _keys(content)
-        if not any(_matches(key, each) for each in known)
-    ]
+    found = []
+    for key, value in _leaves(content):
+        name = ".".join(key)
+        if not documented(key):
+            found.append(Finding(path, 0, "host-json", f"{name} is not a documented key"))
+        elif name in _KINDS and not _KINDS[name][0](value):
+            found.append(Finding(path, 0, "host-json", f"{name} is {value!r}, not {_KINDS[name][1]}"))
+    return found
+
+
+def check_backends(root: Path) -> list[Finding]:
+    """Each backend has its file, with what the scale controller reads; the files differ in nothing else."""
+    found, others = [], {}
+    for backend, name in HOST_JSON.items():
+        path = root / name
+        if not path.exists():
+            found.append(Finding(path, 0, "host-json", f"is missing: the package of {backend} has no host.json"))
+            continue
+        found += check(path)
+        if found:
+            continue
+        content = json.loads(path.read_text())
+        durable = content[_DURABLE[0]][_DURABLE[1]]
+        provider = durable.pop("storageProvider", {})
+        wrong = [
+            f"storageProvider.{key} is not {value}"
+            for key, value in _PROVIDERS[backend].items()
+            if provider.get(key) != value
+        ]
+        if durable.get("hubName") != "%TASKHUB_NAME%":
+            wrong.append("hubName is not %TASKHUB_NAME%, the setting of the template")
+        if (
+            backend == "AzureStorage"
+            and not _POLL_S[0] <= _seconds(provider.get("maxQueuePollingInterval")) <= _POLL_S[1]
+        ):
+            wrong.append("storageProvider.maxQueuePollingInterval is not 1 to 2 s")
+        found += [Finding(path, 0, "host-json", each) for each in wrong]
+        others[name] = content
+    if len(others) == len(HOST_JSON) and len({json.dumps(each, sort_keys=True) for each in others.values()}) > 1:
+        found.append(
+            Finding(root / "host.json", 0, "host-json", f"{' and '.join(others)} differ beyond storageProvider")
+        )
+    return found
 
 
 def documented(key: tuple[str, ...]) -> bool:
@@ -30,13 +137,20 @@ def documented(key: tuple[str, ...]) -> bool:
     return any(_matches(key, tuple(each.split("."))) for each in KNOWN["host_json"])
 
 
-def _keys(value: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Paths of the leaves."""
+def _seconds(value: Any) -> float:
+    if not isinstance(value, str) or not _span(value):
+        return 30
+    hours, minutes, seconds = value.split(":")
+    return float(hours) * 3600 + float(minutes) * 60 + float(seconds)
+
+
+def _leaves(value: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Paths of the leaves, with their values."""
     if not isinstance(value, dict):
-        yield before
+        yield before, value
         return
     for name, each in value.items():
-        yield from _keys(each, (*before, name))
+        yield from _leaves(each, (*before, name))
 
 
 def _matches(key: tuple[str, ...], known: tuple[str, ...]) -> bool:

@@ -35,9 +35,7 @@ def check(template: Template, templates: Mapping[Path, Template]) -> list[Findin
 
 def check_parameters(file: Template, templates: Mapping[Path, Template]) -> list[Finding]:
     """A `.bicepparam` file against the template that it names."""
-    using = next((node for node in file.root.named_children if node.type == "using_statement"), None)
-    path = literal(next((each for each in walk(using) if each.type == "string"), None)) if using else None
-    target = templates.get((file.path.parent / path).resolve()) if path else None
+    path, target = _using(file), used(file, templates)
     if target is None:
         return [Finding(file.path, 1, "module-path", f"uses {path}, which does not exist")]
     takes, sets = target.of_kind("parameter"), file.of_kind("variable")
@@ -51,6 +49,17 @@ def check_parameters(file: Template, templates: Mapping[Path, Template]) -> list
         for name, parameter in takes.items()
         if not parameter.optional and name not in sets
     ]
+
+
+def used(file: Template, templates: Mapping[Path, Template]) -> Template | None:
+    """The template of a `.bicepparam` file; None where there is none."""
+    path = _using(file)
+    return templates.get((file.path.parent / path).resolve()) if path else None
+
+
+def _using(file: Template) -> str | None:
+    using = next((node for node in file.root.named_children if node.type == "using_statement"), None)
+    return literal(next((each for each in walk(using) if each.type == "string"), None)) if using else None
 
 
 def _outputs(template: Template, name: str, path: str, target: Template) -> list[Finding]:

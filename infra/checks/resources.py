@@ -9,16 +9,17 @@ from pathlib import Path
 
 from infra.checks.finding import Finding
 from infra.checks.known import KNOWN
-from infra.checks.template import Node, Template, literal, text, walk
+from infra.checks.template import Node, Resource, Template, body, literal, properties, text, walk
 
 _GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _ROLES = {guid: name for name, guid in KNOWN["roles"].items()}
+_RULES = "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules"
 LANES = 16
 #: declarations of each type: one for directives and one for replies
 _BUS = {
     "Microsoft.ServiceBus/namespaces/topics": 2,
     "Microsoft.ServiceBus/namespaces/topics/subscriptions": 2,
-    "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules": 1,
+    _RULES: 1,
 }
 
 
@@ -40,6 +41,8 @@ def check_topics(root: Path, templates: Iterable[Template]) -> list[Finding]:
             if resource.type not in declared or resource.existing:
                 continue
             declared[resource.type] += 1
+            if resource.type == _RULES:
+                found += _rule(template, resource)
             if not reads or not _loops(resource.node):
                 found.append(
                     Finding(template.path, resource.line, "topics", f"{resource.name} is not a loop over topology.json")
@@ -49,6 +52,21 @@ def check_topics(root: Path, templates: Iterable[Template]) -> list[Finding]:
         for kind, count in declared.items()
         if count != _BUS[kind]
     ]
+
+
+def _rule(template: Template, resource: Resource) -> list[Finding]:
+    """Named `$Default` it replaces the true rule of a new subscription; beside that one, a service gets all steps."""
+    inside = body(resource.node)
+    given = properties(inside) if inside is not None else {}
+    wrong = []
+    if literal(given.get("name")) != "$Default":
+        wrong.append("must be named $Default: beside the rule of that name, it lets everything through")
+    values = properties(given["properties"]) if "properties" in given else {}
+    correlation = properties(values["correlationFilter"]) if "correlationFilter" in values else {}
+    names = set(properties(correlation["properties"])) if "properties" in correlation else set()
+    if literal(values.get("filterType")) != "CorrelationFilter" or names != {"step_type"}:
+        wrong.append("must be a correlation filter on step_type, which directives carry")
+    return [Finding(template.path, resource.line, "topics", f"{resource.name} {each}") for each in wrong]
 
 
 def _types(template: Template) -> list[Finding]:

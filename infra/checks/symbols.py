@@ -21,7 +21,7 @@ def check(template: Template) -> list[Finding]:
     children = {resource.name for resource in template.resources}
     used: set[str] = set()
     found = []
-    for node in _references(template.root):
+    for node in references(template.root):
         name = text(node)
         if name in _local_names(node):
             continue
@@ -39,7 +39,7 @@ def check(template: Template) -> list[Finding]:
     return found
 
 
-def _references(root: Node) -> Iterator[Node]:
+def references(root: Node) -> Iterator[Node]:
     """Identifiers that refer to a declaration."""
     for node in walk(root):
         if node.type != "identifier" or node.parent is None:

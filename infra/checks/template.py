@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,14 @@ class Declared:
     optional: bool = False
     #: `@export()`ed, or a parameter that a caller may name
     public: bool = False
+    #: what `@minLength`, `@maxLength`, `@minValue` and `@maxValue` promise
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def value(self) -> Node | None:
+        """What stands after `=`: a parameter's default, a variable's value."""
+        marks = [index for index, child in enumerate(self.node.children) if text(child) == "="]
+        return self.node.children[marks[0] + 1] if marks else None
 
     @property
     def line(self) -> int:
@@ -81,6 +89,8 @@ def parse(path: Path) -> Template:
     if path.suffix == ".bicepparam":
         # the grammar knows templates only, in which a variable has a value and no type
         source = re.sub(rb"(?m)^param ", b"var   ", source)
+    # nor does it know a variable's type
+    source = re.sub(rb"(?m)^(var \w+)( [\w\[\]?]+)(?= = )", lambda each: each[1] + b" " * len(each[2]), source)
     root = tree_sitter.Parser(_LANGUAGE).parse(source).root_node
     broken = sorted({node.start_point.row + 1 for node in walk(root) if node.is_error or node.is_missing})
     template = Template(path, root, broken)
@@ -166,6 +176,7 @@ def _declare(template: Template, node: Node, decorators: list[Node]) -> None:
             description=strings[0] if strings else None,
             optional=kind == "parameter" and _has_default(node),
             public=kind == "parameter" or "export" in marks,
+            limits={name: value for name, mark in marks.items() if (value := _number(mark)) is not None},
         )
     )
     if kind == "resource":
@@ -178,6 +189,12 @@ def _decorator(node: Node) -> str:
     call = node.named_children[0]
     name = call.named_children[0] if call.type == "call_expression" else call
     return text(name).rpartition(".")[2]
+
+
+def _number(decorator: Node) -> int | None:
+    """The argument of `@minValue(1)` and its like."""
+    match = re.search(r"\.?(?:min|max)(?:Length|Value)\((-?\d+)\)$", text(decorator).strip())
+    return int(match[1]) if match else None
 
 
 def _has_default(node: Node) -> bool:

@@ -104,7 +104,7 @@ def document(names: BusNames) -> JsonObject:
                 {
                     "subscription": "the service's name, for example `ocr`",
                     "rule": {"name": "$Default", "correlationFilter": {"step_type": "OCR"}},
-                    "duplicateDetectionWindow": "PT5M",
+                    "duplicateDetectionWindow": "PT30M",
                     "lockDuration": "PT5M",
                     "maxDeliveryCount": 10,
                 },

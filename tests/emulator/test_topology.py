@@ -36,7 +36,7 @@ def test_it_holds_what_the_contract_promises() -> None:
         assert (topic.requires_duplicate_detection, topic.duplicate_window_ms) == (True, 300_000)
         for subscription, (service, step_type) in zip(subscriptions, SERVICES.items(), strict=True):
             queue = subscription.queue
-            assert (service, 300_000, 10, True) == (
+            assert (service, 300_000, 10, False) == (
                 queue.name,
                 queue.lock_duration_ms,
                 queue.max_delivery_count,

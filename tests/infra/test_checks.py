@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.checks import app_settings, every, host_json, modules, package_files, resources, symbols
+from infra.checks import app_settings, every, host_json, modules, package_files, resources, seeds, symbols
 from infra.checks.finding import Finding
 from infra.checks.template import Template, parse
 from tests.jobs import ROOT
@@ -149,12 +149,14 @@ def test_roles_are_named_for_what_they_are(tmp_path: Path) -> None:
         ([], ["app-setting"]),
         (["LUCIUS_TABLE_ENDPOINT", "LUCIUS_TABEL_ENDPOINT"], ["app-setting"]),
         (["LUCIUS_TABLE_ENDPOINT", "FUNCTIONS_WORKER_RUNTIME"], ["app-setting"]),
-        (["LUCIUS_TABLE_ENDPOINT", "AzureFunctionsJobHost__extensions__durableTask__hubName"], []),
-        (["LUCIUS_TABLE_ENDPOINT", "AzureFunctionsJobHost__extensions__durableTask__hubname"], ["app-setting"]),
+        (["LUCIUS_TABLE_ENDPOINT", "AzureFunctionsJobHost__functionTimeout"], []),
+        (["LUCIUS_TABLE_ENDPOINT", "AzureFunctionsJobHost__functionTimeuot"], ["app-setting"]),
+        (["LUCIUS_TABLE_ENDPOINT", "AzureFunctionsJobHost__extensions__durableTask__hubName"], ["app-setting"]),
+        (["LUCIUS_TABLE_ENDPOINT", "AzureFunctionsJobHost__extensions__DurableTask__defaultVersion"], ["app-setting"]),
     ],
 )
 def test_app_settings(tmp_path: Path, settings: list[str], found: list[str]) -> None:
-    """Needed ones are set, unread ones are not, and those for host.json name its keys."""
+    """Needed ones are set, unread ones are not; those for host.json name its keys, and none that the file must say."""
     lines = "\n".join(f"  {name}: 'x'" for name in settings)
     app = template(tmp_path, f"var settings = {{\n{lines}\n}}\noutput all object = settings\n")
     known = frozenset({"LUCIUS_TABLE_ENDPOINT"})
@@ -186,6 +188,42 @@ def test_topics(tmp_path: Path) -> None:
     topology = tmp_path / "infra" / "bicep" / "topology.json"
     topology.write_text(json.dumps(json.loads(topology.read_text()) | {"lanes": 15}))
     assert found() == ["topics"]
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("name: '$Default'", "name: 'steps'"),
+        ("filterType: 'CorrelationFilter'", "filterType: 'SqlFilter'"),
+        ("step_type: topology", "stepType: topology"),
+    ],
+)
+def test_rules_of_services(tmp_path: Path, was: str, becomes: str) -> None:
+    """A rule beside `$Default`, or on another property, gives every service every directive, or none."""
+    shutil.copytree(ROOT / "infra" / "bicep", tmp_path / "infra" / "bicep")
+    bus = tmp_path / "infra" / "bicep" / "modules" / "service-bus.bicep"
+    assert was in bus.read_text()
+    bus.write_text(bus.read_text().replace(was, becomes))
+    assert rules(resources.check_topics(tmp_path, [parse(bus)])) == ["topics"]
+
+
+def test_seeds(tmp_path: Path) -> None:
+    """What is not seeded, is there no more, or has another text; a template that does not write it."""
+    shutil.copytree(ROOT / "infra" / "bicep", tmp_path / "infra" / "bicep")
+    shutil.copytree(ROOT / "protocols", tmp_path / "protocols")
+    assert seeds.check(tmp_path) == []
+    shutil.copy(tmp_path / "protocols" / "ocr.json", tmp_path / "protocols" / "receipts.json")
+    (tmp_path / "protocols" / "sis.json").unlink()
+    (tmp_path / "protocols" / "steps" / "ocr.schema.json").write_text("{}")
+    keys = tmp_path / "infra" / "bicep" / "modules" / "app-configuration-keys.bicep"
+    keys.write_text(keys.read_text().replace("loadJsonContent('../protocols.json')", "[]"))
+    found = [each.text.split()[0] for each in seeds.check(tmp_path)]
+    assert found == [
+        "lucius:protocols:receipts",
+        "lucius:protocols:sis",
+        "lucius:schemas:steps/ocr.schema.json",
+        "does",
+    ]
 
 
 def test_host_json(tmp_path: Path) -> None:

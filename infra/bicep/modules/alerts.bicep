@@ -34,18 +34,23 @@ param thresholds thresholdsType = {}
 @description('When the rules fire.')
 @sealed()
 type thresholdsType = {
-  @description('Optional. Replies that wait on one lane for ten minutes. Default: 500.')
+  @description('Optional. Replies that wait on one lane for fifteen minutes. Default: 500.')
   @minValue(1)
   replyBacklog: int?
 
-  @description('Optional. Age in seconds of the oldest directive that no service has taken up. Default: 900.')
+  @description('Optional. Age in seconds of the oldest directive that no service has taken up. After ACK timeout and lease (930 by default) the attempt counts, so that more is never seen. Default: 300.')
   @minValue(60)
+  @maxValue(900)
   stuckSeconds: int?
 
   @description('Optional. Percent of the jobs of fifteen minutes that failed. Default: 10.')
   @minValue(1)
   @maxValue(100)
   failurePercent: int?
+
+  @description('Optional. Failed jobs of fifteen minutes from which on the percentage counts. Default: 2.')
+  @minValue(1)
+  failedJobs: int?
 
   @description('Optional. Throttled requests in five minutes, of the bus or of the ledger. Default: 20.')
   @minValue(0)
@@ -143,7 +148,7 @@ var logAlerts = [
     measure: 'Oldest'
     aggregation: 'Maximum'
     operator: 'GreaterThan'
-    threshold: thresholds.?stuckSeconds ?? 900
+    threshold: thresholds.?stuckSeconds ?? 300
     window: 'PT15M'
     dimension: ''
   }
@@ -163,7 +168,7 @@ var logAlerts = [
     name: 'failure-rate'
     description: 'Too many jobs fail for good; the query failures-by-reason says why.'
     severity: 2
-    query: loadTextContent('../queries/failure-rate.kql')
+    query: replace(loadTextContent('../queries/failure-rate.kql'), 'Failed >= 2', 'Failed >= ${thresholds.?failedJobs ?? 2}')
     measure: 'FailedPercent'
     aggregation: 'Maximum'
     operator: 'GreaterThan'

@@ -14,8 +14,9 @@ param amount int
 @minLength(1)
 param emails string[]
 
-@description('Optional. First day that is counted, always the first of a month.')
-param startDate string = utcNow('yyyy-MM-01')
+@description('Required. First day that is counted: the first of the month in which the budget is made. Azure refuses another one later.')
+@minLength(10)
+param startDate string
 
 resource budget 'Microsoft.Consumption/budgets@2023-11-01' = {
   name: name

@@ -3,9 +3,9 @@ metadata description = 'The managed backend of Durable Functions: a scheduler an
 
 import { privateAccessType, roleAssignmentType, tagsType } from 'shapes.bicep'
 
-@description('Required. Name of the scheduler.')
+@description('Required. Name of the scheduler; that of its private endpoint is four characters longer, and ends at 64.')
 @minLength(3)
-@maxLength(64)
+@maxLength(60)
 param name string
 
 @description('Required. Region; it must be one of the scheduler\'s.')

@@ -82,9 +82,6 @@ param durable {
 
   @description('Optional. Address of the scheduler; needed with DurableTaskScheduler.')
   endpoint: string?
-
-  @description('Optional. Control queues of the AzureStorage backend: the most instances that run orchestrations. It cannot be changed while jobs run.')
-  partitionCount: int?
 }
 
 @description('Optional. Address of the App Configuration store. Empty: the packaged protocols rule.')
@@ -135,7 +132,7 @@ type scaleType = {
   @minValue(0)
   alwaysReadyHttp: int?
 
-  @description('Optional. Flex Consumption: instances always ready for orchestrations and activities. Default: 0.')
+  @description('Optional. Flex Consumption: instances always ready for orchestrations and activities. Default: 1, since it is not known yet how soon the scale controller wakes them from nothing. 0 where that was seen to work.')
   @minValue(0)
   alwaysReadyDurable: int?
 
@@ -151,8 +148,11 @@ type scaleType = {
   @maxValue(20)
   premiumMinimumInstances: int?
 
-  @description('Optional. Whether instances are spread over availability zones. Default: false.')
+  @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of every scale group are then always ready, and paid for: of HTTP, of orchestrations, of each reply function and of the sweeper. Default: false.')
   zoneRedundant: bool?
+
+  @description('Optional. Flex Consumption: how running instances are replaced. Recreate ends them and what runs on them; RollingUpdate (in preview) lets it end. It counts from the next update on. Default: Recreate.')
+  updateStrategy: ('Recreate' | 'RollingUpdate')?
 }
 
 @export()
@@ -251,16 +251,19 @@ var packageUri = '${runtimeStorage.blobEndpoint}${runtimeStorage.deploymentConta
 var zoneRedundant = scale.?zoneRedundant ?? false
 var maximumInstances = scale.?maximumInstances ?? 100
 
+// Over zones, Flex keeps two of each group ready whatever is asked for, and refuses one: so two are asked for.
+var leastReady = zoneRedundant ? 2 : 0
 // Groups are named as they are, functions with a prefix (https://aka.ms/flexconsumption/alwaysready).
 var replyFunctions = map(range(0, topology.lanes), lane => {
   name: 'function:reply_p${lane}'
-  instanceCount: scale.?alwaysReadyReplies ?? 0
+  instanceCount: max(scale.?alwaysReadyReplies ?? 0, leastReady)
 })
 var alwaysReady = filter(
   concat(
     [
-      { name: 'http', instanceCount: scale.?alwaysReadyHttp ?? 0 }
-      { name: 'durable', instanceCount: scale.?alwaysReadyDurable ?? 0 }
+      { name: 'http', instanceCount: max(scale.?alwaysReadyHttp ?? 0, leastReady) }
+      { name: 'durable', instanceCount: max(scale.?alwaysReadyDurable ?? 1, leastReady) }
+      { name: 'function:sweep', instanceCount: leastReady }
     ],
     replyFunctions
   ),
@@ -279,19 +282,12 @@ var hostSettings = {
   LUCIUS_SERVICEBUS_CONNECTION__clientId: identity.clientId
   APPLICATIONINSIGHTS_CONNECTION_STRING: applicationInsightsConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.clientId};Authorization=AAD'
-  AzureFunctionsJobHost__extensions__durableTask__hubName: durable.taskHubName
+  TASKHUB_NAME: durable.taskHubName
 }
 
-// host.json says nothing of the backend: these are its values.
+// The backend itself stands in the host.json of the package, where the scale controller reads it; no setting can say it there.
 var schedulerSettings = {
-  AzureFunctionsJobHost__extensions__durableTask__storageProvider__type: 'azureManaged'
-  AzureFunctionsJobHost__extensions__durableTask__storageProvider__connectionStringName: 'DURABLE_TASK_SCHEDULER_CONNECTION_STRING'
   DURABLE_TASK_SCHEDULER_CONNECTION_STRING: 'Endpoint=${durable.?endpoint ?? ''};Authentication=ManagedIdentity;ClientID=${identity.clientId}'
-}
-var azureStorageSettings = {
-  AzureFunctionsJobHost__extensions__durableTask__storageProvider__type: 'AzureStorage'
-  AzureFunctionsJobHost__extensions__durableTask__storageProvider__connectionName: 'AzureWebJobsStorage'
-  AzureFunctionsJobHost__extensions__durableTask__storageProvider__partitionCount: string(durable.?partitionCount ?? 4)
 }
 
 // What the app's own code reads; AZURE_CLIENT_ID tells its SDKs which identity it is.
@@ -383,6 +379,11 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
             name: 'python'
             version: '3.12'
           }
+          // https://learn.microsoft.com/azure/azure-functions/flex-consumption-site-updates; the type does not know it yet
+          #disable-next-line BCP037
+          siteUpdateStrategy: {
+            type: scale.?updateStrategy ?? 'Recreate'
+          }
           scaleAndConcurrency: {
             instanceMemoryMB: scale.?instanceMemoryMB ?? 2048
             maximumInstanceCount: maximumInstances
@@ -395,16 +396,23 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
           }
         }
       : null
-    siteConfig: {
-      ftpsState: 'Disabled'
-      http20Enabled: true
-      minTlsVersion: '1.2'
-      scmMinTlsVersion: '1.2'
-      linuxFxVersion: isFlex ? null : 'PYTHON|3.12'
-      minimumElasticInstanceCount: isFlex ? null : (scale.?premiumMinimumInstances ?? 1)
-      functionsRuntimeScaleMonitoringEnabled: isFlex ? null : !empty(appSubnetResourceId)
-      healthCheckPath: isFlex ? null : '/v1/health/live'
-    }
+    // Flex Consumption refuses what is only Premium's, as null too (error 51021); its FTP is closed by the policy below
+    siteConfig: union(
+      {
+        http20Enabled: true
+        minTlsVersion: '1.2'
+        scmMinTlsVersion: '1.2'
+      },
+      isFlex
+        ? {}
+        : {
+            ftpsState: 'Disabled'
+            linuxFxVersion: 'PYTHON|3.12'
+            minimumElasticInstanceCount: scale.?premiumMinimumInstances ?? 1
+            functionsRuntimeScaleMonitoringEnabled: !empty(appSubnetResourceId)
+            healthCheckPath: '/v1/health/live'
+          }
+    )
   }
 
   resource ftpPolicy 'basicPublishingCredentialsPolicies' = {
@@ -427,7 +435,7 @@ resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
   name: 'appsettings'
   properties: union(
     hostSettings,
-    durable.backend == 'DurableTaskScheduler' ? schedulerSettings : azureStorageSettings,
+    durable.backend == 'DurableTaskScheduler' ? schedulerSettings : {},
     appSettings,
     empty(appConfigurationEndpoint) ? {} : configurationSettings,
     empty(callbackKeysUri) ? {} : callbackSettings,

@@ -102,6 +102,9 @@ resource savedSearches 'Microsoft.OperationalInsights/workspaces/savedSearches@2
     parent: workspace
     name: 'lucius-${query.id}'
     properties: {
+      // without it, each further deployment is a 409; the type does not know it
+      #disable-next-line BCP037
+      etag: '*'
       category: category
       displayName: query.title
       query: query.text

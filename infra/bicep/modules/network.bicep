@@ -96,57 +96,57 @@ resource virtualNetwork 'Microsoft.Network/virtualNetworks@2025-05-01' = {
         addressPrefix
       ]
     }
-    subnets: [
+  }
+}
+
+// Each subnet is a resource, and the network lists none: a list would delete those that others made in it. One after the other,
+// since a network takes one change at a time.
+resource appSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
+  parent: virtualNetwork
+  name: 'snet-app'
+  properties: {
+    addressPrefix: cidrSubnet(addressPrefix, 24, 0)
+    networkSecurityGroup: {
+      id: securityGroup.id
+    }
+    delegations: [
       {
-        name: 'snet-app'
+        name: 'app'
         properties: {
-          addressPrefix: cidrSubnet(addressPrefix, 24, 0)
-          networkSecurityGroup: {
-            id: securityGroup.id
-          }
-          delegations: [
-            {
-              name: 'app'
-              properties: {
-                serviceName: appSubnetDelegation
-              }
-            }
-          ]
-        }
-      }
-      {
-        name: 'snet-private-endpoints'
-        properties: {
-          addressPrefix: cidrSubnet(addressPrefix, 24, 1)
-          privateEndpointNetworkPolicies: 'Enabled'
-          networkSecurityGroup: {
-            id: securityGroup.id
-          }
-        }
-      }
-      {
-        name: 'snet-services'
-        properties: {
-          addressPrefix: cidrSubnet(addressPrefix, 24, 2)
-          networkSecurityGroup: {
-            id: securityGroup.id
-          }
+          serviceName: appSubnetDelegation
         }
       }
     ]
   }
+}
 
-  resource appSubnet 'subnets' existing = {
-    name: 'snet-app'
+resource endpointSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
+  parent: virtualNetwork
+  name: 'snet-private-endpoints'
+  properties: {
+    addressPrefix: cidrSubnet(addressPrefix, 24, 1)
+    privateEndpointNetworkPolicies: 'Enabled'
+    networkSecurityGroup: {
+      id: securityGroup.id
+    }
   }
+  dependsOn: [
+    appSubnet
+  ]
+}
 
-  resource endpointSubnet 'subnets' existing = {
-    name: 'snet-private-endpoints'
+resource serviceSubnet 'Microsoft.Network/virtualNetworks/subnets@2025-05-01' = {
+  parent: virtualNetwork
+  name: 'snet-services'
+  properties: {
+    addressPrefix: cidrSubnet(addressPrefix, 24, 2)
+    networkSecurityGroup: {
+      id: securityGroup.id
+    }
   }
-
-  resource serviceSubnet 'subnets' existing = {
-    name: 'snet-services'
-  }
+  dependsOn: [
+    endpointSubnet
+  ]
 }
 
 resource zones 'Microsoft.Network/privateDnsZones@2024-06-01' = [
@@ -210,14 +210,14 @@ resource securityDiagnostics 'Microsoft.Insights/diagnosticSettings@2021-05-01-p
 output resourceId string = virtualNetwork.id
 
 @description('Resource id of the subnet that the app integrates into.')
-output appSubnetResourceId string = virtualNetwork::appSubnet.id
+output appSubnetResourceId string = appSubnet.id
 
 @description('Resource id of the subnet for self-hosted runners and platform services.')
-output serviceSubnetResourceId string = virtualNetwork::serviceSubnet.id
+output serviceSubnetResourceId string = serviceSubnet.id
 
 @description('What the other modules need for their private endpoints.')
 output privateAccess privateAccessType = {
-  subnetResourceId: virtualNetwork::endpointSubnet.id
+  subnetResourceId: endpointSubnet.id
   zones: {
     blob: zones[indexOf(zoneKeys, 'blob')].id
     queue: zones[indexOf(zoneKeys, 'queue')].id

@@ -2,7 +2,6 @@ metadata name = 'Platform service'
 metadata description = 'Gives a platform service what it may do: receive from its own subscription on each lane, send to each reply lane, read and write documents and workspaces. Nothing of the ledger.'
 
 import { tagsType } from 'shapes.bicep'
-import { serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor } from 'roles.bicep'
 
 @description('Required. Names of the services in topology.json that the identity acts as: those of its subscriptions. A platform team has one; who tries things out by hand may have all.')
 @minLength(1)
@@ -34,12 +33,7 @@ param serviceBusName string
 @description('Required. Name of the storage account of documents and workspaces.')
 param documentsAccountName string
 
-var topology = loadJsonContent('../topology.json')
-var lanes = range(0, topology.lanes)
-var serviceCount = length(serviceNames)
 var holder = empty(principalId) ? identity!.properties.principalId : principalId
-// role assignments are named by what is known before the identity is made
-var holderKey = empty(principalId) ? identityName : principalId
 
 resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = if (empty(principalId)) {
   name: identityName
@@ -47,66 +41,15 @@ resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' 
   tags: tags
 }
 
-resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
-  name: serviceBusName
-}
-
-resource directiveTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' existing = [
-  for lane in lanes: {
-    parent: namespace
-    name: '${topology.directives.prefix}${lane}'
-  }
-]
-
-resource subscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@2024-01-01' existing = [
-  for index in range(0, topology.lanes * serviceCount): {
-    parent: directiveTopics[index / serviceCount]
-    name: serviceNames[index % serviceCount]
-  }
-]
-
-resource replyTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' existing = [
-  for lane in lanes: {
-    parent: namespace
-    name: '${topology.replies.prefix}${lane}'
-  }
-]
-
-resource documentsAccount 'Microsoft.Storage/storageAccounts@2025-06-01' existing = {
-  name: documentsAccountName
-}
-
-resource receiverRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for index in range(0, topology.lanes * serviceCount): {
-    name: guid(subscriptions[index].id, holderKey, serviceBusDataReceiver)
-    scope: subscriptions[index]
-    properties: {
-      principalId: holder
-      principalType: principalType
-      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', serviceBusDataReceiver)
-    }
-  }
-]
-
-resource senderRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for lane in lanes: {
-    name: guid(replyTopics[lane].id, holderKey, serviceBusDataSender)
-    scope: replyTopics[lane]
-    properties: {
-      principalId: holder
-      principalType: principalType
-      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', serviceBusDataSender)
-    }
-  }
-]
-
-resource documentsRole 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(documentsAccount.id, holderKey, storageBlobDataContributor)
-  scope: documentsAccount
-  properties: {
+// in a deployment of their own: the names of assignments hold the id of an identity that is made here
+module roles 'platform-service-roles.bicep' = {
+  name: 'roles-${uniqueString(identityName, principalId)}'
+  params: {
+    serviceNames: serviceNames
     principalId: holder
     principalType: principalType
-    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', storageBlobDataContributor)
+    serviceBusName: serviceBusName
+    documentsAccountName: documentsAccountName
   }
 }
 

@@ -61,7 +61,8 @@ resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
   }
 }
 
-// Duplicate detection can only be set at creation: another window means another topic.
+// Duplicate detection can only be set at creation: another window means another topic. It is longer than all waits after a
+// publish that nobody confirmed. Expired directives are dropped, since the ledger knows of them: dead, they would fill the topic.
 @batchSize(8)
 resource directiveTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
   for lane in range(0, lanes): {
@@ -70,6 +71,7 @@ resource directiveTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
     properties: {
       requiresDuplicateDetection: true
       duplicateDetectionHistoryTimeWindow: topology.directives.duplicateDetectionWindow
+      maxSizeInMegabytes: topology.directives.maxSizeInMegabytes
       enableBatchedOperations: true
     }
   }
@@ -114,6 +116,7 @@ resource replyTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
     name: '${topology.replies.prefix}${lane}'
     properties: {
       requiresDuplicateDetection: false
+      maxSizeInMegabytes: topology.replies.maxSizeInMegabytes
       enableBatchedOperations: true
     }
   }

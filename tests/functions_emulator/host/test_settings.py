@@ -116,3 +116,14 @@ def test_a_visibility_timeout_that_is_not_valid_stops_the_host(
     """The first limits are those of Validate in Options/AzureStorageOptions.cs of the extension."""
     with pytest.raises(HostError, match=problem):
         visibility_timeouts(HostJson(values), Settings(settings))
+
+
+def test_a_hub_name_may_be_a_setting() -> None:
+    """As Durable reads `hubName`: the whole text, and the text itself where there is no such setting."""
+    settings = Settings({"TASKHUB_NAME": "lucius"})
+    assert [settings.whole(text) for text in ("%TASKHUB_NAME%", "x%TASKHUB_NAME%", "%OTHER%", "plain")] == [
+        "lucius",
+        "x%TASKHUB_NAME%",
+        "%OTHER%",
+        "plain",
+    ]

@@ -181,7 +181,7 @@ class FunctionsHost:
         url = await http_server.listen(self._host, self._port)
         _log_functions(app, routes, url)
         self._http_server = http_server
-        hub = host_json.text("extensions.durableTask.hubName", "TestHubName")
+        hub = settings.whole(host_json.text("extensions.durableTask.hubName", "TestHubName"))
         links = Links(f"{url}/runtime/webhooks/durabletask/", _required_query(hub, self._keys))
         readers, writers = make_bindings(app, settings, host_json)
         readers["durableClient"] = DurableClientReader(links, hub, http_server.rpc_url(url))
@@ -356,7 +356,7 @@ def _versions(host_json: HostJson) -> Versions:
 
 
 def _required_query(hub: str, keys: Keys | None) -> str:
-    query = f"taskHub={hub}&connection=Storage"
+    query = f"taskHub={quote(hub, safe='')}&connection=Storage"
     return query if keys is None else f"{query}&code={quote(keys.durable, safe='')}"
 
 

@@ -45,6 +45,11 @@ class Settings:
 
         return _NAME.sub(value, text)
 
+    def whole(self, text: str) -> str:
+        """The setting where `text` is `%NAME%` and it is there; else `text`: so Durable reads `hubName`."""
+        name = _NAME.fullmatch(text)
+        return (self.get(name[1]) if name else None) or text
+
     def connection(self, name: str, service: str) -> str:
         """The connection string for the `connection` of a binding.
 

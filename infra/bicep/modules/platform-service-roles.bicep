@@ -1,0 +1,92 @@
+metadata name = 'Rights of a platform service'
+metadata description = 'What an identity may do that acts as platform services: receive from their subscriptions on each lane, send to each reply lane, read and write documents and workspaces. Nothing of the ledger.'
+
+import { serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor } from 'roles.bicep'
+
+@description('Required. Names of the services in topology.json that the identity acts as.')
+@minLength(1)
+param serviceNames string[]
+
+@description('Required. Object id of the identity.')
+param principalId string
+
+@description('Required. What kind of identity it is.')
+@allowed([
+  'ServicePrincipal'
+  'User'
+  'Group'
+])
+param principalType string
+
+@description('Required. Name of the Service Bus namespace.')
+param serviceBusName string
+
+@description('Required. Name of the storage account of documents and workspaces.')
+param documentsAccountName string
+
+var topology = loadJsonContent('../topology.json')
+var lanes = range(0, topology.lanes)
+var serviceCount = length(serviceNames)
+
+resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
+  name: serviceBusName
+}
+
+resource directiveTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' existing = [
+  for lane in lanes: {
+    parent: namespace
+    name: '${topology.directives.prefix}${lane}'
+  }
+]
+
+resource subscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@2024-01-01' existing = [
+  for index in range(0, topology.lanes * serviceCount): {
+    parent: directiveTopics[index / serviceCount]
+    name: serviceNames[index % serviceCount]
+  }
+]
+
+resource replyTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' existing = [
+  for lane in lanes: {
+    parent: namespace
+    name: '${topology.replies.prefix}${lane}'
+  }
+]
+
+resource documentsAccount 'Microsoft.Storage/storageAccounts@2025-06-01' existing = {
+  name: documentsAccountName
+}
+
+resource receiverRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for index in range(0, topology.lanes * serviceCount): {
+    name: guid(subscriptions[index].id, principalId, serviceBusDataReceiver)
+    scope: subscriptions[index]
+    properties: {
+      principalId: principalId
+      principalType: principalType
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', serviceBusDataReceiver)
+    }
+  }
+]
+
+resource senderRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for lane in lanes: {
+    name: guid(replyTopics[lane].id, principalId, serviceBusDataSender)
+    scope: replyTopics[lane]
+    properties: {
+      principalId: principalId
+      principalType: principalType
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', serviceBusDataSender)
+    }
+  }
+]
+
+resource documentsRole 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  name: guid(documentsAccount.id, principalId, storageBlobDataContributor)
+  scope: documentsAccount
+  properties: {
+    principalId: principalId
+    principalType: principalType
+    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', storageBlobDataContributor)
+  }
+}

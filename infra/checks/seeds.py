@@ -1,0 +1,31 @@
+"""The store's first content against `protocols/`: what is not seeded is served on a laptop and not in Azure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from infra.checks.finding import Finding
+
+
+def check(root: Path) -> list[Finding]:
+    """Each protocol and schema of the folder is a key of `protocols.json` with that text; the template writes them."""
+    path = root / "infra" / "bicep" / "protocols.json"
+    keys = root / "infra" / "bicep" / "modules" / "app-configuration-keys.bicep"
+    seeded = {entry["key"]: entry["value"] for entry in json.loads(path.read_text(encoding="utf-8"))}
+    folder = _folder(root / "protocols")
+    found = [
+        Finding(path, 0, "seeds", f"{key} is not as in protocols/: make generate")
+        for key in sorted(folder.keys() | seeded.keys())
+        if folder.get(key) != seeded.get(key)
+    ]
+    if "loadJsonContent('../protocols.json')" not in keys.read_text(encoding="utf-8"):
+        found.append(Finding(keys, 0, "seeds", "does not write protocols.json"))
+    return found
+
+
+def _folder(folder: Path) -> dict[str, str]:
+    """The keys of docs/app-configuration.md, with the files' text."""
+    found = {f"lucius:protocols:{path.stem}": path for path in folder.glob("*.json")}
+    found |= {f"lucius:schemas:{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*.schema.json")}
+    return {key: path.read_text(encoding="utf-8") for key, path in found.items()}

@@ -1,0 +1,86 @@
+"""What the bus fixes at creation, and what zones cost: words and numbers of the templates against the code."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from benchmarks.scale.cost import fixed_a_month
+from emulator.topology import config
+from shared.settings import SETTINGS
+from tests.jobs import ROOT
+
+BICEP = ROOT / "infra" / "bicep"
+TOPOLOGY = json.loads((BICEP / "topology.json").read_text())
+#: triggers of one scale group each; every other function is a group of its own
+GROUPS = {"httpTrigger": "http", "orchestrationTrigger": "durable", "activityTrigger": "durable"}
+
+
+def minutes(duration: str) -> int:
+    return int(re.fullmatch(r"PT(\d+)M", duration)[1])  # type: ignore[index]
+
+
+def test_a_publish_that_is_tried_again_is_dropped_by_the_bus() -> None:
+    """The window of duplicate detection outlasts every wait of the publish backoff; it is fixed at creation (R36)."""
+    [backoffs] = [each for each in SETTINGS if each.name == "LUCIUS_DISPATCH_BACKOFF_SECONDS"]
+    waits = sum(map(float, str(backoffs.default).split(",")))
+    assert minutes(TOPOLOGY["directives"]["duplicateDetectionWindow"]) * 60 > 2 * waits
+
+
+def test_expired_directives_do_not_fill_a_topic() -> None:
+    """They are not kept as dead letters, and a topic has the largest size of the Standard tier."""
+    assert TOPOLOGY["directives"]["deadLetteringOnMessageExpiration"] is False
+    assert [TOPOLOGY[part]["maxSizeInMegabytes"] for part in ("directives", "replies")] == [5120, 5120]
+
+
+def test_the_emulators_configuration_keeps_its_bound() -> None:
+    """Microsoft's Service Bus emulator takes a window of five minutes at most; shorter ones stay."""
+
+    def window(deployed: str) -> str:
+        directives = TOPOLOGY["directives"] | {"duplicateDetectionWindow": deployed}
+        topic = config(TOPOLOGY | {"directives": directives})["UserConfig"]["Namespaces"][0]["Topics"][0]
+        return str(topic["Properties"]["DuplicateDetectionHistoryTimeWindow"])
+
+    assert (window("PT30M"), window("PT3M")) == ("PT5M", "PT3M")
+
+
+def test_the_parameter_file_has_the_price_of_zones() -> None:
+    """Two instances always ready of every scale group, by the functions that there are."""
+    functions = json.loads((ROOT / "tests" / "promised_names.json").read_text())["functions"]
+    triggers = [re.fullmatch(r"(\w+) \((\w+)\)", each) for each in functions]
+    groups = {GROUPS.get(each[2], f"function:{each[1]}") for each in triggers if each}
+    month = 2 * len(groups) * fixed_a_month()["Functions: an always ready instance of 2 GB"]
+    sentence = f"{len(groups)} groups, {2 * len(groups)} instances, about {month:.0f} USD"
+    for path in (BICEP / "prod.bicepparam", ROOT / "docs" / "deploy.md"):
+        assert sentence in " ".join(path.read_text().replace("//", "").split()), path
+    named = set(
+        re.findall(
+            r"name: '(http|durable|function:\w+?)(?:_p\$\{lane\})?'", (BICEP / "modules/function-app.bicep").read_text()
+        )
+    )
+    assert {name.split("_p")[0] for name in groups} == named
+
+
+def test_thresholds_reach_the_query() -> None:
+    """`alertThresholds.failedJobs` takes the place of the query's own number."""
+    alerts = (BICEP / "modules" / "alerts.bicep").read_text()
+    replaced = re.search(r"failure-rate\.kql'\), '([^']+)'", alerts)
+    assert replaced is not None
+    assert replaced[1] in Path(BICEP / "queries" / "failure-rate.kql").read_text()
+
+
+def test_stuck_jobs_are_seen_below_the_ceiling_of_their_metric() -> None:
+    """A directive is counted for ACK timeout and lease at most: then its attempt counts, and the next begins at 0."""
+    defaults = {each.name: each.default for each in SETTINGS}
+    ceiling = float(str(defaults["LUCIUS_ACK_TIMEOUT_SECONDS"])) + float(
+        str(defaults["LUCIUS_STEP_RESULT_TIMEOUT_SECONDS"])
+    )
+    alerts = (BICEP / "modules" / "alerts.bicep").read_text()
+    default = re.search(r"stuckSeconds \?\? (\d+)", alerts)
+    most = re.search(r"@maxValue\((\d+)\)\n  stuckSeconds", alerts)
+    assert default is not None
+    assert most is not None
+    # sampled once a minute, over five-minute evaluations
+    assert float(default[1]) <= ceiling / 2
+    assert float(most[1]) < ceiling
