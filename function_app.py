@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 import azure.durable_functions as df
@@ -18,6 +19,8 @@ from triggers import registered, replies_bus, sweeper_timer
 
 def build() -> df.DFApp:
     """The whole app, as the environment configures it. Raises SettingsError or ProtocolError, naming what is wrong."""
+    # the SDKs log every request and every state of a link as INFO, which Azure keeps and bills as the app's own lines
+    logging.getLogger("azure").setLevel(logging.WARNING)
     wiring = Wiring(settings.load())
     exporting.configure(os.environ, version=VERSION)
     built = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)

@@ -39,7 +39,7 @@ def ask(context: df.DurableOrchestrationContext, activity: str, request: dict[st
 
 
 def timer_at(context: df.DurableOrchestrationContext, due: datetime) -> Any:
-    """A timer that fires at `due` or at most a second later, never before. Every timer of the app is one."""
+    """A timer that never fires before `due`. Every timer of the app is one."""
     return context.create_timer(due + _EARLY)
 
 

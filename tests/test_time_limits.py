@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from shared.adapters.servicebus_receivers import ServiceBusDeadReplies, ServiceB
 from shared.errors import BusUnavailable, Interrupted, PublishUnavailable
 from shared.time_limits import limited, time_limit
 from tests.adapters.test_publisher import directive
+from tests.servicebus_emulator.process import start_bus
 
 ROOT = Path(__file__).parents[1]
 
@@ -128,6 +130,30 @@ async def test_a_call_to_a_silent_bus_ends_though_nobody_holds_its_task(
             if ended:
                 break
     assert ended == [PublishUnavailable if call == "publish" else BusUnavailable]
+
+
+async def test_a_publish_that_was_cut_off_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK keeps a connection alive until its sender is closed, whether anybody holds the sender or not."""
+    monkeypatch.setattr(servicebus_publisher, "_CLOSE_S", 0.5)
+    bus = start_bus("--topic", "global-bus-p15/ocr")
+    try:
+        publisher = ServiceBusPublisher.connect(connection=bus.connection_string, namespace=None, credential=None)
+        await publisher.publish(directive(), time_to_live_s=60)
+        assert len(_kept_alive()) == 1
+        bus.process.send_signal(signal.SIGSTOP)
+        monkeypatch.setattr(servicebus_publisher, "_PUBLISH_S", 0.5)
+        with pytest.raises(PublishUnavailable):
+            await publisher.publish(directive(), time_to_live_s=60)
+        bus.process.send_signal(signal.SIGCONT)
+        assert _kept_alive() == []
+        await publisher.close()
+    finally:
+        bus.kill()
+
+
+def _kept_alive() -> list[str]:
+    tasks = (repr(task) for task in asyncio.all_tasks())
+    return [task for task in tasks if "_keep_alive_async" in task]
 
 
 async def _take(reply: object) -> None:

@@ -69,20 +69,20 @@ def judges() -> str:
 
 
 def repaired() -> str:
-    lines = ["| what | Azure, and the stand-in since then | test |", "|---|---|---|"]
-    lines += [f"| {one.what} | {one.azure} | `{one.test}` |" for one in _in(State.REPAIRED)]
+    lines = ["| | what | Azure, and the stand-in since then | test |", "|---|---|---|---|"]
+    lines += [f"| {one.subject} | {one.what} | {one.azure} | `{one.test}` |" for one in _in(State.REPAIRED)]
     return "\n".join(lines)
 
 
 def staying() -> str:
-    lines = ["| what | Azure | why it stays |", "|---|---|---|"]
-    lines += [f"| {one.what} | {one.azure} | {one.why} |" for one in _in(State.STAYS)]
+    lines = ["| | what | Azure | why it stays |", "|---|---|---|---|"]
+    lines += [f"| {one.subject} | {one.what} | {one.azure} | {one.why} |" for one in _in(State.STAYS)]
     return "\n".join(lines)
 
 
 def not_known() -> str:
-    lines = ["| what | what would show it |", "|---|---|"]
-    lines += [f"| {one.what} | {one.why} |" for one in _in(State.NOT_KNOWN)]
+    lines = ["| | what | what would show it |", "|---|---|---|"]
+    lines += [f"| {one.subject} | {one.what} | {one.why} |" for one in _in(State.NOT_KNOWN)]
     return "\n".join(lines)
 
 

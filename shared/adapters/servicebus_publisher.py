@@ -102,7 +102,8 @@ class ServiceBusPublisher:
                 raise PublishUnavailable(f"the bus did not take the directive: {type(error).__name__}") from error
             except asyncio.CancelledError:
                 # the time is up, or the SDK gave up: the sender may be in the middle of a frame
-                self._senders.pop(lane, None)
+                # an SDK's sender that is not closed keeps its connection for good
+                await self._drop(lane)
                 raise
 
     async def close(self) -> None:

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 from opentelemetry import trace
 
 _logger = logging.getLogger("lucius")
-# the SDKs log every request and every state of a link as INFO, which Azure keeps and bills as the app's own lines
-logging.getLogger("azure").setLevel(logging.WARNING)
 
 
 def log(level: int, message: str, **fields: Any) -> None:

@@ -45,11 +45,7 @@ class Ledger:
 
 
 def test_a_timer_is_never_early_and_wakes_the_orchestration_once() -> None:
-    """R31: three ACK time-outs cost six activities and 48 events; Azure's history table has one sentinel row more.
-
-    The cut to whole seconds is in Azure Storage's `UpdateVisibility`, called by DurableTask.AzureStorage
-    (Azure/durabletask, src/DurableTask.AzureStorage/Messaging/TaskHubQueue.cs).
-    """
+    """R31: three ACK time-outs cost six activities and 48 events; Azure's history table has one sentinel row more."""
     ledger = Ledger(attempts=3)
     hub = ledger.hub = Hub(
         {durable_names.JOB: job._function.get_user_function().orchestrator_function},
