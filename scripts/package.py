@@ -36,9 +36,8 @@ def build(target: Path, *, backend: str, packages: bool) -> int:
         if packages:
             site = _install(folder)
             files |= {path.relative_to(folder): path for path in sorted(site.rglob("*")) if path.is_file()}
-        if commit := _commit():
-            (folder / COMMIT_FILE).write_text(commit, encoding="utf-8")
-            files[Path(COMMIT_FILE)] = folder / COMMIT_FILE
+        (folder / COMMIT_FILE).write_text(_commit(), encoding="utf-8")
+        files[Path(COMMIT_FILE)] = folder / COMMIT_FILE
         (_zip if target.suffix == ".zip" else _copy)(target, files)
     return len(files)
 
@@ -70,12 +69,20 @@ def _install(folder: Path) -> Path:
 
 
 def _commit() -> str:
-    """The commit that the health routes report; empty outside a checkout and where there is no git."""
+    """The commit that the health routes report: of this checkout, else of LUCIUS_BUILD_COMMIT. Raises CheckFailed."""
     try:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return ""
-    return commit.stdout.strip()
+        # a folder inside another checkout has that one's commit, not ours
+        _git("ls-files", "--error-unmatch", "host.json")
+        return _git("rev-parse", "HEAD")
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        commit = os.environ.get("LUCIUS_BUILD_COMMIT", "")
+    if not commit:
+        raise CheckFailed("this is no git checkout, or git is missing: set LUCIUS_BUILD_COMMIT (azd env set)")
+    return commit
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,7 +1,19 @@
 #!/bin/sh
-# After `azd down`: the app registration that preprovision made goes, too. One that was given stays.
+# After `azd down`: the app registration that preprovision made goes, too; it may be run again. One that was given, or
+# that does not carry the tag of this environment, stays.
 set -eu
-[ -n "${LUCIUS_AUTH_REGISTERED:-}" ] || exit 0
-az ad app delete --id "$LUCIUS_AUTH_REGISTERED"
+app=${LUCIUS_AUTH_REGISTERED:-}
+[ -n "$app" ] || exit 0
+error=$(mktemp)
+trap 'rm -f "$error"' EXIT
+if tags=$(az ad app show --id "$app" --query "join(' ', tags)" --output tsv 2>"$error"); then
+  case " $tags " in
+    *" lucius:$AZURE_SUBSCRIPTION_ID:$AZURE_ENV_NAME "*) az ad app delete --id "$app" ;;
+    *) echo "postdown: the app registration $app stays: it has no tag of this environment" >&2 ;;
+  esac
+else
+  # gone already
+  grep -q "does not exist" "$error" || { cat "$error" >&2; exit 1; }
+fi
 azd env set LUCIUS_AUTH_AUDIENCE ""
 azd env set LUCIUS_AUTH_REGISTERED ""

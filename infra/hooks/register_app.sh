@@ -1,43 +1,106 @@
 #!/bin/sh
-# Makes the app registration that stands for the API: tokens of version 2, LUCIUS's scopes as app roles, and one delegated
-# scope so that people can get a token through the Azure CLI. Prints its client id: the audience of tokens.
-# Usage: register_app.sh NAME. Run again, it brings the registration of that name up to date.
+# Makes or updates the app registration that stands for the API: tokens of version 2, LUCIUS's scopes as app roles, and one
+# delegated scope so that people can get a token through the Azure CLI. Prints its client id: the audience of tokens.
+# Usage: register_app.sh [--mark] SUBSCRIPTION ENVIRONMENT [CLIENT_ID]
+# One that has the tag of both already is updated only where CLIENT_ID names it: anybody in the tenant can make one under our
+# name. What others added to it stays. --mark: azd's environment keeps the id of one that was made here, for postdown.sh.
 set -eu
-name=${1:?usage: register_app.sh NAME}
+mark=
+[ "${1:-}" != --mark ] || { mark=yes; shift; }
+[ $# = 2 ] || [ $# = 3 ] || { echo "usage: register_app.sh [--mark] SUBSCRIPTION ENVIRONMENT [CLIENT_ID]" >&2; exit 2; }
+tag=lucius:$1:$2 name=lucius-$2
+applications=https://graph.microsoft.com/v1.0/applications
 #: the Azure CLI's own client id, the same in every tenant
 azure_cli=04b07795-8ddb-461a-bbee-02f9e1bf7b46
 
-app=$(az ad app list --filter "displayName eq '$name'" --query "[0].appId" --output tsv)
-if [ -z "$app" ] || [ "$app" = None ]; then
-  app=$(az ad app create --display-name "$name" --sign-in-audience AzureADMyOrg --query appId --output tsv)
-fi
-object=$(az ad app show --id "$app" --query id --output tsv)
+stop() { echo "register_app: $1" >&2; exit 1; }
+error=$(mktemp)
+trap 'rm -f "$error"' EXIT
 
-# ids of roles and scopes must stay the same from run to run: they are made of the application's own id
-id() { printf '%s-%s' "$app" "$1" | sha256sum | sed -E 's/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*/\1-\2-4\3-8\4-\5/'; }
-role() {
-  printf '{"id":"%s","value":"%s","displayName":"%s","description":"%s","allowedMemberTypes":["User","Application"],"isEnabled":true}' \
-    "$(id "$1")" "$1" "$1" "$2"
+# a registration that was made just now is not known everywhere at once
+created=
+eventually() {
+  tries=1
+  until "$@" 2>"$error"; do
+    [ -n "$created" ] && [ "$tries" -lt 12 ] || { cat "$error" >&2; return 1; }
+    tries=$((tries + 1))
+    sleep 5
+  done
 }
-scope=$(id access)
-az rest --method PATCH --url "https://graph.microsoft.com/v1.0/applications/$object" --headers Content-Type=application/json \
-  --output none --body "{
-  \"identifierUris\": [\"api://$app\"],
-  \"api\": {
-    \"requestedAccessTokenVersion\": 2,
-    \"oauth2PermissionScopes\": [{\"id\": \"$scope\", \"value\": \"access\", \"type\": \"User\", \"isEnabled\": true,
-      \"adminConsentDisplayName\": \"Call LUCIUS\", \"adminConsentDescription\": \"Call LUCIUS as yourself, with the roles that you were given\"}]
-  },
-  \"appRoles\": [
-    $(role orch:read 'Reads jobs'),
-    $(role orch:operate 'Submits, controls and redrives jobs'),
-    $(role orch:quota 'Changes limits'),
-    $(role orch:admin 'Uses the admin routes and rejected messages'),
-    $(role orch:all-tenants 'Sees the jobs of every tenant')
-  ]
-}"
+
+# ids of roles and scopes must stay the same from run to run
+id() {
+  if command -v sha256sum >/dev/null; then hash=$(printf '%s' "$tag-$1" | sha256sum)
+  else hash=$(printf '%s' "$tag-$1" | shasum -a 256 2>/dev/null) || true; fi
+  printf '%s\n' "$hash" | sed -nE 's/^([0-9a-f]{8})([0-9a-f]{4}).([0-9a-f]{3}).([0-9a-f]{3})([0-9a-f]{12}).*/\1-\2-4\3-8\4-\5/p' |
+    grep . || stop "neither sha256sum nor shasum gives a hash"
+}
+# before anything is made: is there something that hashes?
+access=$(id access)
+# a JSON list with one more item
+with() { if [ "$1" = '[]' ]; then printf '[%s]' "$2"; else printf '%s,%s]' "${1%]}" "$2"; fi; }
+patch() {
+  eventually az rest --method PATCH --url "$applications(appId='$app')" --headers Content-Type=application/json \
+    --output none --body "$1"
+}
+
+# ---- which one
+
+app=${3:-}
+# a run that stopped half way has made it already, though a search may not show it yet
+if [ -n "$mark" ] && [ -n "${LUCIUS_AUTH_REGISTERED:-}" ] &&
+  az ad app show --id "$LUCIUS_AUTH_REGISTERED" --output none 2>/dev/null; then
+  app=$LUCIUS_AUTH_REGISTERED
+fi
+if [ -z "$app" ]; then
+  found=$(az ad app list --filter "tags/any(t:t eq '$tag')" --query "[].appId" --output tsv | tr '\n' ' ')
+  [ -z "$found" ] ||
+    stop "$name is registered already, as $found(tag $tag); if it is yours: azd env set LUCIUS_AUTH_AUDIENCE CLIENT_ID"
+  # not `az ad app create`, which changes whatever has this name already
+  app=$(az rest --method POST --url "$applications" --headers Content-Type=application/json --query appId --output tsv \
+    --body "{\"displayName\": \"$name\", \"signInAudience\": \"AzureADMyOrg\", \"tags\": [\"$tag\"]}" 2>"$error") ||
+    stop "$name cannot be registered ($(tr '\n' ' ' <"$error" | cut -c 1-200)): get Application Developer, or azd env set LUCIUS_AUTH_AUDIENCE CLIENT_ID"
+  created=yes
+  [ -z "$mark" ] || azd env set LUCIUS_AUTH_REGISTERED "$app" >&2
+fi
+
+# ---- what it has, each as one line of JSON
+
+held=$(eventually az rest --method GET --url "$applications(appId='$app')" --output tsv --query "[
+  to_string(identifierUris),
+  to_string(appRoles[].{id: id, value: value, displayName: displayName, description: description,
+    allowedMemberTypes: allowedMemberTypes, isEnabled: isEnabled}),
+  to_string(api.oauth2PermissionScopes[].{id: id, value: value, type: type, isEnabled: isEnabled,
+    adminConsentDisplayName: adminConsentDisplayName, adminConsentDescription: adminConsentDescription,
+    userConsentDisplayName: userConsentDisplayName, userConsentDescription: userConsentDescription}),
+  to_string(api.preAuthorizedApplications[?appId!='$azure_cli'].{appId: appId, delegatedPermissionIds: delegatedPermissionIds}),
+  to_string(api.preAuthorizedApplications[?appId=='$azure_cli'].delegatedPermissionIds[]),
+  to_string(api.oauth2PermissionScopes[?value=='access'].id)]")
+line() { printf '%s\n' "$held" | sed -n "$1p" | sed 's/^null$/[]/'; }
+uris=$(line 1) roles=$(line 2) scopes=$(line 3) clients=$(line 4) cli=$(line 5) scope=$(line 6 | tr -d '[]"')
+
+# ---- what it lacks
+
+case $uris in *"\"api://$app\""*) ;; *) uris=$(with "$uris" "\"api://$app\"") ;; esac
+role() {
+  case $roles in *"\"value\":\"$1\""*) return ;; esac
+  role_id=$(id "$1")
+  roles=$(with "$roles" "{\"id\":\"$role_id\",\"value\":\"$1\",\"displayName\":\"$1\",\"description\":\"$2\",\"allowedMemberTypes\":[\"User\",\"Application\"],\"isEnabled\":true}")
+}
+role orch:read 'Reads jobs'
+role orch:operate 'Submits, controls and redrives jobs'
+role orch:quota 'Changes limits'
+role orch:admin 'Uses the admin routes and rejected messages'
+role orch:all-tenants 'Sees the jobs of every tenant'
+if [ -z "$scope" ]; then
+  scope=$access
+  scopes=$(with "$scopes" "{\"id\":\"$scope\",\"value\":\"access\",\"type\":\"User\",\"isEnabled\":true,\"adminConsentDisplayName\":\"Call LUCIUS\",\"adminConsentDescription\":\"Call LUCIUS as yourself, with the roles that you were given\"}")
+fi
+case $cli in *"$scope"*) ;; *) cli=$(with "$cli" "\"$scope\"") ;; esac
+clients=$(with "$clients" "{\"appId\":\"$azure_cli\",\"delegatedPermissionIds\":$cli}")
+
+patch "{\"identifierUris\": $uris, \"appRoles\": $roles, \"api\": {\"requestedAccessTokenVersion\": 2, \"oauth2PermissionScopes\": $scopes}}"
 # a pre-authorised client can only name a scope that is there already
-az rest --method PATCH --url "https://graph.microsoft.com/v1.0/applications/$object" --headers Content-Type=application/json \
-  --output none --body "{\"api\": {\"preAuthorizedApplications\": [{\"appId\": \"$azure_cli\", \"delegatedPermissionIds\": [\"$scope\"]}]}}"
-az ad sp show --id "$app" --output none 2>/dev/null || az ad sp create --id "$app" --output none
+patch "{\"api\": {\"preAuthorizedApplications\": $clients}}"
+az ad sp show --id "$app" --output none 2>/dev/null || eventually az ad sp create --id "$app" --output none
 echo "$app"

@@ -1,0 +1,54 @@
+"""Fetches the package that a deployment kept, by `gh`: what is deployed again is what was tested then."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def find(listing: dict[str, Any], commit: str) -> int | None:
+    """The id of the run that kept the package of a commit; None: there is none.
+
+    Of this repository's main only: whoever opens a pull request can keep a file of any name in a run of theirs.
+    """
+    for artifact in listing["artifacts"]:
+        run = artifact["workflow_run"]
+        of_main = run["head_branch"] == "main" and run["head_repository_id"] == run["repository_id"]
+        if of_main and run["head_sha"] == commit and not artifact["expired"]:
+            return int(run["id"])
+    return None
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("environment", help="where it was deployed")
+    parser.add_argument("commit", help="all 40 digits of it")
+    parser.add_argument("folder", type=Path, help="where released-package.zip is put")
+    args = parser.parse_args(argv)
+    if not re.fullmatch(r"[0-9a-f]{40}", args.commit):
+        print(f"kept_package: {args.commit} is not a whole commit id", file=sys.stderr)
+        return 1
+    repository, name = os.environ["GITHUB_REPOSITORY"], f"package-{args.environment}-{args.commit}"
+    path = f"repos/{repository}/actions/artifacts?name={name}"
+    listing = json.loads(subprocess.run(["gh", "api", path], check=True, capture_output=True, text=True).stdout)
+    run = find(listing, args.commit)
+    if run is None:
+        print(
+            f"kept_package: no package of {args.commit} is kept for {args.environment}: "
+            "those of main are, for 90 days; revert the commits after it instead",
+            file=sys.stderr,
+        )
+        return 1
+    download = ["gh", "run", "download", str(run), "--repo", repository, "--name", name, "--dir", str(args.folder)]
+    subprocess.run(download, check=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""Stands in for az. It runs in the test itself, since one command line asks it a dozen times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import jmespath
+
+from tests.infra.stand_in import deployments, directory
+from tests.infra.stand_in.options import Refused, parse, refuse
+from tests.infra.stand_in.state import changing
+
+State = dict[str, Any]
+Options = dict[str, str]
+
+
+def _account(state: State, options: Options) -> Any:
+    subscription = options.get("subscription") or state["default"]
+    if subscription not in state["subscriptions"]:
+        refuse("Please run 'az login' to setup account.")
+    return {"id": subscription, "tenantId": state["subscriptions"][subscription]}
+
+
+def _subscription(state: State, options: Options) -> None:
+    """What is done in a subscription names it, or is done in az's default."""
+    if _account(state, options)["id"] != state["azd"].get("AZURE_SUBSCRIPTION_ID", state["default"]):
+        refuse("(ResourceGroupNotFound) this is another subscription")
+
+
+def _register(state: State, options: Options) -> None:
+    _subscription(state, options)
+    state["providers"].append(options["namespace"])
+
+
+def _show_provider(state: State, options: Options) -> Any:
+    _subscription(state, options)
+    return {"resourceTypes": [{"resourceType": "schedulers", "locations": state["schedulers"]}]}
+
+
+def _locations(state: State, options: Options) -> Any:
+    _subscription(state, options)
+    return [{"name": name} for name in state["flex_zones" if options.get("zone-redundant") == "true" else "flex"]]
+
+
+def _changes(state: State, options: Options) -> Any:
+    kept = [{"id": "/storage", "changeType": "noChange"}, {"id": "/site", "changeType": "modify"}]
+    if not state["stack"]:
+        kept = [{"id": "/storage", "changeType": "create"}]
+    deleted = "delete" if options["action-on-unmanage"] != "detachAll" else "detach"
+    gone = [{"id": each, "changeType": deleted} for each in state["left_out"]]
+    return {"properties": {"changes": {"resourceChanges": kept + gone} if "changes" not in state["denied"] else None}}
+
+
+def _stack(state: State, options: Options, folder: Path, environ: Mapping[str, str]) -> Any:
+    outputs = deployments.deploy(state, (folder / options["parameters"]).parent, environ)
+    deleted = state["left_out"] if options["action-on-unmanage"] != "detachAll" else []
+    state["stack"] = {
+        "outputs": {name: {"type": "String", "value": value} for name, value in outputs.items()},
+        "deleted": deleted,
+    }
+    return state["stack"]
+
+
+def _what_if(state: State, options: Options) -> Any:
+    if "deploy" in state["denied"] and options.get("validation-level") != "ProviderNoRbac":
+        refuse("(AuthorizationFailed) The client does not have authorization to perform action 'sites/write'")
+    return "Resource changes: 1 to modify."
+
+
+def _delete_app(state: State, options: Options) -> None:
+    state["apps"].remove(directory.app(state, options["id"]))
+
+
+def _create_principal(state: State, options: Options) -> Any:
+    directory.app(state, options["id"])
+    state["principals"].append(options["id"])
+    return directory.principal(state, options["id"])
+
+
+def _delete_vault(state: State, options: Options) -> None:
+    state["vaults"] = []
+
+
+def _code(state: State, options: Options, folder: Path) -> None:
+    state["code"] = (folder / options["src"]).read_text()
+
+
+_ANSWERS: dict[str, Callable[[State, Options], Any]] = {
+    "account show": _account,
+    "ad app create": lambda state, options: directory.register(state, options["display-name"], []),
+    "ad app delete": _delete_app,
+    "ad app list": directory.listed,
+    "ad app show": lambda state, options: directory.app(state, options["id"]),
+    "ad signed-in-user show": lambda state, options: {"id": "me"},
+    "ad sp create": _create_principal,
+    "ad sp show": lambda state, options: directory.principal(state, options["id"]),
+    "deployment sub what-if": _what_if,
+    "functionapp list-flexconsumption-locations": _locations,
+    "keyvault delete": _delete_vault,
+    "provider list": lambda state, options: (
+        [{"namespace": name, "registrationState": "Registered"} for name in state["providers"]]
+        + [{"namespace": "Microsoft.Web", "registrationState": "NotRegistered"}]
+    ),
+    "provider register": _register,
+    "provider show": _show_provider,
+    "resource list": lambda state, options: state["vaults"],
+    "rest": directory.rest,
+    "stack sub show": lambda state, options: state["stack"] or refuse("(DeploymentStackNotFound)"),
+    "stack-whatif sub create": _changes,
+    "version": lambda state, options: {"azure-cli": state["az"]},
+}
+
+
+def _printed(answer: Any, options: Options) -> str:
+    """As az prints: JSON, or each item a line and each value of it a column."""
+    if "query" in options:
+        answer = jmespath.search(options["query"], answer)
+    if answer is None or options.get("output") == "none":
+        return ""
+    if options.get("output") != "tsv":
+        return f"{answer if isinstance(answer, str) else json.dumps(answer, indent=2)}\n"
+    text = StringIO()
+    for item in answer if isinstance(answer, list) else [answer]:
+        print(*(item if isinstance(item, list) else [item]), sep="\t", file=text)
+    return text.getvalue()
+
+
+def answer(arguments: list[str], file: Path, folder: Path, environ: Mapping[str, str]) -> tuple[int, str, str]:
+    """The exit code, what is printed, and the error, of az with these arguments in that folder."""
+    try:
+        with changing(file) as state:
+            state["asked"].append(" ".join(["az", *arguments]))
+            command, options = parse(arguments)
+            if command == "stack sub create":
+                result = _stack(state, options, folder, environ)
+            elif command == "functionapp deployment source config-zip":
+                result = _code(state, options, folder)
+            else:
+                result = _ANSWERS.get(command, lambda state, options: None)(state, options)
+        return 0, _printed(result, options), ""
+    except Refused as error:
+        return 1, "", f"ERROR: {error}\n"

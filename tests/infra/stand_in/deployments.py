@@ -1,0 +1,73 @@
+"""What Resource Manager refuses of the templates: at the first deployment, and at a later one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.infra.stand_in.options import refuse
+
+#: resources whose PUT is refused with 409 unless it carries the etag of what is there, or `*`
+_NEED_ETAG = ("Microsoft.OperationalInsights/workspaces/savedSearches",)
+
+
+def deploy(state: dict[str, Any], bicep: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The outputs of the templates in `bicep`. Raises Refused with Azure's code."""
+    if "deploy" in state["denied"]:
+        refuse("(AuthorizationFailed) The client does not have authorization to perform action 'deployments/write'")
+    _providers(state, bicep)
+    environment = environ["AZURE_ENV_NAME"]
+    earlier, start = state["deployed"], _budget_start(state, bicep, environ)
+    if earlier:
+        for kind in _NEED_ETAG:
+            if _without_etag(bicep, kind):
+                refuse(f"(Conflict) {kind}: 409, the resource exists and the request has no etag")
+        if start and earlier["budget"] and start != earlier["budget"]:
+            refuse("(400) Start date of budgets cannot be updated. Please delete and create a new budget.")
+    if environ.get("LUCIUS_CALLBACK_KEYS"):
+        state["vaults"] = [{"name": "kv-lucius", "tags": {"application": "lucius", "environment": environment}}]
+    state["deployed"] = {"budget": start}
+    return {
+        "AZURE_RESOURCE_GROUP": f"rg-lucius-{environment}",
+        "LUCIUS_FUNCTION_APP": "func-lucius",
+        "LUCIUS_API_URL": "https://func-lucius.example",
+        "LUCIUS_AUTH_AUDIENCE": environ["LUCIUS_AUTH_AUDIENCE"],
+        "LUCIUS_SERVICEBUS_NAMESPACE": "sbns-lucius.servicebus.windows.net",
+        "LUCIUS_DOCUMENTS_ENDPOINT": "https://stdoc.blob.core.windows.net/",
+        "LUCIUS_APPCONFIG_NAME": "appcs-lucius",
+    }
+
+
+def _without_etag(bicep: Path, kind: str) -> bool:
+    """Whether a template has a resource of that type whose properties name no etag."""
+    resources = [
+        body
+        for path in bicep.rglob("*.bicep")
+        for body in re.findall(
+            rf"^resource \w+ '{kind}@[^']*' = (.*?)^[}}\]]", path.read_text(), re.DOTALL | re.MULTILINE
+        )
+    ]
+    return any(not re.search(r"^\s*etag: '\S+'", body, re.MULTILINE) for body in resources)
+
+
+def _budget_start(state: dict[str, Any], bicep: Path, environ: Mapping[str, str]) -> str | None:
+    """The start of the budget that is asked for: another one each month where a template computes it from today."""
+    if environ.get("LUCIUS_MONTHLY_BUDGET", "") in ("", "0"):
+        return None
+    today = any("utcNow(" in path.read_text() for path in bicep.rglob("*.bicep*"))
+    return state["month"] if today else "fixed"
+
+
+def _providers(state: dict[str, Any], bicep: Path) -> None:
+    named = {
+        provider
+        for path in bicep.rglob("*.bicep")
+        for provider in re.findall(r"^\s*resource \w+ '(Microsoft\.\w+)/", path.read_text(), re.MULTILINE)
+    }
+    # a subscription has these from the start
+    named -= {"Microsoft.Authorization", "Microsoft.Resources"}
+    lacking = sorted(named - {name for name in named if name.lower() in {each.lower() for each in state["providers"]}})
+    if lacking:
+        refuse(f"(MissingSubscriptionRegistration) The subscription is not registered to use namespace '{lacking[0]}'")

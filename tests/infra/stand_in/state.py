@@ -1,0 +1,51 @@
+"""What the stand-ins know of Azure and of azd, kept in a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+NEW: dict[str, Any] = {
+    "az": "2.89.0",
+    #: subscription: tenant
+    "subscriptions": {"sub-1": "tenant-1"},
+    "default": "sub-1",
+    "month": "2026-11",
+    #: what whoever is signed in may not do
+    "denied": [],
+    #: those that are registered; a new subscription has fewer
+    "providers": [
+        *("microsoft.insights", "Microsoft.App", "Microsoft.AppConfiguration", "Microsoft.Consumption"),
+        *("Microsoft.DurableTask", "Microsoft.KeyVault", "Microsoft.ManagedIdentity", "Microsoft.Network"),
+        *("Microsoft.OperationalInsights", "Microsoft.ServiceBus", "Microsoft.Storage"),
+    ],
+    "flex": ["westeurope", "northeurope"],
+    "flex_zones": ["northeurope"],
+    "schedulers": ["West Europe"],
+    "apps": [],
+    "principals": [],
+    "grants": [],
+    #: how often a registration is not found after it was made
+    "lag": 0,
+    "vaults": [],
+    #: of the subscription: what was deployed, and what it fixed
+    "deployed": None,
+    "stack": None,
+    #: what the template of today no longer has
+    "left_out": [],
+    "azd": {},
+    "asked": [],
+}
+
+
+@contextmanager
+def changing(file: Path) -> Iterator[dict[str, Any]]:
+    """The state; it is written when the block ends, also by an exception."""
+    state = json.loads(file.read_text())
+    try:
+        yield state
+    finally:
+        file.write_text(json.dumps(state))

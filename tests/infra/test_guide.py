@@ -1,0 +1,89 @@
+"""docs/deploy.md, walked from an empty subscription to its removal: the commands as they stand there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.document_commands import block
+from tests.infra.walk import COMMIT, Walk
+from tests.jobs import ROOT
+
+GUIDE = ROOT / "docs" / "deploy.md"
+
+
+@pytest.fixture
+def walk(tmp_path: Path) -> Iterator[Walk]:
+    with Walk.begun(tmp_path) as walk:
+        yield walk
+
+
+def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
+    """From `azd up` to the first job, callbacks, pipelines, and back to an empty subscription."""
+    # what it packages is this repository
+    (walk.bin / "python3").unlink()
+    steps = re.findall(r"<!-- tested: (.*) -->", GUIDE.read_text())
+    assert steps[:4] == ["up", "roles", "services", "smoke"]
+    assert steps.index("remove") < steps.index("callbacks")
+    # the guide removes it before it comes to pipelines
+    for step in [*(each for each in steps if not each.startswith("remove")), "remove", "remove stack"]:
+        known = {**walk.state()["azd"], "AZURE_SUBSCRIPTION_ID": "sub-1", "app": "00000001-2222-3333-4444-555555555555"}
+        known = {name: value for name, value in known.items() if not (step == "up" and name.startswith("AZURE"))}
+        done = walk.run(block(GUIDE, step), **known)
+        assert done.code == 0, (step, done.error)
+        assert not [line for line in done.error.splitlines() if "ERROR" in line], step
+    state = walk.state()
+    assert state["code"] == COMMIT
+    assert state["deployed"] is None
+    # what azd made is gone; what the guide makes by hand stays
+    assert sorted(app["displayName"] for app in state["apps"]) == ["lucius-github-dev", "lucius-prod"]
+
+
+def test_a_second_deployment_and_a_later_month_go_through(walk: Walk) -> None:
+    """Azure takes neither a saved search without an etag nor another start of a budget."""
+    walk.run(block(GUIDE, "up"))
+    walk.run("azd env set LUCIUS_MONTHLY_BUDGET 100; azd env set LUCIUS_MONTHLY_BUDGET_START 2026-11-01")
+    for month in ("2026-11", "2026-11", "2026-12"):
+        walk.know(month=month)
+        done = walk.run("azd provision", **walk.state()["azd"])
+        assert (done.code, done.error) == (0, ""), month
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern", "replacement", "text"),
+    [
+        ("modules/insights.bicep", r"\n *(?:#disable-next-line BCP037\n *)?etag: '\*'", "", "(Conflict)"),
+        ("modules/budget.bicep", r"startDate: \S+", "startDate: utcNow('yyyy-MM-01')", "Start date of budgets"),
+    ],
+)
+def test_the_stand_in_refuses_as_azure_does(walk: Walk, file: str, pattern: str, replacement: str, text: str) -> None:
+    """The same templates without the etag, or with a budget that begins in the month of the deployment."""
+    bicep = walk.own("infra/bicep")
+    (bicep / file).write_text(re.sub(pattern, replacement, (bicep / file).read_text()))
+    walk.run(block(GUIDE, "up"))
+    walk.run("azd env set LUCIUS_MONTHLY_BUDGET 100")
+    values = walk.state()["azd"]
+    walk.know(deployed={"budget": "2026-10" if "budget" in file else None})
+    assert text in walk.run("azd provision", **values).error
+
+
+@pytest.mark.parametrize(
+    ("denied", "text"),
+    [("register apps", "get Application Developer"), ("deploy", "AuthorizationFailed")],
+)
+def test_a_missing_permission_stops_with_one_line(walk: Walk, denied: str, text: str) -> None:
+    walk.know(denied=[denied])
+    done = walk.run(block(GUIDE, "up"))
+    assert text in done.refusal
+    assert walk.state()["deployed"] is None
+
+
+def test_an_environment_is_removed_twice(walk: Walk) -> None:
+    """Its removal is content with what is gone already."""
+    walk.run(block(GUIDE, "up"))
+    for _ in range(2):
+        assert walk.run(block(GUIDE, "remove"), **walk.state()["azd"]).code == 0
+        assert walk.state()["apps"] == []

@@ -1,0 +1,230 @@
+"""The pipelines: what they may, what they wait for, and what they refuse, run as it stands in the workflows."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scripts import kept_package
+from tests.infra.walk import COMMIT, Walk
+from tests.infra.workflows import FOLDER, command, load, signs_in, waits_for
+from tests.jobs import ROOT
+
+VALUES = {
+    "vars.AZURE_SUBSCRIPTION_ID": "sub-1",
+    "vars.AZURE_LOCATION": "westeurope",
+    "vars.LUCIUS_AUTH_AUDIENCE": "audience",
+    "matrix.environment": "dev",
+    "needs.template.outputs.group": "rg-lucius-dev",
+    "needs.template.outputs.app": "func-lucius",
+}
+VAULT = {"name": "kv-1", "tags": {"application": "lucius", "environment": "dev"}}
+
+
+@pytest.fixture
+def walk(tmp_path: Path) -> Iterator[Walk]:
+    """Signed in by azure/login: `sub-1` is az's default."""
+    with Walk.begun(tmp_path) as walk:
+        walk.environment["AZURE_ENV_NAME"] = "dev"
+        yield walk
+
+
+def run(walk: Walk, workflow: str, job: str, step: str, **values: str) -> Any:
+    text, environment = command(load(workflow)["jobs"][job], step, {**VALUES, **values})
+    return walk.run(text, **environment)
+
+
+def deploy(walk: Walk, **values: str) -> Any:
+    return run(walk, "deploy", "template", "Deployment stack", **values)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.stem)
+def test_workflows_are_pinned_and_may_little(path: Path) -> None:
+    """Actions by commit, no credential, reading only by default; a token for Azure only where somebody signs in."""
+    text, workflow = path.read_text(), yaml.safe_load(path.read_text())
+    uses = re.findall(r"uses: (?!\./)(\S+)(.*)", text)
+    assert [use for use, _ in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", use)] == []
+    assert all(re.search(r"# v\d+\.\d+\.\d+$", comment) for _, comment in uses)
+    # LUCIUS's own one, where callbacks are on; nobody signs in with a secret
+    assert set(re.findall(r"secrets\.\w+", text)) <= {"secrets.LUCIUS_CALLBACK_KEYS"}
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        assert job.get("permissions", {}).get("id-token") == ("write" if signs_in(job) else None)
+        # what comes from outside reaches a shell through the environment only
+        assert not [step for step in job.get("steps", []) if "${{" in step.get("run", "")]
+
+
+def test_nothing_is_deployed_that_is_not_tested() -> None:
+    """Every job that signs in waits for the tests and for the checks of the templates, and stops where one fails."""
+    workflow = load("deploy")
+    for name, job in workflow["jobs"].items():
+        if name not in ("test", "validate"):
+            assert waits_for(workflow, name) >= {"test", "validate"}, name
+            # jobs that are left out for a kept package may not leave out these
+            assert job["if"] == "${{ !cancelled() && !failure() }}"
+    called = {name: workflow["jobs"][name]["uses"] for name in ("test", "validate")}
+    assert called == {name: f"./.github/workflows/{name}.yml" for name in called}
+    assert all("workflow_call" in load(name)["on"] for name in called)
+    assert [name for name, job in workflow["jobs"].items() if signs_in(job)] == ["template", "code", "smoke"]
+
+
+def test_a_package_is_kept_of_each_commit_and_deployed_again() -> None:
+    """The way back takes the one that was tested, and neither tests, builds nor deploys a template."""
+    jobs = load("deploy")["jobs"]
+    (kept,) = [step["with"] for step in jobs["package"]["steps"] if "upload-artifact@" in step.get("uses", "")]
+    (taken,) = [step["with"] for step in jobs["code"]["steps"] if "download-artifact@" in step.get("uses", "")]
+    assert (
+        kept["name"] == taken["name"] == "package-${{ inputs.environment || 'dev' }}-${{ inputs.commit || github.sha }}"
+    )
+    assert kept["retention-days"] == 90
+    left_out = {"${{ !inputs.commit }}"}
+    assert {jobs[name]["if"] for name in ("test", "validate")} == left_out
+    steps = [step for job in ("package", "template") for step in jobs[job]["steps"]]
+    for script in ("scripts/package.py", "infra/pipelines/deploy_stack.sh"):
+        assert {step["if"] for step in steps if script in step.get("run", "")} == left_out
+
+
+@pytest.mark.parametrize("name", ["deploy", "what-if"])
+def test_workflows_name_files_that_exist(name: str) -> None:
+    text = (FOLDER / f"{name}.yml").read_text()
+    named = set(re.findall(r"(?:infra|scripts)/[\w./-]+\.(?:sh|py)", text))
+    assert named
+    assert [path for path in named if not (ROOT / path).is_file()] == []
+    environments = load("deploy")["on"]["workflow_dispatch"]["inputs"]["environment"]["options"]
+    assert [each for each in environments if not (ROOT / "infra" / "bicep" / f"{each}.bicepparam").is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("workflow", "job", "step"),
+    [("deploy", "template", "Deployment stack"), ("what-if", "what-if", "What would change")],
+)
+def test_what_parameter_files_read_is_given(workflow: str, job: str, step: str) -> None:
+    """Each name of the environment, and no empty text where a parameter file has a default that is not empty."""
+    _, given = command(load(workflow)["jobs"][job], step, VALUES)
+    for name in ("dev", "prod"):
+        text = (ROOT / "infra" / "bicep" / f"{name}.bicepparam").read_text()
+        read = dict(re.findall(r"readEnvironmentVariable\('(\w+)', '(.*?)'\)", text))
+        # whoever deploys is the operator; what-if gets no secret
+        own = {"AZURE_ENV_NAME", "AZURE_PRINCIPAL_ID"}
+        own |= {"LUCIUS_CALLBACK_KEYS", "LUCIUS_CALLBACKS"} if workflow == "what-if" else set()
+        assert read.keys() - own <= given.keys()
+        assert [each for each in read.keys() - own if read[each] and not given[each]] == []
+
+
+def test_a_stack_is_deployed_and_put_out(walk: Walk) -> None:
+    """With the providers that it needs, and never with the right to delete."""
+    done = deploy(walk)
+    assert (done.code, done.error) == (0, "")
+    assert "create\t/storage" in done.output
+    assert [line for line in done.asked if "provider register" in line]
+    assert "--action-on-unmanage detachAll" in next(
+        line for line in done.asked if line.startswith("az stack sub create")
+    )
+    put_out = walk.checkout / "put-out"
+    text, _ = command(load("deploy")["jobs"]["template"], "What the stack put out", VALUES)
+    assert walk.run(text, GITHUB_OUTPUT=str(put_out)).code == 0
+    assert "LUCIUS_FUNCTION_APP=func-lucius\n" in put_out.read_text()
+    walk.know(stack=None)
+    assert walk.run(text, GITHUB_OUTPUT=str(put_out)).code == 1
+
+
+@pytest.mark.parametrize(
+    ("known", "values", "text"),
+    [
+        ({"left_out": ["/topic-1", "/topic-2"]}, {}, "2 resources would be deleted"),
+        ({"denied": ["changes"]}, {}, "cannot be seen what would be deleted"),
+        ({"vaults": [VAULT]}, {}, "LUCIUS_CALLBACK_KEYS is not set, but kv-1 holds callback keys"),
+        ({"az": "2.76.0"}, {}, "az 2.76.0 is older than 2.89.0"),
+        ({"denied": ["deploy"]}, {}, "AuthorizationFailed"),
+        ({}, {"vars.AZURE_LOCATION": "uksouth"}, "does not offer Flex Consumption"),
+    ],
+)
+def test_a_stack_is_refused_before_it_changes_anything(
+    walk: Walk, known: dict[str, Any], values: dict[str, str], text: str
+) -> None:
+    """A deletion, the loss of the vault, an old az, a missing right, a wrong region: one line, nothing deployed."""
+    walk.know(**known)
+    done = deploy(walk, **values)
+    assert text in done.refusal
+    assert walk.state()["stack"] is None
+    for each in known.get("left_out", []):
+        assert f"delete\t{each}\n" in done.output
+
+
+def test_a_deletion_that_is_meant_is_shown_and_made(walk: Walk) -> None:
+    walk.know(left_out=["/topic-1"])
+    done = deploy(walk, **{"inputs.delete": "true"})
+    assert done.code == 0
+    assert "delete\t/topic-1\n" in done.output
+    assert walk.state()["stack"]["deleted"] == ["/topic-1"]
+
+
+def test_the_keys_of_callbacks_keep_their_vault(walk: Walk) -> None:
+    """Given again, the deployment goes on; ended on purpose, too."""
+    walk.know(vaults=[VAULT])
+    assert deploy(walk, **{"secrets.LUCIUS_CALLBACK_KEYS": "k1:key"}).code == 0
+    assert walk.run("az keyvault delete --name kv-1").code == 0
+    assert deploy(walk).code == 0
+
+
+def test_what_if_runs_with_the_identity_of_the_guide(walk: Walk) -> None:
+    """It may read and ask, not write."""
+    walk.know(denied=["deploy"])
+    summary = walk.checkout / "summary"
+    text, environment = command(load("what-if")["jobs"]["what-if"], "What would change", VALUES)
+    done = walk.run(text, **environment, GITHUB_STEP_SUMMARY=str(summary))
+    assert (done.code, done.error) == (0, "")
+    assert "Resource changes" in summary.read_text()
+
+
+def test_a_kept_package_is_deployed(walk: Walk) -> None:
+    """As it is, to the app of the stack that is there."""
+    (walk.checkout / "released-package.zip").write_text("the package")
+    assert run(walk, "deploy", "code", "Deploy the package").code == 0
+    assert walk.state()["code"] == "the package"
+
+
+def kept(run: int, **changes: Any) -> dict[str, Any]:
+    of_main = {"id": run, "head_branch": "main", "head_sha": COMMIT, "repository_id": 1, "head_repository_id": 1}
+    return {"name": f"package-dev-{COMMIT}", "expired": False, "workflow_run": {**of_main, **changes}}
+
+
+def test_only_packages_of_main_are_taken() -> None:
+    """Not one that a fork's or a branch's run keeps under that name, not one that has expired."""
+    others = [
+        kept(1, head_repository_id=2),
+        kept(2, head_branch="try"),
+        kept(3, head_sha="f" * 40),
+        {**kept(4), "expired": True},
+    ]
+    assert kept_package.find({"artifacts": [*others, kept(5)]}, COMMIT) == 5
+    assert kept_package.find({"artifacts": others}, COMMIT) is None
+
+
+def test_the_kept_package_is_fetched(walk: Walk) -> None:
+    """Or one line says that there is none."""
+    (walk.bin / "gh").write_text(
+        """#!/bin/sh
+case $1 in
+  api) cat "$HOME/listing" ;;
+  run) echo "$@" >"$HOME/downloaded" ;;
+esac
+"""
+    )
+    (walk.bin / "gh").chmod(0o755)
+    listing = walk.folder / "listing"
+    listing.write_text(json.dumps({"artifacts": [kept(7)]}))
+    fetch = f"{sys.executable} scripts/kept_package.py"
+    assert walk.run(f"{fetch} dev {COMMIT} .", GITHUB_REPOSITORY="owner/repo").code == 0
+    expected = f"run download 7 --repo owner/repo --name package-dev-{COMMIT} --dir .\n"
+    assert (walk.folder / "downloaded").read_text() == expected
+    listing.write_text(json.dumps({"artifacts": []}))
+    assert "is kept" in walk.run(f"{fetch} dev {COMMIT} .", GITHUB_REPOSITORY="owner/repo").refusal
+    assert "not a whole commit id" in walk.run(f"{fetch} dev 0123456 .", GITHUB_REPOSITORY="owner/repo").refusal
