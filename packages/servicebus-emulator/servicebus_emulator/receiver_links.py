@@ -65,6 +65,9 @@ class Peer(Protocol):
         Once it reads again, `LinkConsumer.request_messages` is called.
         """
 
+    def serve(self, link: OutgoingLink) -> None:
+        """Sends what waits for a link that is now open."""
+
 
 class LinkConsumer:
     """A receiving link as a `broker.entity.Consumer`. A delivery tag is the lock token in GUID byte order."""
@@ -77,10 +80,10 @@ class LinkConsumer:
 
     @property
     def credit(self) -> int:
-        return 0 if self.link.closed or self._peer.is_behind() else self.link.credit
+        return 0 if self.link.closed or self._peer.is_behind() else self.link.usable_credit
 
     def request_messages(self) -> None:
-        """Asks the queue for messages: the link has new credit, or the client reads again."""
+        """Asks the queue for messages: the link has new credit, or is no longer held back."""
         self.queue.request_messages(self)
 
     def deliver(self, message: Message) -> None:
@@ -148,6 +151,7 @@ class SessionConsumer(LinkConsumer):
         source = replace(self.link.attach.source, filter={_SESSION_FILTER: session.id})
         ticks = _TICKS_AT_EPOCH + session.locked_until_ms * _TICKS_PER_MS
         self.link.accept(source, {_SESSION_LOCKED_UNTIL: ticks})
+        self._peer.serve(self.link)
 
     def _timed_out(self) -> None:
         self._timer = None

@@ -15,6 +15,11 @@ _SEQUENCE = 1 << 32
 class LinkSession(Protocol):
     """A session as its links use it. A protocol, because the module of sessions imports this one."""
 
+    @property
+    def window_is_open(self) -> bool: ...
+
+    def is_sending(self, link: OutgoingLink) -> bool: ...
+
     def send(self, body: Body) -> None: ...
 
     def send_flow(self, handle: int, delivery_count: int, credit: int, *, drain: bool | None = None) -> None: ...
@@ -138,6 +143,16 @@ class OutgoingLink(_Link):
     def settles_on_send(self) -> bool:
         """Whether the peer asked for settled messages: receive-and-delete."""
         return self.attach.snd_settle_mode == 1
+
+    @property
+    def usable_credit(self) -> int:
+        """The credit that can be used now: none while the peer's session window is closed."""
+        return self.credit if self.session.window_is_open else 0
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether the last frames of a delivery wait for the peer's session window."""
+        return self.session.is_sending(self)
 
     def accept(self, source: Source | None = None, properties: dict[Any, Any] | None = None) -> None:
         """Opens the link. `source` replaces the peer's where the broker chose a value, such as a session."""
