@@ -217,6 +217,50 @@ test("administration", async () => {
   assert.equal((await admin.getNamespaceProperties()).messagingSku, "Standard");
 });
 
+test("messages beyond the session's window of 2048 transfers stay in the queue", async () => {
+  const sender = client.createSender("js-window");
+  const send = async (count) => {
+    for (let left = count; left > 0; left -= 500) {
+      await sender.sendMessages([...Array(Math.min(left, 500)).keys()].map((i) => ({ body: i })));
+    }
+  };
+  const receiver = client.createReceiver("js-window", { maxAutoLockRenewalDurationInMs: 0 });
+  await send(2400);
+  const first = await receiver.receiveMessages(2000, { maxWaitTimeInMs: 5000 });
+  const second = await receiver.receiveMessages(400, { maxWaitTimeInMs: 200 }); // drains the credit of those that did not come
+  assert.deepEqual([first.length, second.length], [2000, 48]);
+  const other = client.createReceiver("js-window", { maxAutoLockRenewalDurationInMs: 0 });
+  const third = await receiveAll(other, 200);
+  await Promise.all([...first, ...second].map((message) => receiver.completeMessage(message)));
+  const fourth = await receiveAll(receiver, 152);
+  await Promise.all([...third.map((m) => other.completeMessage(m)), ...fourth.map((m) => receiver.completeMessage(m))]);
+  assert.deepEqual(await receiver.peekMessages(1), []);
+
+  // rhea by itself: much credit, nothing settled until the window is full
+  await send(2400);
+  const [, host, port] = /sb:\/\/([^:]+):(\d+)/.exec(connection);
+  const plain = rhea.create_container().connect({
+    host, port: Number(port), username: "RootManageSharedAccessKey", password: "SAS_KEY_VALUE", reconnect: false,
+  });
+  const deliveries = [];
+  let reached = () => {};
+  const until = (count) => new Promise((resolve) => { reached = () => deliveries.length === count && resolve(); reached(); });
+  const link = plain.open_receiver({ source: "js-window", credit_window: 0, autoaccept: false });
+  link.on("message", ({ delivery }) => { deliveries.push(delivery); reached(); });
+  link.add_credit(2400);
+  await until(2048);
+  const rest = await receiveAll(other, 352);
+  await Promise.all(rest.map((message) => other.completeMessage(message)));
+  for (const delivery of deliveries) delivery.accept();
+  await send(10);
+  await until(2058); // the credit that is left is still good
+  deliveries.slice(2048).forEach((delivery) => delivery.accept());
+  plain.close();
+  await new Promise((resolve) => plain.once("connection_close", resolve));
+  assert.deepEqual(await receiver.peekMessages(1), []);
+  await Promise.all([sender.close(), receiver.close(), other.close()]);
+});
+
 test("an AMQP client without knowledge of Service Bus", async () => {
   const [, host, port] = /sb:\/\/([^:]+):(\d+)/.exec(connection);
   const connect = (password) => rhea.create_container().connect({
