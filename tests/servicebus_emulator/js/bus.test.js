@@ -68,7 +68,7 @@ test("batches, peek, defer, schedule and cancel", async () => {
   await receiver.deferMessage(messages[0]);
   await Promise.all(messages.slice(1).map((m) => receiver.completeMessage(m)));
   const [deferred] = await receiver.receiveDeferredMessages(messages[0].sequenceNumber);
-  assert.equal(deferred.body, "0");
+  assert.deepEqual([deferred.body, deferred.deliveryCount], ["0", 1]);
   await receiver.completeMessage(deferred);
   const [later] = await sender.scheduleMessages({ body: "never" }, new Date(Date.now() + 3600e3));
   await sender.scheduleMessages([{ body: "soon" }], new Date(Date.now() + 300));

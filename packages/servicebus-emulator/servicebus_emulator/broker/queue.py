@@ -254,15 +254,13 @@ class MessageQueue(EntityMessages):
         self._return_to_queue(message)
 
     def defer(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
-        """Keeps a locked message for receivers that ask for its sequence number."""
+        """Keeps a locked message for receivers that ask for its sequence number, and counts a delivery.
+
+        At the maximum of deliveries it is a dead letter instead, as in Azure (Azure/azure-service-bus, issue 375).
+        """
         message = self._take_lock(token)
-        self._change(message, changes)
-        if message.state is not MessageState.DEFERRED:
-            message.state = MessageState.DEFERRED
-            self._env.store.update(self.path, message)
-        self._env.store.put_delivery_count(self.path, message, message.delivery_count)
-        if self._is_expired(message):
-            self._expire(message)
+        message.state = MessageState.DEFERRED
+        self._fail_delivery(message, changes)
 
     def dead_letter(
         self, token: uuid.UUID, reason: str | None, description: str | None, changes: Mapping[str, Any] | None = None
