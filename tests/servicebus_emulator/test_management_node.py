@@ -45,6 +45,17 @@ def test_a_peek_of_large_messages_is_cut(broker: Broker) -> None:
     assert (len(first), len(rest)) == (5, 5)
 
 
+def test_a_peek_without_bodies(broker: Broker) -> None:
+    """With `omit-message-body` the properties come, and no body (azure-sdk-for-js, `peekMessagesOptions.spec.ts`)."""
+    broker.destination("q").send(AmqpMessage.parse(message(200_000)))
+    arguments = {"from_sequence_number": 1, "message_count": 1}
+    [entry] = ask(broker, "peek-message", **arguments, omit_message_body=True).body["messages"]
+    peeked = AmqpMessage.parse(entry["message"])
+    assert (peeked.body, peeked.message_id) == (b"", broker.queue("q").peek(0, 1)[0].content.message_id)
+    [entry] = ask(broker, "peek-message", **arguments, omit_message_body=False).body["messages"]
+    assert AmqpMessage.parse(entry["message"]).body == message(200_000)
+
+
 def test_scheduling_and_cancelling_are_all_or_none(broker: Broker) -> None:
     """One message that is too large, or one unknown number, makes the whole request fail."""
     good, bad = {"message": message(10)}, {"message": message(300_000)}

@@ -102,8 +102,9 @@ class ManagementNode:
             return Reply(204, condition="com.microsoft:no-content", description="No messages to peek.")
         messages: list[dict[str, Any]] = []
         size = 0
+        with_body = not body.get("omit-message-body")
         for message in peeked:
-            data = render(message)
+            data = render(message, with_body=with_body)
             size += len(data)
             if messages and size > MAX_PEEK_BYTES:
                 break  # the SDK asks for the rest from the last number on

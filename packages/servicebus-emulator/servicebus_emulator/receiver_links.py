@@ -39,7 +39,7 @@ _DEFAULT_SESSION_TIMEOUT_MS = 60_000
 _TICKS_AT_EPOCH, _TICKS_PER_MS = 621_355_968_000_000_000, 10_000
 
 
-def render(message: Message) -> bytes:
+def render(message: Message, *, with_body: bool = True) -> bytes:
     """The encoded message with the broker's annotations and its delivery count."""
     annotations: dict[Symbol, Any] = {
         _SEQUENCE_NUMBER: message.sequence_number,
@@ -53,7 +53,7 @@ def render(message: Message) -> bytes:
     if message.dead_letter_source is not None:
         annotations[_DEAD_LETTER_SOURCE] = message.dead_letter_source
     content = cast(AmqpMessage, message.content)
-    return content.render(message.delivery_count, annotations)
+    return content.render(message.delivery_count, annotations, with_body=with_body)
 
 
 class Peer(Protocol):
