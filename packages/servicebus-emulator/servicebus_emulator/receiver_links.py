@@ -7,7 +7,6 @@ properties of session links are those that the SDKs send and read.
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from servicebus_emulator.amqp.link import OutgoingLink
@@ -148,9 +147,8 @@ class SessionConsumer(LinkConsumer):
     def _granted(self, session: Session) -> None:
         self._session = session
         self._stop_waiting()
-        source = replace(self.link.attach.source, filter={_SESSION_FILTER: session.id})
         ticks = _TICKS_AT_EPOCH + session.locked_until_ms * _TICKS_PER_MS
-        self.link.accept(source, {_SESSION_LOCKED_UNTIL: ticks})
+        self.link.accept({_SESSION_FILTER: session.id}, {_SESSION_LOCKED_UNTIL: ticks})
         self._peer.serve(self.link)
 
     def _timed_out(self) -> None:

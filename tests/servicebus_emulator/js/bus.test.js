@@ -3,7 +3,8 @@
 
 const assert = require("node:assert/strict");
 const { after, test } = require("node:test");
-const { ServiceBusClient, ServiceBusAdministrationClient } = require("@azure/service-bus");
+const { createSasTokenProvider } = require("@azure/core-amqp");
+const { ServiceBusClient, ServiceBusAdministrationClient, parseServiceBusConnectionString } = require("@azure/service-bus");
 const rhea = require("rhea"); // the AMQP client below the SDK, here used by itself
 const WebSocket = require("ws");
 
@@ -305,6 +306,17 @@ test("an AMQP client without knowledge of Service Bus", async () => {
   const [deadLetter] = await receiveAll(dead, 1);
   assert.deepEqual([deadLetter.body, deadLetter.deadLetterErrorDescription], [{ number: 2 }, "unwanted"]);
   await dead.close();
+});
+
+test("a connection string with a shared access signature, without SASL", async () => {
+  const { endpoint, ...key } = parseServiceBusConnectionString(connection);
+  const { token } = await createSasTokenProvider(key).getToken(`${endpoint}/js-ws`);
+  const signed = new ServiceBusClient(`Endpoint=${endpoint};SharedAccessSignature=${token};UseDevelopmentEmulator=true`);
+  const sender = signed.createSender("js-ws");
+  await sender.sendMessages({ body: "signed" });
+  const receiver = signed.createReceiver("js-ws", { receiveMode: "receiveAndDelete" });
+  assert.equal((await receiveAll(receiver, 1))[0].body, "signed");
+  await signed.close();
 });
 
 test("AMQP over WebSockets with TLS", async () => {

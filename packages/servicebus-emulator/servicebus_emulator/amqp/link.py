@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from servicebus_emulator.amqp.performatives import Attach, Body, Detach, Disposition, Error, Source, Target
@@ -154,14 +154,18 @@ class OutgoingLink(_Link):
         """Whether the last frames of a delivery wait for the peer's session window."""
         return self.session.is_sending(self)
 
-    def accept(self, source: Source | None = None, properties: dict[Any, Any] | None = None) -> None:
-        """Opens the link. `source` replaces the peer's where the broker chose a value, such as a session."""
+    def accept(self, filters: dict[Any, Any] | None = None, properties: dict[Any, Any] | None = None) -> None:
+        """Opens the link. The answer has the filters and the distribution mode that are in force (part 3, 3.5.3).
+
+        `filters` are those; the peer's others are left out. Messages move, whatever mode the peer asked for.
+        """
         self.accepted = True
-        attach = self.attach
+        attach, source = self.attach, self.attach.source
+        mode = None if source.distribution_mode is None else "move"
         self.session.send(
             Attach(
                 *(self.name, self.handle, False, attach.snd_settle_mode, attach.rcv_settle_mode),
-                *(source or attach.source, attach.target),
+                *(replace(source, filter=filters, distribution_mode=mode), attach.target),
                 initial_delivery_count=0,
                 properties=properties,
             )

@@ -6,7 +6,13 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
-from servicebus_emulator.amqp.errors import NotAllowedError, SessionError, WindowViolation
+from servicebus_emulator.amqp.errors import (
+    HandleInUse,
+    InvalidFieldError,
+    NotAllowedError,
+    SessionError,
+    WindowViolation,
+)
 from servicebus_emulator.amqp.events import (
     CreditGranted,
     DeliverySettling,
@@ -17,7 +23,7 @@ from servicebus_emulator.amqp.events import (
     WindowOpened,
 )
 from servicebus_emulator.amqp.link import INCOMING_CREDIT, Delivery, IncomingLink, OutgoingLink, PartialDelivery
-from servicebus_emulator.amqp.performatives import Attach, Begin, Body, Detach, Disposition, Flow, Transfer
+from servicebus_emulator.amqp.performatives import Attach, Begin, Body, Detach, Disposition, Flow, Source, Transfer
 
 #: Transfers that the peer may send until the next flow, which is sent when half of them are used.
 INCOMING_WINDOW = 5000
@@ -124,9 +130,11 @@ class Session:
 
     def _receive_attach(self, attach: Attach) -> Event:
         if attach.handle in self.links:
-            raise SessionError(f"handle {attach.handle} is in use")
+            raise HandleInUse(f"handle {attach.handle} is in use")
         if attach.handle >= MAX_LINKS:
             raise SessionError(f"handle {attach.handle} is above handle-max {MAX_LINKS - 1}")
+        if attach.role and not isinstance(attach.source, Source | None):
+            raise InvalidFieldError(f"the source of the link '{attach.name}' is no source")
         self._detaching.discard(attach.handle)
         link = OutgoingLink(self, attach) if attach.role else IncomingLink(self, attach)
         self.links[attach.handle] = link
@@ -184,6 +192,9 @@ class Session:
                 raise SessionError("the first frame of a delivery lacks its delivery-id")
             partial = PartialDelivery(transfer.delivery_id, transfer.message_format or 0, False, transfer.state)
             link.partial = partial
+        elif transfer.delivery_id not in (None, partial.delivery_id):
+            # Part 2, 2.7.5
+            raise NotAllowedError(f"delivery {transfer.delivery_id} begins before {partial.delivery_id} is complete")
         partial.settled = partial.settled or bool(transfer.settled) or link.attach.snd_settle_mode == 1
         if transfer.aborted:
             link.partial = None
