@@ -69,7 +69,8 @@ def test_queues(admin: ServiceBusAdministrationClient, tls_bus: Bus) -> None:
         True,
     )
     assert (queue.requires_duplicate_detection, queue.max_size_in_megabytes) == (True, 2048)
-    assert (queue.user_metadata, queue.forward_dead_lettered_messages_to) == ("mine", "plain-0")
+    assert queue.user_metadata == "mine"
+    assert queue.forward_dead_lettered_messages_to == f"sb://127.0.0.1:{tls_bus.admin_port}/plain-0"
     assert queue.status == EntityStatus.ACTIVE
     with pytest.raises(ResourceExistsError):
         admin.create_queue("made")

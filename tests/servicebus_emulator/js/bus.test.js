@@ -210,7 +210,8 @@ test("administration", async () => {
   assert.ok(await admin.queueExists("js-made"));
   assert.ok(!(await admin.queueExists("js-missing")));
   await assert.rejects(admin.createQueue("js-made"), { code: "MessageEntityAlreadyExistsError" });
-  await admin.updateQueue({ ...made, maxDeliveryCount: 6 });
+  await admin.updateQueue({ ...made, maxDeliveryCount: 6, forwardTo: "js-life" });
+  assert.match((await admin.getQueue("js-made")).forwardTo, /^sb:\/\/127.0.0.1:\d+\/js-life$/);
   assert.equal((await admin.getQueue("js-made")).maxDeliveryCount, 6);
   assert.equal((await admin.getQueueRuntimeProperties("js-made")).activeMessageCount, 0);
   const at = new Date("2000-01-01T00:00:00.250Z");
@@ -221,6 +222,10 @@ test("administration", async () => {
   for await (const rule of admin.listRules("js-made-topic", "s")) rules.push(rule);
   assert.deepEqual(rules.map((r) => r.name), ["mine", "more"]);
   assert.deepEqual(rules[1].filter.applicationProperties, { t: "x", n: 5, d: 0.5, b: true, at });
+  await assert.rejects(admin.createRule("js-made-topic", "s", "mine", { sqlExpression: "1=1" }), /^RestError: The messaging entity '.*mine' already exists/);
+  assert.ok(!(await admin.subscriptionExists("js-made-topic", "missing")));
+  await assert.rejects(admin.getRule("js-made-topic", "s", "missing"), { code: "MessageEntityNotFoundError", statusCode: 404 });
+  await assert.rejects(admin.getQueue("missing"), { code: "MessageEntityNotFoundError", statusCode: 200 });
   await admin.deleteSubscription("js-made-topic", "s");
   await admin.deleteTopic("js-made-topic");
   await admin.deleteQueue("js-made");
