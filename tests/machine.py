@@ -6,6 +6,7 @@ missing and the command that installs each; its exit code is then 1 where CI=tru
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import resource
 import shutil
@@ -42,6 +43,11 @@ def _which(*commands: str) -> Callable[[], str | None]:
     return lambda: next(filter(None, map(shutil.which, commands)), None)
 
 
+def _path_of_module(name: str) -> str | None:
+    spec = importlib.util.find_spec(name)
+    return None if spec is None else spec.origin
+
+
 PROGRAMS = {
     "browser": Program(
         "Chromium, Chrome or Edge",
@@ -49,6 +55,7 @@ PROGRAMS = {
         "brew install --cask chromium" if _ON_MAC else "apt-get install chromium",
     ),
     "curl": Program("curl", _which("curl"), "brew install curl" if _ON_MAC else "apt-get install curl"),
+    "proton": Program("Qpid Proton", lambda: _path_of_module("proton"), ".venv/bin/pip install python-qpid-proton"),
     "python3.12": Program("Python 3.12", environment.find_python312, "uv python install 3.12"),
 }
 _REASON = "needs "

@@ -49,6 +49,9 @@ class Text:
         changed = {name: value for name, value in {**self.properties, **application}.items() if value is not None}
         return replace(self, properties=changed, system={**self.system, **(system or {})})
 
+    def with_time_to_live(self, ms: int, from_ms: int) -> Text:
+        return replace(self, time_to_live_ms=ms)
+
     def encode(self) -> bytes:
         return self.text.encode()
 

@@ -60,6 +60,7 @@ def test_every_kind_of_state_is_there_after_a_kill(config_path: Path, tmp_path: 
             with client.get_queue_receiver("plain-1") as receiver:
                 [deferred] = receiver.receive_deferred_messages(received["deferred"].sequence_number)
                 assert (str(deferred), deferred.application_properties[b"name"]) == ("deferred", b"deferred")
+                assert deferred.delivery_count == 1
                 after_kill = {}
                 while len(after_kill) < 4:
                     for message in receiver.receive_messages(max_message_count=4, max_wait_time=WAIT_S):

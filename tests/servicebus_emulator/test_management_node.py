@@ -10,8 +10,9 @@ import pytest
 from servicebus_emulator.amqp.encoder import encode_described
 from servicebus_emulator.amqp.message import DATA, AmqpMessage, Request
 from servicebus_emulator.amqp.values import Array, Timestamp
+from servicebus_emulator.atom.rules_xml import write_rule
 from servicebus_emulator.broker.broker import Broker
-from servicebus_emulator.broker.descriptions import QueueDescription
+from servicebus_emulator.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
 from servicebus_emulator.broker.sessions import SessionQueue
 from servicebus_emulator.management_node import MAX_PEEK_BYTES, ManagementNode, Reply
 from tests.servicebus_emulator.fakes import Receiver, StillClock, Text
@@ -42,6 +43,17 @@ def test_a_peek_of_large_messages_is_cut(broker: Broker) -> None:
     assert sum(len(entry["message"]) for entry in first) <= MAX_PEEK_BYTES
     rest = ask(broker, "peek-message", from_sequence_number=len(first) + 1, message_count=10).body["messages"]
     assert (len(first), len(rest)) == (5, 5)
+
+
+def test_a_peek_without_bodies(broker: Broker) -> None:
+    """With `omit-message-body` the properties come, and no body (azure-sdk-for-js, `peekMessagesOptions.spec.ts`)."""
+    broker.destination("q").send(AmqpMessage.parse(message(200_000)))
+    arguments = {"from_sequence_number": 1, "message_count": 1}
+    [entry] = ask(broker, "peek-message", **arguments, omit_message_body=True).body["messages"]
+    peeked = AmqpMessage.parse(entry["message"])
+    assert (peeked.body, peeked.message_id) == (b"", broker.queue("q").peek(0, 1)[0].content.message_id)
+    [entry] = ask(broker, "peek-message", **arguments, omit_message_body=False).body["messages"]
+    assert AmqpMessage.parse(entry["message"]).body == message(200_000)
 
 
 def test_scheduling_and_cancelling_are_all_or_none(broker: Broker) -> None:
@@ -99,6 +111,19 @@ def test_batches_of_a_session_are_deleted_by_its_holder() -> None:
     queue.lock("a", holder)
     assert ask(broker, "batch-delete-messages", **arguments, session_id="a").body == {"message-count": 2}
     assert [item.sequence_number for item in queue.peek(0, 9)] == [3]
+
+
+def test_a_date_that_the_management_api_cannot_write_is_refused(broker: Broker) -> None:
+    """A rule over AMQP may hold dates of the years 1 to 9999, which are those of .NET and of XML."""
+    broker.add_topic(TopicDescription("t"))
+    subscription = broker.add_subscription("t", SubscriptionDescription(QueueDescription("s")))
+    for number, (ms, status) in enumerate(((-62_135_596_800_000, 200), (8_640_000_000_000_000, 400))):
+        description = {"correlation-filter": {"properties": {"at": Timestamp(ms)}}}
+        body = {"rule-name": f"r{number}", "rule-description": description}
+        request = Request(uuid.uuid4(), "r", {"operation": "com.microsoft:add-rule"}, body)
+        assert ManagementNode(broker, subscription.queue.path, 262_144).handle(request).status == status
+    [_, rule] = subscription.description.rules
+    assert "0001-01-01T00:00:00Z" in write_rule(rule, "")
 
 
 class Holder:

@@ -40,7 +40,7 @@ def js_bus(tmp_path: Path) -> Iterator[Bus]:
     entries = [{"Name": f"js-{name}", "Properties": properties} for name, properties in special.items()]
     namespace = {"Name": "sbemulatorns", "Topics": [], "Queues": entries}
     config.write_text(json.dumps({"UserConfig": {"Namespaces": [namespace]}}))
-    queues = [argument for name in ("life", "batch", "pump", "ws") for argument in ("--queue", f"js-{name}")]
+    queues = [argument for name in ("life", "batch", "pump", "ws", "window") for argument in ("--queue", f"js-{name}")]
     bus = start_bus(
         *("--config", config, *queues, "--topic", "js-topic/js-sub"),
         *("--tls", "--data", tmp_path, "--sas-key", "SAS_KEY_VALUE", "--max-entity-bytes", "1000000"),

@@ -23,8 +23,9 @@ from servicebus_emulator.amqp.events import (
     LinkDetached,
     MessageReceived,
     Opened,
+    WindowOpened,
 )
-from servicebus_emulator.amqp.link import IncomingLink, OutgoingLink, address_of
+from servicebus_emulator.amqp.link import IncomingLink, LinkSession, OutgoingLink, address_of
 from servicebus_emulator.amqp.message import BATCH_FORMAT, AmqpMessage, Request, split_batch
 from servicebus_emulator.amqp.performatives import Accepted, Body, Coordinator, Error, Rejected, TransactionalState
 from servicebus_emulator.amqp.values import Symbol, Ulong
@@ -76,7 +77,7 @@ class ReplyLink:
         self.flush()
 
     def flush(self) -> None:
-        while self.waiting and self.link.credit > 0:
+        while self.waiting and self.link.usable_credit > 0:
             self.link.transfer(uuid.uuid4().bytes, self.waiting.popleft(), settled=True)
 
 
@@ -114,7 +115,9 @@ class Gateway:
                 case DeliverySettling():
                     self._settle(event)
                 case CreditGranted(link):
-                    self._credit(link)
+                    self.serve(link)
+                case WindowOpened(session):
+                    self._resume(session)
                 case LinkAttaching(link):
                     self._attach(link)
                 case LinkDetached(link):
@@ -187,14 +190,40 @@ class Gateway:
 
     def is_behind(self) -> bool:
         """Whether so much output waits for the client that it gets no messages until it has read some."""
-        self._was_behind = self._paused or self.connection.unsent_bytes > _MAX_UNSENT_BYTES
-        return self._was_behind
+        is_behind = self._paused or self.connection.unsent_bytes > _MAX_UNSENT_BYTES
+        self._was_behind = self._was_behind or is_behind
+        return is_behind
 
     def catch_up(self) -> None:
         """Resumes the receivers that were held back, once the client is no longer behind."""
         if self._was_behind and not self.is_behind():
-            for consumer in list(self._consumers.values()):
-                consumer.request_messages()
+            self._was_behind = False
+            self._resume()
+
+    def _resume(self, session: LinkSession | None = None) -> None:
+        """Serves the links that were held back: of a session whose window has opened, or all."""
+        for link in [*self._replies, *self._consumers]:
+            if session is None or link.session is session:
+                self.serve(link)
+
+    def serve(self, link: OutgoingLink) -> None:
+        """Sends what waits for a link, as far as its credit, the session's window and the client's reading allow.
+
+        Links share a window: one that was served comes last when the window opens again. A drain is answered after
+        the last frame that was begun (AMQP 1.0 part 2, 2.6.7). A closed window does not delay the answer: the credit
+        goes back, and the messages stay in the queue. The JavaScript SDK closes a link whose drain takes longer than
+        200 ms, and the window may be closed because that client has not settled.
+        """
+        consumer = self._consumers.get(link)
+        if consumer is not None:
+            count = link.delivery_count
+            consumer.request_messages()
+            if link.delivery_count != count:
+                self._consumers[link] = self._consumers.pop(link)
+        elif (replies := self._replies.get(link)) is not None:
+            replies.flush()
+        if link.drain and link.accepted and not link.is_sending and not self.is_behind():
+            link.drained()
 
     # Links
 
@@ -268,15 +297,6 @@ class Gateway:
         consumer = self._consumers.pop(link, None)
         if consumer is not None:
             consumer.closed()
-
-    def _credit(self, link: OutgoingLink) -> None:
-        consumer = self._consumers.get(link)
-        if consumer is not None:
-            consumer.request_messages()
-        elif (replies := self._replies.get(link)) is not None:
-            replies.flush()
-        if link.drain:
-            link.drained()
 
     # Incoming messages
 

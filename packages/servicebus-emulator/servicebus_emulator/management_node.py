@@ -23,6 +23,7 @@ from servicebus_emulator.broker.errors import (
     InvalidRequest,
     MessageTooLarge,
     NotImplementedHere,
+    topic_part,
 )
 from servicebus_emulator.broker.message import Message
 from servicebus_emulator.broker.queue import MessageQueue
@@ -102,8 +103,9 @@ class ManagementNode:
             return Reply(204, condition="com.microsoft:no-content", description="No messages to peek.")
         messages: list[dict[str, Any]] = []
         size = 0
+        with_body = not body.get("omit-message-body")
         for message in peeked:
-            data = render(message)
+            data = render(message, with_body=with_body)
             size += len(data)
             if messages and size > MAX_PEEK_BYTES:
                 break  # the SDK asks for the rest from the last number on
@@ -203,7 +205,7 @@ class ManagementNode:
         rule = read_rule(str(body["rule-name"]), body["rule-description"])
         rules = subscription.description.rules
         if any(rule.name.lower() == old.name.lower() for old in rules):
-            raise EntityExists(f"The rule '{rule.name}' exists.")
+            raise EntityExists(topic_part(topic, subscription.description.queue.name, rule.name))
         set_rules(self._broker, topic, subscription, [*rules, rule])
         return Reply()
 
@@ -219,7 +221,7 @@ class ManagementNode:
     def enumerate_rules(self, body: Mapping[str, Any]) -> Reply:
         _, subscription = self._subscription
         skip, top = int(body.get("skip", 0)), int(body.get("top", 100))
-        page = subscription.description.rules[skip : skip + top]
+        page = subscription.description.rules_by_name()[skip : skip + top]
         if not page:
             return Reply(204, condition="com.microsoft:no-content", description="No rules.")
         at = subscription.queue.created_at_ms

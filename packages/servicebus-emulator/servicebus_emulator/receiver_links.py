@@ -7,7 +7,6 @@ properties of session links are those that the SDKs send and read.
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from servicebus_emulator.amqp.link import OutgoingLink
@@ -39,7 +38,7 @@ _DEFAULT_SESSION_TIMEOUT_MS = 60_000
 _TICKS_AT_EPOCH, _TICKS_PER_MS = 621_355_968_000_000_000, 10_000
 
 
-def render(message: Message) -> bytes:
+def render(message: Message, *, with_body: bool = True) -> bytes:
     """The encoded message with the broker's annotations and its delivery count."""
     annotations: dict[Symbol, Any] = {
         _SEQUENCE_NUMBER: message.sequence_number,
@@ -53,7 +52,7 @@ def render(message: Message) -> bytes:
     if message.dead_letter_source is not None:
         annotations[_DEAD_LETTER_SOURCE] = message.dead_letter_source
     content = cast(AmqpMessage, message.content)
-    return content.render(message.delivery_count, annotations)
+    return content.render(message.delivery_count, annotations, with_body=with_body)
 
 
 class Peer(Protocol):
@@ -64,6 +63,9 @@ class Peer(Protocol):
 
         Once it reads again, `LinkConsumer.request_messages` is called.
         """
+
+    def serve(self, link: OutgoingLink) -> None:
+        """Sends what waits for a link that is now open."""
 
 
 class LinkConsumer:
@@ -77,10 +79,10 @@ class LinkConsumer:
 
     @property
     def credit(self) -> int:
-        return 0 if self.link.closed or self._peer.is_behind() else self.link.credit
+        return 0 if self.link.closed or self._peer.is_behind() else self.link.usable_credit
 
     def request_messages(self) -> None:
-        """Asks the queue for messages: the link has new credit, or the client reads again."""
+        """Asks the queue for messages: the link has new credit, or is no longer held back."""
         self.queue.request_messages(self)
 
     def deliver(self, message: Message) -> None:
@@ -145,9 +147,9 @@ class SessionConsumer(LinkConsumer):
     def _granted(self, session: Session) -> None:
         self._session = session
         self._stop_waiting()
-        source = replace(self.link.attach.source, filter={_SESSION_FILTER: session.id})
         ticks = _TICKS_AT_EPOCH + session.locked_until_ms * _TICKS_PER_MS
-        self.link.accept(source, {_SESSION_LOCKED_UNTIL: ticks})
+        self.link.accept({_SESSION_FILTER: session.id}, {_SESSION_LOCKED_UNTIL: ticks})
+        self._peer.serve(self.link)
 
     def _timed_out(self) -> None:
         self._timer = None

@@ -22,6 +22,8 @@ _CORRELATION = {
     "ReplyToSessionId": "reply-to-session-id",
     "ContentType": "content-type",
 }
+#: The dates that .NET and the XML of the management API can hold, in Unix milliseconds.
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 _RULE, _EMPTY_ACTION, _SQL_ACTION = Ulong(0x13700000004), Ulong(0x13700000005), Ulong(0x13700000006)
 _SQL, _TRUE, _FALSE, _CORRELATES = (Ulong(0x1370000006 + offset) for offset in range(4))
 
@@ -47,6 +49,9 @@ def _read_filter(description: Mapping[str, Any]) -> Filter:
         raise InvalidRequest("A rule needs a filter.")
     system = {name: str(value) for name, key in _CORRELATION.items() if (value := correlation.get(key)) is not None}
     application = dict(correlation.get("properties") or {})
+    for name, value in application.items():
+        if isinstance(value, Timestamp) and not _FIRST_MS <= value <= _LAST_MS:
+            raise InvalidRequest(f"The property '{name}' is no date of the years 1 to 9999.")
     if not system and not application:
         raise InvalidRequest("A correlation filter names at least one property.")
     return CorrelationFilter(system, application)

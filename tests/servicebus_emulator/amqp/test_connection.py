@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from servicebus_emulator.amqp.connection import MAX_FRAME_BYTES, Connection, State
+from servicebus_emulator.amqp.connection import MAX_FRAME_BYTES, State
 from servicebus_emulator.amqp.encoder import encode
-from servicebus_emulator.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADER, FrameBuffer, encode_frame
+from servicebus_emulator.amqp.frames import AMQP_HEADER, SASL_FRAME, SASL_HEADER, encode_frame
 from servicebus_emulator.amqp.performatives import (
     Accepted,
     Attach,
@@ -32,62 +32,14 @@ from servicebus_emulator.amqp.performatives import (
     Target,
     TransactionalState,
     Transfer,
-    decode_body,
 )
 from servicebus_emulator.amqp.values import Described, Symbol, Ulong
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import QueueDescription
 from servicebus_emulator.cbs import CbsTokens
-from servicebus_emulator.gateway import Gateway
 from servicebus_emulator.sas import SasKey
+from tests.servicebus_emulator.amqp.peer import MESSAGE, Peer
 from tests.servicebus_emulator.fakes import StillClock
-
-MESSAGE = b"\x00\x53\x75\xa0\x02hi"
-
-
-class Peer:
-    """A client that exchanges frames."""
-
-    def __init__(self, broker: Broker, max_message_bytes: int = 1000, tokens: CbsTokens | None = None) -> None:
-        tokens = tokens or CbsTokens(None, broker.clock)
-        self.connection = Connection("test", tokens.authenticate)
-        self.gateway = Gateway(broker, self.connection, tokens, max_message_bytes)
-        self._buffer = FrameBuffer(MAX_FRAME_BYTES)
-
-    def feed(self, data: bytes) -> None:
-        self.connection.receive_data(data)
-        self.gateway.handle_events()
-
-    def exchange(self, *bodies: Body, channel: int = 0, payload: bytes = b"") -> list[Any]:
-        """Sends frames, all with the same payload; returns the bodies of the frames that come back."""
-        self.feed(b"".join(encode_frame(body, channel, payload) for body in bodies))
-        return self.received()
-
-    def received(self) -> list[Any]:
-        self._buffer.feed(self.connection.take_output())
-        bodies = []
-        while (frame := self._buffer.next_frame()) is not None:
-            body, _ = decode_body(frame.body)
-            bodies.append(body)
-        return bodies
-
-    def open(self) -> Peer:
-        self.feed(SASL_HEADER + encode_frame(SaslInit("ANONYMOUS"), kind=SASL_FRAME) + AMQP_HEADER)
-        self.connection.take_output()
-        self.exchange(Open("peer"), Begin(None, 0, 100, 100))
-        return self
-
-    def attach_sender(self, handle: int = 0, queue: str = "q") -> list[Any]:
-        return self.exchange(
-            Attach(f"s{handle}", handle, False, 2, 0, Source("x"), Target(queue), initial_delivery_count=0)
-        )
-
-    def attach_receiver(self, handle: int = 1, queue: str = "q", credit: int = 10) -> list[Any]:
-        attach = Attach(f"r{handle}", handle, True, 0, 1, Source(queue), Target("x"))
-        return self.exchange(attach, Flow(0, 100, 0, 100, handle, 0, credit))
-
-    def send(self, number: int, payload: bytes = MESSAGE, handle: int = 0, **fields: Any) -> list[Any]:
-        return self.exchange(Transfer(handle, number, bytes([number]), 0, **fields), payload=payload)
 
 
 @pytest.fixture
@@ -230,14 +182,60 @@ def test_malformed_frames_close_the_connection_with_the_reason(broker: Broker, d
     assert peer.connection.state is State.CLOSED
 
 
-def test_a_bad_handle_ends_the_session_only(broker: Broker) -> None:
-    """The connection goes on, and a new session can begin."""
-    peer = Peer(broker).open()
-    [end] = peer.exchange(Transfer(9, 0, b"t"), payload=MESSAGE)
+@pytest.mark.parametrize(
+    ("frame", "condition"),
+    [
+        (Transfer(9, 0, b"t"), "amqp:session:unattached-handle"),
+        (Transfer(9, 0, b"t", settled=True), "amqp:session:unattached-handle"),
+        (Flow(0, 100, 0, 100, 9, 0, 1), "amqp:session:unattached-handle"),
+        (Attach("again", 0, True, source=Source("q"), target=Target("x")), "amqp:session:handle-in-use"),
+    ],
+)
+def test_a_bad_handle_ends_the_session_only(broker: Broker, frame: Body, condition: str) -> None:
+    """The connection goes on, and a new session can begin; other clients notice nothing."""
+    peer, other = Peer(broker).open(), Peer(broker).open()
+    other.attach_sender()
+    peer.attach_sender()
+    [end] = peer.exchange(frame, payload=MESSAGE if isinstance(frame, Transfer) else b"")
     assert isinstance(end, End)
-    assert end.error.condition == "amqp:session:unattached-handle"
+    assert end.error.condition == condition
     [begun] = peer.exchange(Begin(None, 0, 100, 100), channel=1)
     assert isinstance(begun, Begin)
+    assert other.send(0)[0].state == Accepted()
+
+
+def test_a_delivery_that_begins_within_another_closes_the_connection(broker: Broker) -> None:
+    """A continuation has the delivery id of the first frame, or none (AMQP 1.0 part 2, 2.7.5)."""
+    peer, other = Peer(broker).open(), Peer(broker).open()
+    other.attach_sender()
+    peer.attach_sender()
+    assert peer.send(0, more=True) == []
+    [close] = peer.send(1, settled=True)
+    assert (type(close), close.error.condition) == (Close, "amqp:not-allowed")
+    assert other.send(0)[0].state == Accepted()
+
+
+@pytest.mark.parametrize("frame_bytes", [0, 1, 511])
+def test_frames_that_are_too_small_are_refused(broker: Broker, frame_bytes: int) -> None:
+    """A maximum under 512 bytes closes the connection with the reason; other clients notice nothing."""
+    peer, other = Peer(broker), Peer(broker).open()
+    other.attach_sender()
+    opened, close = peer.shake_hands(frame_bytes)
+    assert (type(opened), close.error.condition) == (Open, "amqp:invalid-field")
+    assert peer.connection.state is State.CLOSED
+    assert other.send(0)[0].state == Accepted()
+
+
+def test_an_outcome_for_unknown_deliveries_is_ignored(broker: Broker) -> None:
+    """Those in its range that are known are settled; the rest is no error, since it may be settled already."""
+    peer = Peer(broker).open()
+    peer.attach_sender()
+    peer.send(0)
+    peer.attach_receiver()
+    assert peer.exchange(Disposition(True, 7, 9, True, Accepted()), Disposition(True, 5, 3, True, Accepted())) == []
+    [settled] = peer.exchange(Disposition(True, 0, 0xFFFFFFFF, False, Accepted()))
+    assert (settled.first, settled.settled) == (0, True)
+    assert broker.queue("q").counts()["active"] == 0
 
 
 @pytest.mark.parametrize(
@@ -269,12 +267,36 @@ def test_sasl(broker: Broker, mechanism: str, response: bytes, lets_in: bool) ->
         assert all(body.error.condition == "amqp:unauthorized-access" for body in refused)
 
 
-@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n", b"AMQP\x00\x00\x09\x01", b"\x16\x03\x01", AMQP_HEADER])
+@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n", b"AMQP\x00\x00\x09\x01", b"\x16\x03\x01"])
 def test_other_protocols_are_refused(broker: Broker, data: bytes) -> None:
-    """A connection that does not begin with SASL is closed at once."""
+    """A connection that does not begin with a header of AMQP 1.0 is closed at once."""
     peer = Peer(broker)
     peer.feed(data)
     assert peer.connection.state is State.CLOSED
+
+
+@pytest.mark.parametrize("key", [None, SasKey("Owner", "key")])
+def test_a_client_may_leave_sasl_out(broker: Broker, key: SasKey | None) -> None:
+    """Its rights come from tokens on `$cbs`, as with SASL ANONYMOUS; without a key it needs none."""
+    peer = Peer(broker, tokens=CbsTokens(key, broker.clock))
+    peer.feed(AMQP_HEADER + encode_frame(Open("peer")) + encode_frame(Begin(None, 0, 100, 100)))
+    assert peer.connection.state is State.OPEN
+    output = peer.connection.take_output()
+    assert output.startswith(AMQP_HEADER)
+    assert SASL_HEADER not in output
+    refused = [body.error.condition for body in peer.attach_sender() if isinstance(body, Detach)]
+    assert refused == ([] if key is None else ["amqp:unauthorized-access"])
+
+
+@pytest.mark.parametrize("asked", [None, "move", "copy"])
+def test_an_attach_is_answered_with_what_is_in_force(broker: Broker, asked: str | None) -> None:
+    """A selector is not in force and not in the answer; messages move, whatever the receiver asked for."""
+    peer = Peer(broker).open()
+    filters = {Symbol("apache.org:selector-filter:string"): Described(Ulong(0x0000468C00000004), "a = 1")}
+    source = Source("q", distribution_mode=asked, filter=filters)
+    [attached] = peer.exchange(Attach("r", 1, True, 0, 1, source, Target("x")))
+    assert (attached.source.address, attached.source.filter) == ("q", None)
+    assert attached.source.distribution_mode == (None if asked is None else "move")
 
 
 FIELDS = st.one_of(

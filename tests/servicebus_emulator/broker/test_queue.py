@@ -184,6 +184,28 @@ def test_without_dead_lettering_expired_messages_are_dropped(
     assert (queue.counts()["active"], queue.size_bytes, dead_of(queue).peek(0, 9)) == (0, 0, [])
 
 
+def test_deferring_counts_a_delivery(queue: MessageQueue) -> None:
+    """A deferred message has one delivery more, in the dead-letter queue too; the last delivery makes a dead letter.
+
+    Azure/azure-sdk-for-js, `deferredMessage.spec.ts` (live test), and Azure/azure-service-bus, issue 375.
+    """
+    fill(queue, "twice", "dead-lettered")
+    for message in receive(queue, 2).messages:
+        queue.defer(token(message))
+    twice, rejected = queue.receive_deferred([1, 2], delete=False)
+    assert (twice.delivery_count, rejected.delivery_count) == (1, 1)
+    queue.dead_letter(token(rejected), "why", None)
+    queue.defer(token(twice))
+    [twice] = queue.receive_deferred([1], delete=False)
+    assert twice.delivery_count == 2
+    queue.defer(token(twice))
+    assert queue.counts()["deferred"] == 0
+    assert queue.dead_letters is not None
+    exhausted, rejected = queue.dead_letters.peek(0, 9)
+    assert (exhausted.delivery_count, rejected.delivery_count) == (3, 1)
+    assert exhausted.content.application_properties()["DeadLetterReason"] == "MaxDeliveryCountExceeded"
+
+
 def test_deferred_messages_are_fetched_by_number(queue: MessageQueue) -> None:
     """All or none are received: locked, or removed with `delete`; an abandoned one is deferred again."""
     fill(queue, "a", "b")
@@ -196,7 +218,7 @@ def test_deferred_messages_are_fetched_by_number(queue: MessageQueue) -> None:
     with pytest.raises(MessageNotFound):
         queue.receive_deferred([1], delete=False)
     queue.abandon(token(a))
-    assert (a.state, a.delivery_count) == (MessageState.DEFERRED, 1)
+    assert (a.state, a.delivery_count) == (MessageState.DEFERRED, 2)
     assert [text_of(message) for message in queue.receive_deferred([1, 2], delete=True)] == ["a", "b"]
     assert queue.counts()["deferred"] == 0
 

@@ -105,8 +105,8 @@ class QueueMachine(RuleBasedStateMachine):
             self.fail(number)
         elif how == "defer":
             self.queue.defer(token)
-            self.model[number] = ("deferred", failures)
-            del self.held[number]
+            self.model[number] = ("deferred-locked", failures)
+            self.fail(number)
         elif how == "dead-letter":
             self.queue.dead_letter(token, "why", None)
             self.model[number] = ("dead", failures)

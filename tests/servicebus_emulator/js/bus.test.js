@@ -3,7 +3,8 @@
 
 const assert = require("node:assert/strict");
 const { after, test } = require("node:test");
-const { ServiceBusClient, ServiceBusAdministrationClient } = require("@azure/service-bus");
+const { createSasTokenProvider } = require("@azure/core-amqp");
+const { ServiceBusClient, ServiceBusAdministrationClient, parseServiceBusConnectionString } = require("@azure/service-bus");
 const rhea = require("rhea"); // the AMQP client below the SDK, here used by itself
 const WebSocket = require("ws");
 
@@ -61,14 +62,16 @@ test("batches, peek, defer, schedule and cancel", async () => {
   for (let i = 0; i < 50; i++) assert.ok(batch.tryAddMessage({ body: `${i}` }));
   await sender.sendMessages(batch);
   const receiver = client.createReceiver("js-batch", { maxAutoLockRenewalDurationInMs: 0 });
-  assert.equal((await receiver.peekMessages(100)).length, 50);
+  const [bare] = await receiver.peekMessages(1, { omitMessageBody: true });
+  assert.deepEqual([bare.body, bare.sequenceNumber.toNumber()], [undefined, 1]);
+  assert.equal((await receiver.peekMessages(100)).length, 49);
   const messages = await receiveAll(receiver, 50);
   assert.deepEqual(messages.map((m) => m.body), [...Array(50).keys()].map(String));
   assert.ok(messages.every((m) => m.messageId));
   await receiver.deferMessage(messages[0]);
   await Promise.all(messages.slice(1).map((m) => receiver.completeMessage(m)));
   const [deferred] = await receiver.receiveDeferredMessages(messages[0].sequenceNumber);
-  assert.equal(deferred.body, "0");
+  assert.deepEqual([deferred.body, deferred.deliveryCount], ["0", 1]);
   await receiver.completeMessage(deferred);
   const [later] = await sender.scheduleMessages({ body: "never" }, new Date(Date.now() + 3600e3));
   await sender.scheduleMessages([{ body: "soon" }], new Date(Date.now() + 300));
@@ -93,9 +96,12 @@ test("time to live, duplicate detection, forwarding and its dead letters", async
     await receiver.close();
     return messages;
   };
-  await send("js-expiring", { body: "x" }, { body: "y", timeToLive: 50 });
-  const expired = await take("js-expiring", { subQueueType: "deadLetter" }, 2);
-  assert.deepEqual(expired.map((m) => [m.body, m.deadLetterReason]).sort(), [["x", "TTLExpiredException"], ["y", "TTLExpiredException"]]);
+  await send("js-expiring", { body: "x" }, { body: "y", timeToLive: 50 }, { body: "z", timeToLive: 3600e3 });
+  const expired = await take("js-expiring", { subQueueType: "deadLetter" }, 3);
+  assert.deepEqual(
+    expired.map((m) => [m.body, m.deadLetterReason, m.timeToLive, m.expiresAtUtc - m.enqueuedTimeUtc]).sort(),
+    [["x", "TTLExpiredException", 200, 200], ["y", "TTLExpiredException", 50, 50], ["z", "TTLExpiredException", 200, 200]],
+  );
   await send("js-deduplicating", ...["a", "b", "a"].map((messageId) => ({ body: messageId, messageId })));
   assert.deepEqual((await take("js-deduplicating", {}, 2)).map((m) => m.body), ["a", "b"]);
   await send("js-first", { body: "on its way" });
@@ -174,11 +180,14 @@ test("rules over AMQP", async () => {
   assert.deepEqual((await list()).map((r) => r.name), ["$Default"]);
   await rules.deleteRule("$Default");
   await rules.createRule("sql", { sqlExpression: "n > 5" }, { sqlExpression: "SET big = TRUE" });
+  const at = new Date("2000-01-01T00:00:00Z");
   await rules.createRule("equal", { subject: "s", applicationProperties: { n: 1 } });
+  await rules.createRule("dated", { applicationProperties: { at } });
   const byName = Object.fromEntries((await list()).map((r) => [r.name, r]));
   assert.equal(byName.sql.filter.sqlExpression, "n > 5");
   assert.equal(byName.sql.action.sqlExpression, "SET big = TRUE");
   assert.deepEqual([byName.equal.filter.subject, byName.equal.filter.applicationProperties], ["s", { n: 1 }]);
+  assert.deepEqual(byName.dated.filter.applicationProperties, { at });
   await assert.rejects(rules.createRule("bad", { sqlExpression: "n >" }), /value expected/);
   const sender = client.createSender("js-topic");
   await sender.sendMessages([2, 6, 1].map((n) => ({ body: n, subject: "s", applicationProperties: { n } })));
@@ -201,20 +210,70 @@ test("administration", async () => {
   assert.ok(await admin.queueExists("js-made"));
   assert.ok(!(await admin.queueExists("js-missing")));
   await assert.rejects(admin.createQueue("js-made"), { code: "MessageEntityAlreadyExistsError" });
-  await admin.updateQueue({ ...made, maxDeliveryCount: 6 });
+  await admin.updateQueue({ ...made, maxDeliveryCount: 6, forwardTo: "js-life" });
+  assert.match((await admin.getQueue("js-made")).forwardTo, /^sb:\/\/127.0.0.1:\d+\/js-life$/);
   assert.equal((await admin.getQueue("js-made")).maxDeliveryCount, 6);
   assert.equal((await admin.getQueueRuntimeProperties("js-made")).activeMessageCount, 0);
+  const at = new Date("2000-01-01T00:00:00.250Z");
   await admin.createTopic("js-made-topic");
   await admin.createSubscription("js-made-topic", "s", { defaultRuleOptions: { name: "mine", filter: { sqlExpression: "a=1" } } });
-  await admin.createRule("js-made-topic", "s", "more", { applicationProperties: { t: "x", n: 5, d: 0.5, b: true } });
+  await admin.createRule("js-made-topic", "s", "more", { applicationProperties: { t: "x", n: 5, d: 0.5, b: true, at } });
   const rules = [];
   for await (const rule of admin.listRules("js-made-topic", "s")) rules.push(rule);
   assert.deepEqual(rules.map((r) => r.name), ["mine", "more"]);
-  assert.deepEqual(rules[1].filter.applicationProperties, { t: "x", n: 5, d: 0.5, b: true });
+  assert.deepEqual(rules[1].filter.applicationProperties, { t: "x", n: 5, d: 0.5, b: true, at });
+  await assert.rejects(admin.createRule("js-made-topic", "s", "mine", { sqlExpression: "1=1" }), /^RestError: The messaging entity '.*mine' already exists/);
+  assert.ok(!(await admin.subscriptionExists("js-made-topic", "missing")));
+  await assert.rejects(admin.getRule("js-made-topic", "s", "missing"), { code: "MessageEntityNotFoundError", statusCode: 404 });
+  await assert.rejects(admin.getQueue("missing"), { code: "MessageEntityNotFoundError", statusCode: 200 });
   await admin.deleteSubscription("js-made-topic", "s");
   await admin.deleteTopic("js-made-topic");
   await admin.deleteQueue("js-made");
   assert.equal((await admin.getNamespaceProperties()).messagingSku, "Standard");
+});
+
+test("messages beyond the session's window of 2048 transfers stay in the queue", async () => {
+  const sender = client.createSender("js-window");
+  const send = async (count) => {
+    for (let left = count; left > 0; left -= 500) {
+      await sender.sendMessages([...Array(Math.min(left, 500)).keys()].map((i) => ({ body: i })));
+    }
+  };
+  const receiver = client.createReceiver("js-window", { maxAutoLockRenewalDurationInMs: 0 });
+  await send(2400);
+  const first = await receiver.receiveMessages(2000, { maxWaitTimeInMs: 5000 });
+  const second = await receiver.receiveMessages(400, { maxWaitTimeInMs: 200 }); // drains the credit of those that did not come
+  assert.deepEqual([first.length, second.length], [2000, 48]);
+  const other = client.createReceiver("js-window", { maxAutoLockRenewalDurationInMs: 0 });
+  const third = await receiveAll(other, 200);
+  await Promise.all([...first, ...second].map((message) => receiver.completeMessage(message)));
+  const fourth = await receiveAll(receiver, 152);
+  await Promise.all([...third.map((m) => other.completeMessage(m)), ...fourth.map((m) => receiver.completeMessage(m))]);
+  assert.deepEqual(await receiver.peekMessages(1), []);
+
+  // rhea by itself: much credit, nothing settled until the window is full
+  await send(2400);
+  const [, host, port] = /sb:\/\/([^:]+):(\d+)/.exec(connection);
+  const plain = rhea.create_container().connect({
+    host, port: Number(port), username: "RootManageSharedAccessKey", password: "SAS_KEY_VALUE", reconnect: false,
+  });
+  const deliveries = [];
+  let reached = () => {};
+  const until = (count) => new Promise((resolve) => { reached = () => deliveries.length === count && resolve(); reached(); });
+  const link = plain.open_receiver({ source: "js-window", credit_window: 0, autoaccept: false });
+  link.on("message", ({ delivery }) => { deliveries.push(delivery); reached(); });
+  link.add_credit(2400);
+  await until(2048);
+  const rest = await receiveAll(other, 352);
+  await Promise.all(rest.map((message) => other.completeMessage(message)));
+  for (const delivery of deliveries) delivery.accept();
+  await send(10);
+  await until(2058); // the credit that is left is still good
+  deliveries.slice(2048).forEach((delivery) => delivery.accept());
+  plain.close();
+  await new Promise((resolve) => plain.once("connection_close", resolve));
+  assert.deepEqual(await receiver.peekMessages(1), []);
+  await Promise.all([sender.close(), receiver.close(), other.close()]);
 });
 
 test("an AMQP client without knowledge of Service Bus", async () => {
@@ -252,6 +311,17 @@ test("an AMQP client without knowledge of Service Bus", async () => {
   const [deadLetter] = await receiveAll(dead, 1);
   assert.deepEqual([deadLetter.body, deadLetter.deadLetterErrorDescription], [{ number: 2 }, "unwanted"]);
   await dead.close();
+});
+
+test("a connection string with a shared access signature, without SASL", async () => {
+  const { endpoint, ...key } = parseServiceBusConnectionString(connection);
+  const { token } = await createSasTokenProvider(key).getToken(`${endpoint}/js-ws`);
+  const signed = new ServiceBusClient(`Endpoint=${endpoint};SharedAccessSignature=${token};UseDevelopmentEmulator=true`);
+  const sender = signed.createSender("js-ws");
+  await sender.sendMessages({ body: "signed" });
+  const receiver = signed.createReceiver("js-ws", { receiveMode: "receiveAndDelete" });
+  assert.equal((await receiveAll(receiver, 1))[0].body, "signed");
+  await signed.close();
 });
 
 test("AMQP over WebSockets with TLS", async () => {

@@ -5,8 +5,9 @@
     GET /$Resources/queues | /$Resources/topics | /{topic}/subscriptions | .../{name}/rules    pages by $skip and $top
     GET /$namespaceinfo
 
-PUT creates an entity (409 if it exists); with `If-Match` it changes one. GET of a missing entity returns an empty feed,
-as Azure does.
+PUT creates an entity (409 if it exists); with `If-Match` it changes one. GET of a missing queue or topic returns an
+empty feed with the status 200, which the SDKs take for "not found"; that of a missing subscription or rule is a 404.
+Azure does both (ballerina-platform/module-ballerinax-asb, tests of the Java SDK against it).
 """
 
 from __future__ import annotations
@@ -17,11 +18,20 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from xml.etree.ElementTree import Element
 
-from servicebus_emulator.atom import entities_xml, feeds, rules_xml
+from servicebus_emulator.atom import entities_xml, feeds, fields, rules_xml
 from servicebus_emulator.broker.broker import Broker
 from servicebus_emulator.broker.descriptions import RuleDescription
 from servicebus_emulator.broker.destination import Destination
-from servicebus_emulator.broker.errors import BusError, EntityExists, EntityNotFound, InvalidRequest
+from servicebus_emulator.broker.errors import (
+    NAMESPACE,
+    BusError,
+    EntityConflict,
+    EntityExists,
+    EntityNotFound,
+    InvalidRequest,
+    TopicPartNotFound,
+    topic_part,
+)
 from servicebus_emulator.broker.queue import MessageQueue
 from servicebus_emulator.broker.topic import Subscription, Topic
 from servicebus_emulator.stored_entities import set_rules, store_entity, store_subscription
@@ -47,12 +57,18 @@ class Request:
     #: The URL up to the path, for links.
     base_url: str
 
+    @property
+    def endpoint(self) -> str:
+        """The endpoint of the namespace, as the client calls it."""
+        return f"sb://{self.base_url.partition('://')[2]}"
+
 
 class RestApi:
     """Handles requests; stores the entities that they create, change or delete."""
 
-    def __init__(self, broker: Broker, on_removed: Callable[[], None]) -> None:
+    def __init__(self, broker: Broker, on_removed: Callable[[], None], *, is_premium: bool = False) -> None:
         self._broker = broker
+        self._is_premium = is_premium
         self._on_removed = on_removed
 
     def handle(self, request: Request) -> tuple[int, str]:
@@ -98,7 +114,10 @@ class RestApi:
                 self._on_removed()
                 return 200, ""
             case "PUT":
-                self._expect(request, existing is not None, name)
+                if request.has_if_match and existing is None:
+                    raise EntityNotFound(name)
+                if existing is not None and not request.has_if_match:
+                    raise EntityConflict(name)
                 element = feeds.read_content(request.body)
                 if existing is None:
                     self._create(name, element)
@@ -109,31 +128,42 @@ class RestApi:
                 return 200 if existing else 201, self._entity_entry(request, destination)
         raise InvalidRequest(f"{request.method} is not supported here.")
 
-    def _expect(self, request: Request, exists: bool, name: str) -> None:
-        if request.has_if_match and not exists:
-            raise EntityNotFound(name)
-        if exists and not request.has_if_match:
-            raise EntityExists(f"An entity named '{name}' exists.")
-
     def _create(self, name: str, element: Element) -> None:
         if name.lower().startswith("$") or not re.fullmatch(r"[\w][\w.\-/~]{0,259}", name):
             raise InvalidRequest(f"'{name}' is not an entity name.")
         if element.tag.endswith("}QueueDescription"):
             queue = entities_xml.read_queue(name, element)
             self._check_targets(queue.forward_to, queue.forward_dead_letters_to)
+            self._check_size(queue.max_size_bytes)
             self._broker.add_queue(queue)
         elif element.tag.endswith("}TopicDescription"):
-            self._broker.add_topic(entities_xml.read_topic(name, element))
+            topic = entities_xml.read_topic(name, element)
+            self._check_size(topic.max_size_bytes)
+            self._broker.add_topic(topic)
         else:
             raise InvalidRequest("A QueueDescription or TopicDescription expected.")
 
     def _change(self, destination: Destination, element: Element) -> None:
+        old_bytes = destination.entity.description.max_size_bytes
         if isinstance(destination.entity, Topic):
-            self._broker.change_topic(entities_xml.change_topic(destination.entity.description, element))
+            topic = entities_xml.change_topic(destination.entity.description, element)
+            self._check_size(topic.max_size_bytes, old_bytes)
+            self._broker.change_topic(topic)
         else:
             queue = entities_xml.change_queue(destination.entity.description, element)
             self._check_targets(queue.forward_to, queue.forward_dead_letters_to)
+            self._check_size(queue.max_size_bytes, old_bytes)
             self._broker.change_queue(queue)
+
+    def _check_size(self, size_bytes: int, old_bytes: int | None = None) -> None:
+        """Raises InvalidRequest for a size that Azure does not offer; an entity keeps the one it was started with."""
+        sizes = fields.PREMIUM_SIZES_MB if self._is_premium else fields.STANDARD_SIZES_MB
+        size_mb = size_bytes // fields.MEGABYTE
+        if size_bytes != old_bytes and size_mb not in sizes:
+            raise InvalidRequest(
+                f"SubCode=40000. The specified value {size_mb} is invalid. The property MaxSizeInMegabytes, "
+                f"must be one of the following values: {';'.join(map(str, sizes))}"
+            )
 
     def _check_targets(self, *names: str | None) -> None:
         for name in names:
@@ -142,7 +172,7 @@ class RestApi:
 
     def _entity_entry(self, request: Request, destination: Destination, *, root: bool = True) -> str:
         entity = destination.entity
-        content = entities_xml.write(entity)
+        content = entities_xml.write(entity, request.endpoint)
         return feeds.entry(
             request.base_url,
             destination.path,
@@ -165,30 +195,39 @@ class RestApi:
         texts = {
             "Alias": "",
             "CreatedTime": at,
-            "MessagingSKU": "Standard",
+            "MessagingSKU": "Premium" if self._is_premium else "Standard",
             "ModifiedTime": at,
-            "Name": "sbemulatorns",
+            "Name": NAMESPACE,
             "NamespaceType": "Messaging",
         }
         content = feeds.write_description("NamespaceInfo", texts)
-        return feeds.entry(request.base_url, "$namespaceinfo", "sbemulatorns", at, content)
+        return feeds.entry(request.base_url, "$namespaceinfo", NAMESPACE, at, content)
 
     # Subscriptions
+
+    def _expect(self, request: Request, exists: bool, topic: Topic, *names: str) -> None:
+        """Raises the error of a PUT that creates a subscription or rule that exists, or changes one that does not."""
+        if request.has_if_match and not exists:
+            raise TopicPartNotFound(topic.path, *names)
+        if exists and not request.has_if_match:
+            raise EntityExists(topic_part(topic.path, *names))
 
     def _subscription(self, request: Request, topic: Topic, name: str) -> tuple[int, str]:
         existing = topic.subscriptions.get(name.lower())
         match request.method:
             case "GET":
-                return 200, self._empty(request) if existing is None else self._subscription_entry(request, existing)
+                if existing is None:
+                    raise TopicPartNotFound(topic.path, name)
+                return 200, self._subscription_entry(request, existing)
             case "DELETE":
                 if existing is None:
-                    raise EntityNotFound(request.path)
+                    raise TopicPartNotFound(topic.path, name)
                 self._broker.remove_subscription(topic.path, name)
                 self._broker.store.put_entity(existing.queue.path, None)
                 self._on_removed()
                 return 200, ""
             case "PUT":
-                self._expect(request, existing is not None, request.path)
+                self._expect(request, existing is not None, topic, name)
                 element = feeds.read_content(request.body)
                 if existing is None:
                     description = entities_xml.read_subscription(name, element)
@@ -206,7 +245,7 @@ class RestApi:
         raise InvalidRequest(f"{request.method} is not supported here.")
 
     def _subscription_entry(self, request: Request, subscription: Subscription, *, root: bool = True) -> str:
-        content = entities_xml.write_subscription(subscription)
+        content = entities_xml.write_subscription(subscription, request.endpoint)
         at = feeds.instant(subscription.queue.created_at_ms)
         return feeds.entry(
             request.base_url, subscription.queue.path, subscription.description.queue.name, at, content, root=root
@@ -223,17 +262,17 @@ class RestApi:
         existing = rules.get(name.lower())
         match request.method:
             case "GET":
-                return 200, (
-                    self._empty(request) if existing is None else self._rule_entry(request, subscription, existing)
-                )
+                if existing is None:
+                    raise TopicPartNotFound(topic.path, subscription.description.queue.name, name)
+                return 200, self._rule_entry(request, subscription, existing)
             case "DELETE":
                 if existing is None:
-                    raise EntityNotFound(request.path)
+                    raise TopicPartNotFound(topic.path, subscription.description.queue.name, name)
                 del rules[name.lower()]
                 set_rules(self._broker, topic.path, subscription, rules.values())
                 return 200, ""
             case "PUT":
-                self._expect(request, existing is not None, request.path)
+                self._expect(request, existing is not None, topic, subscription.description.queue.name, name)
                 rule = rules_xml.read_rule(name, feeds.read_content(request.body))
                 rules[name.lower()] = rule
                 set_rules(self._broker, topic.path, subscription, rules.values())
@@ -248,8 +287,8 @@ class RestApi:
         return feeds.entry(request.base_url, path, rule.name, at, rules_xml.write_rule(rule, at), root=root)
 
     def _list_rules(self, request: Request, topic: Topic, subscription: Subscription) -> str:
-        rules = subscription.description.rules
-        return self._feed(request, list(rules), lambda rule: self._rule_entry(request, subscription, rule, root=False))
+        rules = subscription.description.rules_by_name()
+        return self._feed(request, rules, lambda rule: self._rule_entry(request, subscription, rule, root=False))
 
     # Feeds
 

@@ -20,6 +20,7 @@ from servicebus_emulator.admin.rest_api import Request, RestApi
 from servicebus_emulator.atom import feeds
 from servicebus_emulator.broker.errors import BusError, Unauthorized
 from servicebus_emulator.clock import SystemClock
+from servicebus_emulator.gateway import MAX_MESSAGE_BYTES
 from servicebus_emulator.listener import Listener
 from servicebus_emulator.sas import check_token
 from servicebus_emulator.server import BusServer
@@ -36,7 +37,8 @@ class AdminServer:
         self._bus = bus
         self._clock = clock
         self._faults = Faults(bus)
-        self._rest_api = RestApi(bus.broker, self._drop_removed)
+        is_premium = bus.options.max_message_bytes > MAX_MESSAGE_BYTES
+        self._rest_api = RestApi(bus.broker, self._drop_removed, is_premium=is_premium)
         app = web.Application(client_max_size=_MAX_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)

@@ -1,9 +1,11 @@
 """The server's end of an AMQP connection, without its socket: received bytes in, events and bytes to send out.
 
     HEADER -> SASL -> AMQP_HEADER -> OPENING -> OPEN -> CLOSED
+       `---------------------------^
 
-The order of the states is that of AMQP 1.0 part 5, 5.3.1 and part 2, 2.4.6. A frame out of order closes the connection
-with an error. Frames are read one at a time, so that the owner's output for an event precedes that of later frames.
+The order of the states is that of AMQP 1.0 part 5, 5.3.1 and part 2, 2.4.6; a client may leave SASL out. A frame out of
+order closes the connection with an error. Frames are read one at a time, so that the owner's output for an event
+precedes that of later frames.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 
-from servicebus_emulator.amqp.errors import AmqpError, FramingError, NotAllowedError, SessionError
+from servicebus_emulator.amqp.errors import AmqpError, FramingError, InvalidFieldError, NotAllowedError, SessionError
 from servicebus_emulator.amqp.events import ConnectionClosed, Event, LinkDetached, Opened
 from servicebus_emulator.amqp.frames import (
     AMQP_HEADER,
@@ -177,16 +179,17 @@ class Connection:
         return True
 
     def _receive_header(self, header: bytes) -> None:
-        expected = SASL_HEADER if self.state is State.HEADER else AMQP_HEADER
-        self._write(expected)
-        if header != expected:
-            # Part 2, 2.2: send the supported header, then close.
-            self._finish(f"unsupported protocol header {header!r}")
-        elif self.state is State.HEADER:
-            self._write(encode_frame(SaslMechanisms(SASL_MECHANISMS), kind=SASL_FRAME))
+        if header == AMQP_HEADER:
+            # Without SASL too, as in Azure: SDKs do that with a `SharedAccessSignature`, which they put on `$cbs`.
+            self._write(AMQP_HEADER)
+            self.state = State.OPENING
+        elif self.state is State.HEADER and header == SASL_HEADER:
+            self._write(SASL_HEADER + encode_frame(SaslMechanisms(SASL_MECHANISMS), kind=SASL_FRAME))
             self.state = State.SASL
         else:
-            self.state = State.OPENING
+            # Part 2, 2.2: send the supported header, then close.
+            self._write(SASL_HEADER if self.state is State.HEADER else AMQP_HEADER)
+            self._finish(f"unsupported protocol header {header!r}")
 
     def _receive_sasl(self, frame: Frame) -> None:
         if frame.kind != SASL_FRAME:
@@ -223,7 +226,7 @@ class Connection:
     def _receive_open(self, body: Open) -> None:
         remote = body.max_frame_size
         if remote is not None and remote < _MIN_FRAME_BYTES:
-            raise NotAllowedError(f"max-frame-size is at least {_MIN_FRAME_BYTES}")
+            raise InvalidFieldError(f"max-frame-size is at least {_MIN_FRAME_BYTES}")
         self.remote_max_frame_bytes = min(self._max_frame_bytes, remote or self._max_frame_bytes)
         self.remote_container_id = body.container_id
         self.heartbeat_every_ms = (body.idle_time_out or 0) // 2

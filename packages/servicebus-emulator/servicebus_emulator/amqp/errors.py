@@ -27,10 +27,22 @@ class NotAllowedError(AmqpError):
     condition = "amqp:not-allowed"
 
 
+class InvalidFieldError(AmqpError):
+    """A field with a value that the protocol does not allow."""
+
+    condition = "amqp:invalid-field"
+
+
 class SessionError(AmqpError):
     """A frame that breaks a session's rules (unknown handle, window overrun)."""
 
     condition = "amqp:session:unattached-handle"
+
+
+class HandleInUse(SessionError):
+    """An attach with the handle of another link."""
+
+    condition = "amqp:session:handle-in-use"
 
 
 class WindowViolation(AmqpError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from servicebus_emulator.amqp.link import Delivery, IncomingLink, OutgoingLink
+from servicebus_emulator.amqp.link import Delivery, IncomingLink, LinkSession, OutgoingLink
 from servicebus_emulator.amqp.performatives import Attach
 
 
@@ -46,6 +46,13 @@ class CreditGranted:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowOpened:
+    """The peer's window of a session, which was closed, takes transfers again: its links may send."""
+
+    session: LinkSession
+
+
+@dataclass(frozen=True, slots=True)
 class DeliverySettling:
     """The peer sent an outcome for a delivery; if `settled`, it expects no reply."""
 
@@ -71,4 +78,13 @@ class ConnectionClosed:
     error: str | None
 
 
-Event = Opened | LinkAttaching | MessageReceived | CreditGranted | DeliverySettling | LinkDetached | ConnectionClosed
+Event = (
+    Opened
+    | LinkAttaching
+    | MessageReceived
+    | CreditGranted
+    | WindowOpened
+    | DeliverySettling
+    | LinkDetached
+    | ConnectionClosed
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from servicebus_emulator.amqp.performatives import Attach, Body, Detach, Disposition, Error, Source, Target
@@ -14,6 +14,11 @@ _SEQUENCE = 1 << 32
 
 class LinkSession(Protocol):
     """A session as its links use it. A protocol, because the module of sessions imports this one."""
+
+    @property
+    def window_is_open(self) -> bool: ...
+
+    def is_sending(self, link: OutgoingLink) -> bool: ...
 
     def send(self, body: Body) -> None: ...
 
@@ -139,14 +144,28 @@ class OutgoingLink(_Link):
         """Whether the peer asked for settled messages: receive-and-delete."""
         return self.attach.snd_settle_mode == 1
 
-    def accept(self, source: Source | None = None, properties: dict[Any, Any] | None = None) -> None:
-        """Opens the link. `source` replaces the peer's where the broker chose a value, such as a session."""
+    @property
+    def usable_credit(self) -> int:
+        """The credit that can be used now: none while the peer's session window is closed."""
+        return self.credit if self.session.window_is_open else 0
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether the last frames of a delivery wait for the peer's session window."""
+        return self.session.is_sending(self)
+
+    def accept(self, filters: dict[Any, Any] | None = None, properties: dict[Any, Any] | None = None) -> None:
+        """Opens the link. The answer has the filters and the distribution mode that are in force (part 3, 3.5.3).
+
+        `filters` are those; the peer's others are left out. Messages move, whatever mode the peer asked for.
+        """
         self.accepted = True
-        attach = self.attach
+        attach, source = self.attach, self.attach.source
+        mode = None if source.distribution_mode is None else "move"
         self.session.send(
             Attach(
                 *(self.name, self.handle, False, attach.snd_settle_mode, attach.rcv_settle_mode),
-                *(source or attach.source, attach.target),
+                *(replace(source, filter=filters, distribution_mode=mode), attach.target),
                 initial_delivery_count=0,
                 properties=properties,
             )

@@ -30,7 +30,9 @@ _SYSTEM = {
     10: "SessionId",
     12: "ReplyToSessionId",
 }
-_MESSAGE_ID, _GROUP_ID = 0, 10
+_MESSAGE_ID, _EXPIRY_TIME, _CREATION_TIME, _GROUP_ID = 0, 8, 9, 10
+#: The index of the time to live in the header, and the longest that it can hold, 49.7 days.
+_TTL, _LONGEST_TTL_MS = 2, (1 << 32) - 1
 _SYMBOLIC = {
     f"amqp:{name}:{kind}": code
     for code, name, kind in (
@@ -145,7 +147,7 @@ class AmqpMessage:
 
     @property
     def time_to_live_ms(self) -> int | None:
-        ttl = _at(self.header, 2)
+        ttl = _at(self.header, _TTL)
         return ttl if isinstance(ttl, Uint) else None
 
     @property
@@ -191,18 +193,27 @@ class AmqpMessage:
             session_id=_session_id(properties),
         )
 
+    def with_time_to_live(self, ms: int, from_ms: int) -> AmqpMessage:
+        """The header's ttl, and expiry and creation times, of which the .NET SDK takes the difference."""
+        header, properties = list(self.header), _properties(self.properties_raw)
+        header += [None] * (_TTL + 1 - len(header))
+        header[_TTL] = Uint(min(ms, _LONGEST_TTL_MS))
+        properties += [None] * (_CREATION_TIME + 1 - len(properties))
+        properties[_EXPIRY_TIME], properties[_CREATION_TIME] = Timestamp(from_ms + ms), Timestamp(from_ms)
+        return replace(self, header=header, properties_raw=encode(properties))
+
     def encode(self) -> bytes:
         header = encode_described(HEADER, self.header) if self.header else b""
         return header + self._annotated(self.annotations)
 
-    def render(self, delivery_count: int, annotations: Mapping[Symbol, Any]) -> bytes:
+    def render(self, delivery_count: int, annotations: Mapping[Symbol, Any], *, with_body: bool = True) -> bytes:
         """The bytes for a receiver, with the broker's annotations and the delivery count (part 3, 3.2.1)."""
         header = self.header
         fields = [encode(_at(header, index)) for index in (0, 1, 2)]
         head = encode_fields(HEADER, [*fields, b"\x40", encode(Uint(delivery_count))])
-        return head + self._annotated({**self.annotations, **annotations})
+        return head + self._annotated({**self.annotations, **annotations}, with_body=with_body)
 
-    def _annotated(self, annotations: Mapping[Any, Any]) -> bytes:
+    def _annotated(self, annotations: Mapping[Any, Any], *, with_body: bool = True) -> bytes:
         parts = []
         if annotations:
             parts.append(encode_described(MESSAGE_ANNOTATIONS, dict(annotations)))
@@ -210,7 +221,8 @@ class AmqpMessage:
             parts += (b"\x00\x53\x73", self.properties_raw)
         if self.application_raw:
             parts += (b"\x00\x53\x74", self.application_raw)
-        parts.append(self.body)
+        if with_body:
+            parts.append(self.body)
         return b"".join(parts)
 
 

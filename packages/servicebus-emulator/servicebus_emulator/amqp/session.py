@@ -6,7 +6,13 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
-from servicebus_emulator.amqp.errors import NotAllowedError, SessionError, WindowViolation
+from servicebus_emulator.amqp.errors import (
+    HandleInUse,
+    InvalidFieldError,
+    NotAllowedError,
+    SessionError,
+    WindowViolation,
+)
 from servicebus_emulator.amqp.events import (
     CreditGranted,
     DeliverySettling,
@@ -14,9 +20,10 @@ from servicebus_emulator.amqp.events import (
     LinkAttaching,
     LinkDetached,
     MessageReceived,
+    WindowOpened,
 )
 from servicebus_emulator.amqp.link import INCOMING_CREDIT, Delivery, IncomingLink, OutgoingLink, PartialDelivery
-from servicebus_emulator.amqp.performatives import Attach, Begin, Body, Detach, Disposition, Flow, Transfer
+from servicebus_emulator.amqp.performatives import Attach, Begin, Body, Detach, Disposition, Flow, Source, Transfer
 
 #: Transfers that the peer may send until the next flow, which is sent when half of them are used.
 INCOMING_WINDOW = 5000
@@ -75,6 +82,19 @@ class Session:
             )
         )
 
+    @property
+    def window_is_open(self) -> bool:
+        """Whether the peer takes a transfer now; if not, no delivery may begin.
+
+        A delivery that begins is counted by its link and locked by the broker, and must reach the peer before the
+        answer to a drain (part 2, 2.6.7).
+        """
+        return self._remote_window > 0
+
+    def is_sending(self, link: OutgoingLink) -> bool:
+        """Whether the last frames of a delivery on the link wait for the peer's window."""
+        return any(entry[0] is link for entry in self._waiting)
+
     def forget(self, link: IncomingLink | OutgoingLink) -> None:
         """Removes a link that the broker detached; its deliveries can no longer be settled through it."""
         if self.links.get(link.handle) is link:
@@ -110,9 +130,11 @@ class Session:
 
     def _receive_attach(self, attach: Attach) -> Event:
         if attach.handle in self.links:
-            raise SessionError(f"handle {attach.handle} is in use")
+            raise HandleInUse(f"handle {attach.handle} is in use")
         if attach.handle >= MAX_LINKS:
             raise SessionError(f"handle {attach.handle} is above handle-max {MAX_LINKS - 1}")
+        if attach.role and not isinstance(attach.source, Source | None):
+            raise InvalidFieldError(f"the source of the link '{attach.name}' is no source")
         self._detaching.discard(attach.handle)
         link = OutgoingLink(self, attach) if attach.role else IncomingLink(self, attach)
         self.links[attach.handle] = link
@@ -129,10 +151,13 @@ class Session:
         yield LinkDetached(link)
 
     def _receive_flow(self, flow: Flow) -> Iterator[Event]:
+        was_open = self.window_is_open
         peer_next_id = 0 if flow.next_incoming_id is None else flow.next_incoming_id
         in_flight = (self._next_outgoing_id - peer_next_id) % _SEQUENCE
         self._remote_window = max(0, flow.incoming_window - in_flight)
-        self._flush_waiting()
+        if self.window_is_open and not was_open:
+            self._flush_waiting()
+            yield WindowOpened(self)
         if flow.handle is not None and flow.handle not in self._detaching:
             link = self.links.get(flow.handle)
             if link is None:
@@ -167,6 +192,9 @@ class Session:
                 raise SessionError("the first frame of a delivery lacks its delivery-id")
             partial = PartialDelivery(transfer.delivery_id, transfer.message_format or 0, False, transfer.state)
             link.partial = partial
+        elif transfer.delivery_id not in (None, partial.delivery_id):
+            # Part 2, 2.7.5
+            raise NotAllowedError(f"delivery {transfer.delivery_id} begins before {partial.delivery_id} is complete")
         partial.settled = partial.settled or bool(transfer.settled) or link.attach.snd_settle_mode == 1
         if transfer.aborted:
             link.partial = None
@@ -215,7 +243,10 @@ class Session:
     def transfer(
         self, link: OutgoingLink, tag: bytes, payload: bytes, *, settled: bool, message_format: int
     ) -> Delivery | None:
-        """Splits a message into frames; sends those that the peer's window allows and queues the rest."""
+        """Splits a message into frames; sends those that the peer's window allows and queues the rest.
+
+        The caller begins a delivery only while the window is open: frames of at most one delivery wait.
+        """
         delivery_id = self._next_delivery_id
         self._next_delivery_id = (delivery_id + 1) % _SEQUENCE
         room = self._connection.remote_max_frame_bytes - _TRANSFER_OVERHEAD

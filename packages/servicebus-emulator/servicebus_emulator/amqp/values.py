@@ -42,6 +42,10 @@ class Timestamp(int):
     """Milliseconds since 1970-01-01 UTC, signed 64 bits."""
 
 
+class NaiveTimestamp(Timestamp):
+    """A timestamp that was written without a time zone, read as UTC; it is encoded like any other."""
+
+
 class Float(float):
     """IEEE 754 binary32."""
 

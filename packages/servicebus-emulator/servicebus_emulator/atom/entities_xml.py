@@ -68,6 +68,8 @@ def _changed(properties: tuple[fields.Property, ...], old: Any, element: Element
             raise InvalidRequest(f"The property {item.name} cannot be changed after creation.")
         if item.kind == "entity":
             changes.setdefault(item.field, None)  # a property that is left out is reset
+        elif item.kind == "megabytes" and changes.get(item.field) == fields.whole_megabytes(getattr(old, item.field)):
+            del changes[item.field]  # written back as it was read, without the rest of a size in bytes
     return replace(old, **changes)
 
 
@@ -77,8 +79,8 @@ def _checked(queue: QueueDescription) -> QueueDescription:
     return queue
 
 
-def write(entity: MessageQueue | Topic) -> str:
-    """The description of a queue or topic with counts and times."""
+def write(entity: MessageQueue | Topic, endpoint: str) -> str:
+    """The description of a queue or topic with counts and times; `endpoint` precedes the names of other entities."""
     if isinstance(entity, Topic):
         texts = fields.write(fields.TOPIC, entity.description)
         texts["CreatedAt"] = feeds.instant(entity.created_at_ms)
@@ -88,13 +90,13 @@ def write(entity: MessageQueue | Topic) -> str:
         texts["SubscriptionCount"] = str(len(queues))
         counts = {"scheduled": len(entity.schedule.messages)}
         return feeds.write_description("TopicDescription", texts, _write_counts(counts))
-    texts = {**fields.write(fields.QUEUE, entity.description), **_runtime(entity)}
+    texts = {**fields.write(fields.QUEUE, entity.description, endpoint), **_runtime(entity)}
     return feeds.write_description("QueueDescription", texts, _write_counts(entity.counts()))
 
 
-def write_subscription(subscription: Subscription) -> str:
+def write_subscription(subscription: Subscription, endpoint: str) -> str:
     queue = subscription.queue
-    texts = {**fields.write(fields.SUBSCRIPTION, queue.description), **_runtime(queue)}
+    texts = {**fields.write(fields.SUBSCRIPTION, queue.description, endpoint), **_runtime(queue)}
     return feeds.write_description("SubscriptionDescription", texts, _write_counts(queue.counts()))
 
 

@@ -12,7 +12,10 @@ from typing import Any
 from servicebus_emulator.broker.errors import InvalidRequest
 from servicebus_emulator.durations import format_duration, parse_duration
 
-_MEGABYTE = 1024 * 1024
+MEGABYTE = 1024 * 1024
+#: The sizes of an entity that Azure offers (Azure CLI, `az servicebus queue create --max-size`).
+STANDARD_SIZES_MB = (1024, 2048, 3072, 4096, 5120)
+PREMIUM_SIZES_MB = (*STANDARD_SIZES_MB, 10240, 20480, 40960, 81920)
 STATUSES = ("Active", "Disabled", "SendDisabled", "ReceiveDisabled")
 
 
@@ -95,13 +98,20 @@ def read(properties: tuple[Property, ...], texts: Mapping[str, str]) -> dict[str
     return fields
 
 
-def write(properties: tuple[Property, ...], description: Any) -> dict[str, str]:
-    """The properties of a description as texts."""
+def whole_megabytes(size_bytes: int) -> int:
+    """A size without its rest of a megabyte, in bytes."""
+    return size_bytes // MEGABYTE * MEGABYTE
+
+
+def write(properties: tuple[Property, ...], description: Any, endpoint: str | None = None) -> dict[str, str]:
+    """The properties of a description as texts; with an endpoint, it precedes the names of other entities."""
     texts = {}
     for item in properties:
         value = getattr(description, item.field)
         if value is not None or item.kind == "duration":
             texts[item.name] = _format(item.kind, value)
+            if item.kind == "entity" and endpoint is not None:
+                texts[item.name] = f"{endpoint}/{value}"
     extra = {**EXTRA_PROPERTIES, **dict(description.extra_properties)}
     texts.update({name: text for name, text in extra.items() if text is not None})
     return texts
@@ -118,13 +128,14 @@ def _parse(kind: str, text: str) -> Any:
         case "int":
             return int(text)
         case "megabytes":
-            return int(text) * _MEGABYTE
+            return int(text) * MEGABYTE
         case "status":
             if text not in STATUSES:
                 raise ValueError(f"'{text}' is not one of {', '.join(STATUSES)}")
             return text
     # Clients send the target's whole address; only its path counts.
-    return text.split("://", 1)[-1].partition("/")[2] if "://" in text else text or None
+    name = text.split("://", 1)[-1].partition("/")[2] if "://" in text else text
+    return name.strip("/") or None
 
 
 def _format(kind: str, value: Any) -> str:
@@ -134,5 +145,5 @@ def _format(kind: str, value: Any) -> str:
         case "bool":
             return "true" if value else "false"
         case "megabytes":
-            return str(value // _MEGABYTE)
+            return str(value // MEGABYTE)
     return str(value)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape, quoteattr
 
+from servicebus_emulator.amqp.values import Described, NaiveTimestamp, Symbol, Timestamp
 from servicebus_emulator.broker.descriptions import RuleDescription
 from servicebus_emulator.broker.errors import InvalidRequest
 from servicebus_emulator.broker.filters import CorrelationFilter, FalseFilter, Filter, TrueFilter
 from servicebus_emulator.broker.sql import SqlAction, SqlFilter
+from servicebus_emulator.durations import format_duration, parse_duration
 
 SERVICE_BUS = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"
 INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
 _SCHEMA = "http://www.w3.org/2001/XMLSchema"
 _TYPE = f"{{{INSTANCE}}}type"
 _NS = {"s": SERVICE_BUS}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: A TimeSpan of .NET in a message is ticks of 100 ns with this descriptor (azure-sdk-for-net, `AmqpMessageConverter`).
+_TIMESPAN, _TICKS_PER_MS = Symbol("com.microsoft:timespan"), 10_000
 _CORRELATION = (
     *("CorrelationId", "MessageId", "To", "ReplyTo", "Label", "SessionId", "ReplyToSessionId", "ContentType"),
 )
@@ -83,11 +88,25 @@ def _value(kind: str, text: str) -> Any:
             case "boolean":
                 return text.strip().lower() == "true"
             case "dateTime":
-                moment = datetime.fromisoformat(text)
-                return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    except ValueError as error:
+                return _timestamp(datetime.fromisoformat(text.strip()))
+            case "duration":
+                return Described(_TIMESPAN, _duration_ms(text.strip()) * _TICKS_PER_MS)
+    except (ValueError, OverflowError) as error:
         raise InvalidRequest(f"'{text}' is not of the type {kind}.") from error
     return text
+
+
+def _timestamp(moment: datetime) -> Timestamp:
+    """The moment in milliseconds. Without a time zone it is read as UTC, and written back without one."""
+    kind = NaiveTimestamp if moment.tzinfo is None else Timestamp
+    return kind(((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1))
+
+
+def _duration_ms(text: str) -> int:
+    ms = parse_duration(text)
+    if ms is None:
+        raise ValueError("a duration without end")
+    return ms
 
 
 def write_rule(rule: RuleDescription, created_at: str) -> str:
@@ -138,12 +157,28 @@ def _write_pairs(name: str, pairs: Mapping[str, Any]) -> str:
 
 
 def _write_value(value: Any) -> str:
-    kinds = {bool: "boolean", int: "int" if -(1 << 31) <= _number(value) < 1 << 31 else "long", float: "double"}
-    kind = kinds.get(type(value), "string")
-    text = str(value).lower() if isinstance(value, bool) else str(value)
+    kind, text = _typed(value)
     # The JavaScript SDK removes the prefix by its length: it must have four characters.
     return f'<Value xmlns:d6p1={quoteattr(_SCHEMA)} i:type="d6p1:{kind}">{escape(text)}</Value>'
 
 
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+def _typed(value: Any) -> tuple[str, str]:
+    """The XML Schema type of a value and its text."""
+    match value:
+        case bool():
+            return "boolean", str(value).lower()
+        case Timestamp():
+            return "dateTime", _moment(value)
+        case int():
+            return ("int" if -(1 << 31) <= value < 1 << 31 else "long"), str(value)
+        case float():
+            return "double", str(value)
+        case Described(descriptor, int(ticks)) if descriptor == _TIMESPAN:
+            return "duration", format_duration(ticks // _TICKS_PER_MS)
+    return "string", str(value)
+
+
+def _moment(value: Timestamp) -> str:
+    moment = _EPOCH + timedelta(milliseconds=value)
+    text = moment.replace(tzinfo=None).isoformat(timespec="milliseconds" if value % 1000 else "seconds")
+    return text if isinstance(value, NaiveTimestamp) else f"{text}Z"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from servicebus_emulator.broker.descriptions import QueueDescription, SubscriptionDescription, TopicDescription
 from servicebus_emulator.broker.destination import Destination, DuplicateHistory
 from servicebus_emulator.broker.entity import Counter, Environment
-from servicebus_emulator.broker.errors import EntityDisabled, EntityExists, EntityNotFound, InvalidRequest
+from servicebus_emulator.broker.errors import EntityDisabled, EntityExists, EntityNotFound, InvalidRequest, topic_part
 from servicebus_emulator.broker.message import Content, Message, MessageState, Origin
 from servicebus_emulator.broker.queue import MessageQueue
 from servicebus_emulator.broker.sessions import SessionQueue
@@ -53,7 +53,7 @@ class Broker:
         topic = self.topic(topic_name)
         name = description.queue.name
         if name.lower() in topic.subscriptions:
-            raise EntityExists(f"The subscription '{name}' of the topic '{topic.path}' exists.")
+            raise EntityExists(topic_part(topic.path, name))
         queue = self._make_queue(f"{topic.path}/Subscriptions/{name}", description.queue)
         subscription = Subscription(description, queue)
         topic.subscriptions[name.lower()] = subscription
@@ -67,7 +67,7 @@ class Broker:
 
     def _new_path(self, name: str) -> str:
         if not name or name.lower() in self.destinations:
-            raise EntityExists(f"A queue or topic named '{name}' exists.")
+            raise EntityExists(name)
         return name
 
     def _make_queue(self, path: str, description: QueueDescription) -> MessageQueue:

@@ -85,3 +85,7 @@ class SubscriptionDescription:
 
     queue: QueueDescription
     rules: tuple[RuleDescription, ...] = (RuleDescription(DEFAULT_RULE),)
+
+    def rules_by_name(self) -> list[RuleDescription]:
+        """The rules in the order in which Azure lists them."""
+        return sorted(self.rules, key=lambda rule: rule.name.lower())

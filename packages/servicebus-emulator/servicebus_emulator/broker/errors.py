@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+#: The namespace has the name that it has in Microsoft's emulator.
+NAMESPACE = "sbemulatorns"
+_MORE = "To know more visit https://aka.ms/sbResourceMgrExceptions."
+
+
+def topic_part(topic: str, *names: str) -> str:
+    """A subscription, or with two names a rule, as Azure's errors name it."""
+    return f"{NAMESPACE}:Topic:{'|'.join((topic, *names))}"
+
 
 class BusError(Exception):
     """The request cannot be met."""
@@ -105,8 +114,34 @@ class ServerBusy(BusError):
     status = 503
 
 
+class TopicPartNotFound(BusError):
+    """No subscription or rule of this name, for the management API."""
+
+    condition = "amqp:not-found"
+    status = 404
+
+    def __init__(self, topic: str, *names: str) -> None:
+        super().__init__(f"Entity '{topic_part(topic, *names)}' was not found. {_MORE}")
+
+
 class EntityExists(BusError):
     """An entity of this name exists."""
 
     condition = "com.microsoft:entity-already-exists"
     status = 409
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The messaging entity '{name}' already exists. {_MORE}")
+
+
+class EntityConflict(BusError):
+    """A queue or topic of this name exists, for the management API."""
+
+    condition = "com.microsoft:entity-already-exists"
+    status = 409
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            "SubCode=40900. Conflict. You're requesting an operation that isn't allowed in the resource's current "
+            f"state. {_MORE} SystemTracker:{NAMESPACE}:{name}"
+        )

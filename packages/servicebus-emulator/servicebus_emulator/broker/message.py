@@ -39,6 +39,9 @@ class Content(Protocol):
     def with_changes(self, application: Mapping[str, Any], system: Mapping[str, Any] | None = None) -> Content:
         """A copy with these properties set; a value of None removes one."""
 
+    def with_time_to_live(self, ms: int, from_ms: int) -> Content:
+        """A copy that says when it expires: `ms` after the time `from_ms`."""
+
     def encode(self) -> bytes:
         """The whole message as bytes, for the store."""
 

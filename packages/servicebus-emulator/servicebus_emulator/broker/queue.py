@@ -80,14 +80,15 @@ class MessageQueue(EntityMessages):
             self._add(content, origin)
 
     def _add(self, content: Content, origin: Origin) -> None:
+        """Adds a message, which shows the shortest of all times to live (Azure, "Message expiration")."""
         message = self._message(content, origin)
-        lives_ms = [
-            ms
-            for ms in (content.time_to_live_ms, origin.time_to_live_ms, self.description.default_time_to_live_ms)
-            if ms is not None and self.dead_letters is not None
-        ]
-        if lives_ms:
-            message.expires_at_ms = message.enqueued_at_ms + min(lives_ms)
+        own_ms, default_ms = content.time_to_live_ms, self.description.default_time_to_live_ms
+        lives_ms = [ms for ms in (own_ms, origin.time_to_live_ms, default_ms) if ms is not None]
+        if lives_ms and self.dead_letters is not None:
+            life_ms = min(lives_ms)
+            message.expires_at_ms = message.enqueued_at_ms + life_ms
+            if life_ms != own_ms:
+                message.content = content.with_time_to_live(life_ms, message.enqueued_at_ms)
         self._env.store.put(self.path, message)
         self._admit(message)
         self.pump()
@@ -254,15 +255,13 @@ class MessageQueue(EntityMessages):
         self._return_to_queue(message)
 
     def defer(self, token: uuid.UUID, changes: Mapping[str, Any] | None = None) -> None:
-        """Keeps a locked message for receivers that ask for its sequence number."""
+        """Keeps a locked message for receivers that ask for its sequence number, and counts a delivery.
+
+        At the maximum of deliveries it is a dead letter instead, as in Azure (Azure/azure-service-bus, issue 375).
+        """
         message = self._take_lock(token)
-        self._change(message, changes)
-        if message.state is not MessageState.DEFERRED:
-            message.state = MessageState.DEFERRED
-            self._env.store.update(self.path, message)
-        self._env.store.put_delivery_count(self.path, message, message.delivery_count)
-        if self._is_expired(message):
-            self._expire(message)
+        message.state = MessageState.DEFERRED
+        self._fail_delivery(message, changes)
 
     def dead_letter(
         self, token: uuid.UUID, reason: str | None, description: str | None, changes: Mapping[str, Any] | None = None
