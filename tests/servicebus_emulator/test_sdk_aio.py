@@ -28,9 +28,8 @@ async def client(bus: Bus) -> AsyncIterator[ServiceBusClient]:
         yield client
 
 
-async def test_the_life_of_messages(client: ServiceBusClient, short_lock_queue: str) -> None:
+async def test_the_life_of_messages(client: ServiceBusClient, queue: str) -> None:
     """Send, schedule, receive, abandon, renew, defer, dead-letter, peek and complete work as in the synchronous SDK."""
-    queue = short_lock_queue
     async with client.get_queue_sender(queue) as sender, client.get_queue_receiver(queue) as receiver:
         await sender.send_messages(ServiceBusMessage("one"))
         await sender.schedule_messages(ServiceBusMessage("two"), datetime.now(UTC) + timedelta(milliseconds=300))
