@@ -103,16 +103,16 @@ class Engine:
             self._wakeups.release(instance_id)
 
     def next_wake(self) -> datetime | None:
-        """When the next timer or delayed message is due, or what a killed process has taken."""
-        instants = (self._wakeups.next_at(), self.entity_wakeups.next_at(), self._activities.next_at())
+        """When there is more to take than now: a timer or delayed message, or what a killed process has taken."""
+        now = self.clock.now()
+        instants = (self._wakeups.next_at(now), self.entity_wakeups.next_at(now), self._activities.next_at(now))
         return min((at for at in instants if at is not None), default=None)
 
     @property
     def idle(self) -> bool:
         """No message is due, no episode or batch is taken, and no activity waits or runs."""
-        next_at = self.next_wake()
-        due = next_at is not None and next_at <= self.clock.now()
-        return self._wakeups.idle and self.entity_wakeups.idle and self._activities.idle and not due
+        now = self.clock.now()
+        return self._wakeups.idle(now) and self.entity_wakeups.idle(now) and self._activities.idle(now)
 
     def next_activity(self) -> ActivityTask | None:
         """The next activity call, or `None`. The caller must pass it to `finish_activity` or `fail_activity`."""
@@ -246,6 +246,7 @@ class Engine:
         instance_id = episode.instance.instance_id
         self._wakeups.release(instance_id)
         self._wakeups.add(instance_id, self.clock.now(), self.clock.now())
+        self.work_arrived()
 
     def finish_episode(self, episode: Episode, reply: Reply) -> None:
         """Commits the reply of the orchestrator function in one transaction."""

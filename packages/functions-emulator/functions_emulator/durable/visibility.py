@@ -59,8 +59,7 @@ class ActivityQueue:
 
     def take(self, now: datetime) -> ActivityTask | None:
         """The next call that is visible, or `None`. It runs until `end`."""
-        while self._hidden and self._hidden[0][0] <= now:
-            self._waiting.append(heapq.heappop(self._hidden)[2])
+        self._show(now)
         if not self._waiting:
             return None
         task = self._waiting.popleft()
@@ -70,11 +69,16 @@ class ActivityQueue:
     def end(self, task: ActivityTask) -> None:
         self.running.pop(task.seq, None)
 
-    def next_at(self) -> datetime | None:
-        """When the next hidden call is visible."""
+    def next_at(self, now: datetime) -> datetime | None:
+        """When the next call is visible that is hidden at `now`, or `None`."""
+        self._show(now)
         return self._hidden[0][0] if self._hidden else None
 
-    @property
-    def idle(self) -> bool:
+    def idle(self, now: datetime) -> bool:
         """No call waits or runs."""
+        self._show(now)
         return not self._waiting and not self.running
+
+    def _show(self, now: datetime) -> None:
+        while self._hidden and self._hidden[0][0] <= now:
+            self._waiting.append(heapq.heappop(self._hidden)[2])
