@@ -30,7 +30,7 @@ from functions_emulator.durable.errors import InstanceExistsError
 from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Parent, Status
 from functions_emulator.durable.failures import orchestrator_reason
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
-from functions_emulator.durable.messages import operation_data, result_of, start_data
+from functions_emulator.durable.messages import is_operation, operation_data, result_of, start_data
 from functions_emulator.durable.replay import Outcome, Replay
 from functions_emulator.durable.reports import Reports, log_hidden, log_stall
 from functions_emulator.durable.store import RecentHistories, Store
@@ -85,8 +85,8 @@ class Engine:
         now = clock.now()
         log_hidden(*store.take_over(now))
         self._activities = ActivityQueue(store.activities())
-        for instance_id, at in store.wake_times():
-            self._wakeups_for(instance_id).add(instance_id, at, now)
+        for instance_id, at, operation in store.wake_times():
+            self._wakeups_for(instance_id, operation).add(instance_id, at, now)
         clock.subscribe(lambda: self.work_arrived())
 
     # --- taking work
@@ -152,7 +152,7 @@ class Engine:
     ) -> None:
         """Sends a message to an instance, visible from `at` on. Must be called within a transaction of the store."""
         self.store.post(instance_id, execution_id, kind, data, at)
-        self._wakeups_for(instance_id).add(instance_id, at, self.clock.now())
+        self._wakeups_for(instance_id, is_operation(kind, data)).add(instance_id, at, self.clock.now())
         self.work_arrived()
 
     def create(
@@ -181,10 +181,9 @@ class Engine:
         self.store.put_instance(instance)
         self.post(instance_id, instance.execution_id, Kind.EXECUTION_STARTED, start_data(instance), now)
 
-    def _wakeups_for(self, instance_id: str) -> Wakeups:
+    def _wakeups_for(self, instance_id: str, operation: bool) -> Wakeups:
         # an orchestration may have an id that looks like an entity's
-        is_entity = instance_id.startswith("@") and self.store.instance(instance_id) is None
-        return self.entity_wakeups if is_entity else self._wakeups
+        return self.entity_wakeups if operation and self.store.instance(instance_id) is None else self._wakeups
 
     # --- one episode
 
@@ -195,7 +194,9 @@ class Engine:
             return None
         instance = self.store.instance(instance_id)
         if instance is None or instance.status.is_terminal:
-            self.store.delete_messages(message.seq for message in messages)
+            # an entity with the id of a purged instance keeps its operations
+            dropped = [one for one in messages if instance is not None or not is_operation(one.kind, one.data)]
+            self.store.delete_messages(message.seq for message in dropped)
             return None
         current = instance.execution_id
         stale = [one.seq for one in messages if one.execution_id not in (None, current)]
