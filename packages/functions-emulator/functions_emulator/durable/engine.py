@@ -32,10 +32,10 @@ from functions_emulator.durable.failures import orchestrator_reason
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
 from functions_emulator.durable.messages import is_operation, operation_data, result_of, start_data
 from functions_emulator.durable.replay import Outcome, Replay
-from functions_emulator.durable.reports import Reports, log_hidden, log_stall
+from functions_emulator.durable.reports import Reports, log_stall
 from functions_emulator.durable.store import RecentHistories, Store
 from functions_emulator.durable.versions import Versions
-from functions_emulator.durable.visibility import ActivityQueue, VisibilityTimeouts, delayed
+from functions_emulator.durable.visibility import ActivityQueue, VisibilityTimeouts, delayed, log_hidden
 from functions_emulator.durable.wakeups import Wakeups
 
 _LOG = logging.getLogger("functions_emulator.durable")

@@ -7,12 +7,16 @@ while it works; after a kill it is visible again when that ends.
 from __future__ import annotations
 
 import heapq
+import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from functions_emulator.durable.clock import stamp
 from functions_emulator.durable.events import ActivityTask
+
+_LOG = logging.getLogger("functions_emulator.durable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +86,14 @@ class ActivityQueue:
     def _show(self, now: datetime) -> None:
         while self._hidden and self._hidden[0][0] <= now:
             self._waiting.append(heapq.heappop(self._hidden)[2])
+
+
+def log_hidden(count: int, until: datetime | None) -> None:
+    """Writes one warning where a killed host had taken something; `until` is the end of its visibility timeouts."""
+    if until is not None:
+        _LOG.warning(
+            "a killed host had taken %d messages and activity calls. They come back by %s, when their visibility "
+            "timeouts end: storageProvider of host.json, or EMULATOR_VISIBILITY_TIMEOUT",
+            count,
+            stamp(until),
+        )
