@@ -392,6 +392,39 @@ def test_an_orchestrations_id_may_look_like_an_entitys() -> None:
     assert hub.entities.state("counter", "2") == "1"
 
 
+@pytest.mark.parametrize("parent", ["@x", "@counter@1"])
+def test_a_result_for_a_purged_parent_is_dropped(tmp_path: Path, parent: str) -> None:
+    """Whatever the parent's id looks like, also after a restart; an entity with that id gets its operations only.
+
+    IsExecutableInstance in AzureStorageOrchestrationService.cs of DurableTask.AzureStorage: "No such instance".
+    """
+
+    def calls(context: Context) -> Any:
+        return (yield context.call_sub_orchestrator("waits", None, "child"))
+
+    def waits(context: Context) -> Any:
+        return (yield context.wait_for_external_event("go"))
+
+    def counter(context: df.DurableEntityContext) -> None:
+        context.set_state(context.get_state(lambda: 0) + 1)
+
+    functions: Any = ({"calls": calls, "waits": waits}, {}, {"counter": counter})
+    hub = Hub(*functions, path=tmp_path / "hub.sqlite3")
+    hub.start("calls", None, parent)
+    hub.run()
+    hub.client.terminate(parent, "")
+    hub.run()
+    hub.client.purge(parent)
+    hub.raise_event("child", "go", 1)
+    hub.run_episode(hub.engine.next_episode())  # type: ignore[arg-type]  # the child's last one
+    hub.entities.signal("counter", "1", "add", None)
+    assert hub.store.count("messages") == 2
+    hub.store.close()
+    hub = Hub(*functions, path=tmp_path / "hub.sqlite3")
+    hub.run()
+    assert (hub.store.count("messages"), hub.entities.state("counter", "1")) == (0, "1")
+
+
 def test_a_changed_orchestrator_is_caught() -> None:
     """Code that does not repeat the decisions of the history fails the instance as non-deterministic."""
     names = iter(["upper", "other", "other"])

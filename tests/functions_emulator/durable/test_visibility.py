@@ -103,7 +103,7 @@ def test_what_was_not_taken_goes_on_at_once(hubs: Hubs) -> None:
 
 
 def test_two_kills_in_a_row(hubs: Hubs) -> None:
-    """A second kill before the timeout ends changes nothing; one after the work was taken again starts it anew."""
+    """A second kill before the timeout ends changes nothing; one after the work was taken again starts it again."""
     one = hubs.hub.start("one_call", "x")
     hubs.hub.run_episode(hubs.hub.engine.next_episode())  # type: ignore[arg-type]  # there is one
     hubs.hub.engine.next_activity()
@@ -117,6 +117,21 @@ def test_two_kills_in_a_row(hubs: Hubs) -> None:
     assert hub.calls == []
     hub.advance(seconds=1)
     assert hub.outcome(one) == ("Completed", "X")
+
+
+def test_what_is_visible_again_wakes_nobody_while_it_waits_for_a_slot(hubs: Hubs) -> None:
+    """The next wake-up is never an instant that is over, for which a busy host would wake again and again."""
+    hubs.hub.start("one_call", "x")
+    hubs.hub.run_episode(hubs.hub.engine.next_episode())  # type: ignore[arg-type]  # there is one
+    hubs.hub.start("waits")
+    hubs.hub.entities.signal("counter", "k", "add", None)
+    assert all((hubs.hub.engine.next_activity(), hubs.hub.engine.next_episode(), hubs.hub.entities.next_batch()))
+    hub = hubs.kill()
+    assert hub.engine.idle
+    hub.clock.advance(timedelta(minutes=5))
+    assert hub.engine.next_wake() is None
+    assert not hub.engine.idle
+    assert all((hub.engine.next_activity(), hub.engine.next_episode(), hub.entities.next_batch()))
 
 
 def test_a_living_host_extends_the_timeout_of_an_activity(hubs: Hubs) -> None:
@@ -165,6 +180,22 @@ class _Hanging:
         self.called.set()
         await asyncio.Event().wait()
         return ""
+
+
+async def test_a_renewal_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """After it a kill would bring back too early what the host runs."""
+    timeouts = VisibilityTimeouts(activities=timedelta(milliseconds=100))
+    hub = Hub({"one_call": one_call}, {"upper": str.upper}, timeouts=timeouts)
+    hub.start("one_call", "x")
+    functions = _Hanging(hub)
+    runner = Runner(hub.engine, hub.entities, functions, max_episodes=1, max_activities=1, max_entities=1)
+    running = asyncio.create_task(runner.run())
+    async with asyncio.timeout(30):
+        await functions.called.wait()
+        hub.store.close()
+        while "the durable engine has failed" not in caplog.text:
+            await asyncio.sleep(0.01)
+    running.cancel()
 
 
 async def test_a_stopped_host_gives_back_what_it_has_taken(hubs: Hubs) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from functions_emulator.host.errors import HostError
 from functions_emulator.host.keys import keys_of
 from tests.functions_emulator.host.process import Host, eventually, start_host
 
@@ -97,6 +99,41 @@ def test_random_keys_are_nobodys() -> None:
     assert not keys.opens_durable("")
     assert keys.opens_durable(keys.durable)
     assert keys.durable != keys_of(None, None).durable
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"master": ""}, '"master" must be'),
+        ({"host": {"default": " "}}, '"host.default" must be'),
+        ({"functions": {"locked": {"default": ""}}}, '"functions.locked.default" must be'),
+        ({"system": {"durabletask_extension": 7}}, '"system.durabletask_extension" must be'),
+        ({"host": ["h-key"]}, 'must be JSON like {"master"'),
+        ({"functions": {"locked": "f-key"}}, 'must be JSON like {"master"'),
+    ],
+)
+def test_a_key_that_would_open_to_anybody_is_refused(tmp_path: Path, changed: dict[str, object], problem: str) -> None:
+    """A blank key is that of a caller without one. The error names the file and the key, in a data folder too."""
+    file = tmp_path / "keys.json"
+    file.write_text(json.dumps(KEYS | changed))
+    for keys in ((file, None), (None, tmp_path)):
+        with pytest.raises(HostError, match=f"^{re.escape(f'{file}: {problem}')}"):
+            keys_of(*keys)
+
+
+def test_keys_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that dies while it writes them leaves none, and the next one makes its own."""
+
+    def dies(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", dies)
+        with pytest.raises(KeyboardInterrupt):
+            keys_of(None, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    keys = keys_of(None, tmp_path)
+    assert keys.durable == keys_of(None, tmp_path).durable
 
 
 def test_management_urls_carry_the_system_key(host: Host) -> None:

@@ -277,6 +277,8 @@ def _raise_some(host: Host, ids: list[str], step_count: int) -> None:
 
 def _raise_next(host: Host, instance_id: str, step_count: int) -> None:
     history = host.status(instance_id, showHistory="true").get("historyEvents") or []
-    step = sum(event["EventType"] == "EventRaised" for event in history)
-    if step < step_count:
-        host.post(f"/raise/{instance_id}/done:{step}", json=True)
+    # by name: one that was hidden by a kill has been raised twice
+    raised = {event["Name"] for event in history if event["EventType"] == "EventRaised"}
+    left = (name for name in (f"done:{step}" for step in range(step_count)) if name not in raised)
+    if (name := next(left, None)) is not None:
+        host.post(f"/raise/{instance_id}/{name}", json=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from functions_emulator.durable.visibility import VisibilityTimeouts
-from functions_emulator.host.durable_functions import visibility_timeouts
+from functions_emulator.host.durable_options import visibility_timeouts
 from functions_emulator.host.errors import BindingError, HostError
 from functions_emulator.host.host_json import HostJson
 from functions_emulator.host.settings import Settings, load_settings
@@ -108,6 +108,8 @@ def test_the_emulators_visibility_timeout_goes_before_those_of_host_json() -> No
         ({f"{_PROVIDER}.controlQueueVisibilityTimeout": "01:00:01"}, {}, "must be between 1 and 60 minutes"),
         ({f"{_PROVIDER}.workItemQueueVisibilityTimeout": "00:00:00"}, {}, "must be between 1 second and 7 days"),
         ({}, {"EMULATOR_VISIBILITY_TIMEOUT": "soon"}, "EMULATOR_VISIBILITY_TIMEOUT: a duration is like 90s"),
+        ({}, {"EMULATOR_VISIBILITY_TIMEOUT": "0s"}, "must be at least 100ms, not '0s'"),
+        ({}, {"EMULATOR_VISIBILITY_TIMEOUT": "99ms"}, "must be at least 100ms, not '99ms'"),
     ],
 )
 def test_a_visibility_timeout_that_is_not_valid_stops_the_host(

@@ -30,12 +30,12 @@ from functions_emulator.durable.errors import InstanceExistsError
 from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Parent, Status
 from functions_emulator.durable.failures import orchestrator_reason
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
-from functions_emulator.durable.messages import operation_data, result_of, start_data
+from functions_emulator.durable.messages import is_operation, operation_data, result_of, start_data
 from functions_emulator.durable.replay import Outcome, Replay
-from functions_emulator.durable.reports import Reports, log_hidden, log_stall
+from functions_emulator.durable.reports import Reports, log_stall
 from functions_emulator.durable.store import RecentHistories, Store
 from functions_emulator.durable.versions import Versions
-from functions_emulator.durable.visibility import ActivityQueue, VisibilityTimeouts, delayed
+from functions_emulator.durable.visibility import ActivityQueue, VisibilityTimeouts, delayed, log_hidden
 from functions_emulator.durable.wakeups import Wakeups
 
 _LOG = logging.getLogger("functions_emulator.durable")
@@ -85,8 +85,8 @@ class Engine:
         now = clock.now()
         log_hidden(*store.take_over(now))
         self._activities = ActivityQueue(store.activities())
-        for instance_id, at in store.wake_times():
-            self._wakeups_for(instance_id).add(instance_id, at, now)
+        for instance_id, at, operation in store.wake_times():
+            self._wakeups_for(instance_id, operation).add(instance_id, at, now)
         clock.subscribe(lambda: self.work_arrived())
 
     # --- taking work
@@ -103,16 +103,16 @@ class Engine:
             self._wakeups.release(instance_id)
 
     def next_wake(self) -> datetime | None:
-        """When the next timer or delayed message is due, or what a killed process has taken."""
-        instants = (self._wakeups.next_at(), self.entity_wakeups.next_at(), self._activities.next_at())
+        """When there is more to take than now: a timer or delayed message, or what a killed process has taken."""
+        now = self.clock.now()
+        instants = (self._wakeups.next_at(now), self.entity_wakeups.next_at(now), self._activities.next_at(now))
         return min((at for at in instants if at is not None), default=None)
 
     @property
     def idle(self) -> bool:
         """No message is due, no episode or batch is taken, and no activity waits or runs."""
-        next_at = self.next_wake()
-        due = next_at is not None and next_at <= self.clock.now()
-        return self._wakeups.idle and self.entity_wakeups.idle and self._activities.idle and not due
+        now = self.clock.now()
+        return self._wakeups.idle(now) and self.entity_wakeups.idle(now) and self._activities.idle(now)
 
     def next_activity(self) -> ActivityTask | None:
         """The next activity call, or `None`. The caller must pass it to `finish_activity` or `fail_activity`."""
@@ -152,7 +152,7 @@ class Engine:
     ) -> None:
         """Sends a message to an instance, visible from `at` on. Must be called within a transaction of the store."""
         self.store.post(instance_id, execution_id, kind, data, at)
-        self._wakeups_for(instance_id).add(instance_id, at, self.clock.now())
+        self._wakeups_for(instance_id, is_operation(kind, data)).add(instance_id, at, self.clock.now())
         self.work_arrived()
 
     def create(
@@ -181,10 +181,9 @@ class Engine:
         self.store.put_instance(instance)
         self.post(instance_id, instance.execution_id, Kind.EXECUTION_STARTED, start_data(instance), now)
 
-    def _wakeups_for(self, instance_id: str) -> Wakeups:
+    def _wakeups_for(self, instance_id: str, operation: bool) -> Wakeups:
         # an orchestration may have an id that looks like an entity's
-        is_entity = instance_id.startswith("@") and self.store.instance(instance_id) is None
-        return self.entity_wakeups if is_entity else self._wakeups
+        return self.entity_wakeups if operation and self.store.instance(instance_id) is None else self._wakeups
 
     # --- one episode
 
@@ -195,7 +194,9 @@ class Engine:
             return None
         instance = self.store.instance(instance_id)
         if instance is None or instance.status.is_terminal:
-            self.store.delete_messages(message.seq for message in messages)
+            # an entity with the id of a purged instance keeps its operations
+            dropped = [one for one in messages if instance is not None or not is_operation(one.kind, one.data)]
+            self.store.delete_messages(message.seq for message in dropped)
             return None
         current = instance.execution_id
         stale = [one.seq for one in messages if one.execution_id not in (None, current)]
@@ -246,6 +247,7 @@ class Engine:
         instance_id = episode.instance.instance_id
         self._wakeups.release(instance_id)
         self._wakeups.add(instance_id, self.clock.now(), self.clock.now())
+        self.work_arrived()
 
     def finish_episode(self, episode: Episode, reply: Reply) -> None:
         """Commits the reply of the orchestrator function in one transaction."""

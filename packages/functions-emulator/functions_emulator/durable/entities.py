@@ -16,7 +16,7 @@ from typing import Any
 from functions_emulator.durable.clock import parse_stamp
 from functions_emulator.durable.engine import Engine
 from functions_emulator.durable.events import Kind, Message
-from functions_emulator.durable.messages import operation_data
+from functions_emulator.durable.messages import is_operation, operation_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,11 @@ class Entities:
             target = self._engine.entity_wakeups.take(self._engine.clock.now())
             if target is None:
                 return None
-            messages = self._store.due_messages(target, self._engine.clock.now())[: self._max_batch]
+            due = self._store.due_messages(target, self._engine.clock.now())
+            messages = tuple(one for one in due if is_operation(one.kind, one.data))[: self._max_batch]
             if messages:
                 self._engine.hide(messages)
-                return Batch(target, self._store.entity(target), tuple(messages))
+                return Batch(target, self._store.entity(target), messages)
             self._engine.entity_wakeups.release(target)
 
     def finish(self, batch: Batch, *, exists: bool, state: str | None, results: Sequence[Mapping[str, Any]]) -> None:

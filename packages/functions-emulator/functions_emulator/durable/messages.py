@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from functions_emulator.durable.events import Instance, Kind, Status
@@ -24,6 +25,11 @@ def operation_data(request_id: str, operation: str, text: str | None, caller: In
         "parent": None if caller is None else caller.instance_id,
         "parent_execution": None if caller is None else caller.execution_id,
     }
+
+
+def is_operation(kind: Kind, data: Mapping[str, Any]) -> bool:
+    """Whether a message is an operation for an entity; every other one is for an orchestration."""
+    return kind is Kind.GENERIC and "op" in data
 
 
 def result_of(child: Instance, task_id: int, error: str | None) -> tuple[Kind, dict[str, object]]:

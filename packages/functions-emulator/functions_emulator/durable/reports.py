@@ -83,17 +83,6 @@ class Reports:
         return sorted([*self._over, *self._open.values()], key=lambda report: report.seen_at)
 
 
-def log_hidden(count: int, until: datetime | None) -> None:
-    """Writes one warning where a killed host had taken something; `until` is the end of its visibility timeouts."""
-    if until is not None:
-        _LOG.warning(
-            "a killed host had taken %d messages and activity calls. They come back by %s, when their visibility "
-            "timeouts end: storageProvider of host.json, or EMULATOR_VISIBILITY_TIMEOUT",
-            count,
-            stamp(until),
-        )
-
-
 def log_stall(report: StallReport) -> None:
     """Writes one error line."""
     _LOG.error(

@@ -210,10 +210,13 @@ class Store:
             for seq, instance, execution, kind, data, visible_at in rows
         ]
 
-    def wake_times(self) -> list[tuple[str, datetime]]:
-        """Instances with messages, and the instants at which their messages become visible."""
-        rows = self._db.execute("SELECT instance_id, visible_at FROM messages GROUP BY instance_id, visible_at")
-        return [(instance_id, parse_stamp(visible_at)) for instance_id, visible_at in rows]
+    def wake_times(self) -> list[tuple[str, datetime, bool]]:
+        """Ids with messages, the instants at which these become visible, and whether they are for an entity."""
+        rows = self._db.execute(
+            "SELECT DISTINCT instance_id, visible_at, kind = ? AND json_type(data, '$.op') IS NOT NULL FROM messages",
+            (int(Kind.GENERIC),),
+        )
+        return [(one, parse_stamp(visible_at), bool(operation)) for one, visible_at, operation in rows]
 
     def delete_messages(self, seqs: Iterable[int]) -> None:
         self._db.executemany("DELETE FROM messages WHERE seq = ?", [(seq,) for seq in seqs])

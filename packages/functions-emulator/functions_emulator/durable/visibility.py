@@ -7,12 +7,16 @@ while it works; after a kill it is visible again when that ends.
 from __future__ import annotations
 
 import heapq
+import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from functions_emulator.durable.clock import stamp
 from functions_emulator.durable.events import ActivityTask
+
+_LOG = logging.getLogger("functions_emulator.durable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +63,7 @@ class ActivityQueue:
 
     def take(self, now: datetime) -> ActivityTask | None:
         """The next call that is visible, or `None`. It runs until `end`."""
-        while self._hidden and self._hidden[0][0] <= now:
-            self._waiting.append(heapq.heappop(self._hidden)[2])
+        self._show(now)
         if not self._waiting:
             return None
         task = self._waiting.popleft()
@@ -70,11 +73,27 @@ class ActivityQueue:
     def end(self, task: ActivityTask) -> None:
         self.running.pop(task.seq, None)
 
-    def next_at(self) -> datetime | None:
-        """When the next hidden call is visible."""
+    def next_at(self, now: datetime) -> datetime | None:
+        """When the next call is visible that is hidden at `now`, or `None`."""
+        self._show(now)
         return self._hidden[0][0] if self._hidden else None
 
-    @property
-    def idle(self) -> bool:
+    def idle(self, now: datetime) -> bool:
         """No call waits or runs."""
+        self._show(now)
         return not self._waiting and not self.running
+
+    def _show(self, now: datetime) -> None:
+        while self._hidden and self._hidden[0][0] <= now:
+            self._waiting.append(heapq.heappop(self._hidden)[2])
+
+
+def log_hidden(count: int, until: datetime | None) -> None:
+    """Writes one warning where a killed host had taken something; `until` is the end of its visibility timeouts."""
+    if until is not None:
+        _LOG.warning(
+            "a killed host had taken %d messages and activity calls. They come back by %s, when their visibility "
+            "timeouts end: storageProvider of host.json, or EMULATOR_VISIBILITY_TIMEOUT",
+            count,
+            stamp(until),
+        )

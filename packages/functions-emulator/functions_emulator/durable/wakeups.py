@@ -24,8 +24,7 @@ class Wakeups:
 
     def take(self, now: datetime) -> str | None:
         """The id of an instance with work due, or `None`. The instance stays taken until `release`."""
-        while self._later and self._later[0][0] <= now:
-            self._ready[heapq.heappop(self._later)[1]] = None
+        self._make_ready(now)
         while self._ready:
             instance_id = next(iter(self._ready))
             del self._ready[instance_id]
@@ -43,11 +42,16 @@ class Wakeups:
             self._again.discard(instance_id)
             self._ready[instance_id] = None
 
-    def next_at(self) -> datetime | None:
-        """The earliest future wake-up, or `None`."""
+    def next_at(self, now: datetime) -> datetime | None:
+        """The earliest wake-up after `now`, or `None`. What is due waits for `take`, perhaps long for a free slot."""
+        self._make_ready(now)
         return self._later[0][0] if self._later else None
 
-    @property
-    def idle(self) -> bool:
+    def idle(self, now: datetime) -> bool:
         """No instance is due and none is taken."""
+        self._make_ready(now)
         return not self._ready and not self._busy and not self._again
+
+    def _make_ready(self, now: datetime) -> None:
+        while self._later and self._later[0][0] <= now:
+            self._ready[heapq.heappop(self._later)[1]] = None

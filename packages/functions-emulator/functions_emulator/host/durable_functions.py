@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from azure.functions import _durable_functions
@@ -17,15 +17,11 @@ from functions_emulator.durable.errors import FunctionNotFoundError
 from functions_emulator.durable.failures import activity_failure, error_without_state
 from functions_emulator.durable.http_api import Links
 from functions_emulator.durable.runner import ActivityFailedError, OrchestratorCall, OrchestratorRaisedError
-from functions_emulator.durable.visibility import VisibilityTimeouts
 from functions_emulator.durable.wire import OUT_OF_PROC_MARKER
-from functions_emulator.host.errors import FunctionFailedError, HostError
+from functions_emulator.host.errors import FunctionFailedError
 from functions_emulator.host.functions import Binding, Function
-from functions_emulator.host.host_json import HostJson
 from functions_emulator.host.invocation import Invocation
 from functions_emulator.host.invoker import Invoker
-from functions_emulator.host.settings import Settings
-from functions_emulator.host.virtual_time import parse_duration
 from functions_emulator.host.worker import Worker
 
 _HISTORY_EVENT_MODULE = "azure.durable_functions.models.history.HistoryEvent"
@@ -66,12 +62,13 @@ class DurableFunctions:
     async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
         orchestrators = self._functions["orchestrationTrigger"]
         runs, places = [], []
-        results: list[str | OrchestratorRaisedError] = []
+        results: list[str | OrchestratorRaisedError] = [""] * len(calls)
         for place, call in enumerate(calls):
-            known = self._names("orchestrationTrigger")
-            results.append(OrchestratorRaisedError(FunctionNotFoundError("orchestrator", call.name, known)))
             function = orchestrators.get(call.name.lower())
-            if function is not None:
+            if function is None:
+                known = self._names("orchestrationTrigger")
+                results[place] = OrchestratorRaisedError(FunctionNotFoundError("orchestrator", call.name, known))
+            else:
                 arguments = {function.trigger.name: _durable_functions.OrchestrationContext(call.context)}
                 runs.append((function, arguments, Invocation(function.name, self._directory)))
                 places.append(place)
@@ -131,28 +128,6 @@ class DurableClientReader:
 
     async def read(self, binding: Binding, trigger_data: Mapping[str, Any]) -> str:
         return self._text
-
-
-def visibility_timeouts(host_json: HostJson, settings: Settings) -> VisibilityTimeouts:
-    """Those of host.json, or the emulator's own setting. Raises `HostError` for values that are not valid.
-
-    The limits of the first are those of AzureStorageOptions.Validate of the extension, with which its host does not
-    start; those of the second are the queue service's (Get Messages of its REST API).
-    """
-    provider = "extensions.durableTask.storageProvider"
-    control = host_json.seconds(f"{provider}.controlQueueVisibilityTimeout", 300.0)
-    if not 60 <= control <= 3600:
-        raise HostError(f"host.json: {provider}.controlQueueVisibilityTimeout must be between 1 and 60 minutes")
-    work_item = host_json.seconds(f"{provider}.workItemQueueVisibilityTimeout", 300.0)
-    if not 1 <= work_item <= 604_800:
-        raise HostError(f"host.json: {provider}.workItemQueueVisibilityTimeout must be between 1 second and 7 days")
-    own = settings.get("EMULATOR_VISIBILITY_TIMEOUT")
-    if not own:
-        return VisibilityTimeouts(timedelta(seconds=control), timedelta(seconds=work_item))
-    try:
-        return VisibilityTimeouts(parse_duration(own), parse_duration(own))
-    except ValueError as error:
-        raise HostError(f"EMULATOR_VISIBILITY_TIMEOUT: {error}") from None
 
 
 def use_fast_timestamps() -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Coroutine, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
@@ -17,14 +17,15 @@ from functions_emulator.durable.entities import Entities
 from functions_emulator.durable.http_api import HttpApi, Links
 from functions_emulator.durable.runner import Runner
 from functions_emulator.durable.store import Store
-from functions_emulator.durable.versions import STRATEGIES, Versions
 from functions_emulator.host.admin import Admin
 from functions_emulator.host.bindings import make_bindings, poison_blobs, queue_options
 from functions_emulator.host.cors import load_cors
-from functions_emulator.host.durable_functions import (
-    DurableClientReader,
-    DurableFunctions,
-    use_fast_timestamps,
+from functions_emulator.host.durable_functions import DurableClientReader, DurableFunctions, use_fast_timestamps
+from functions_emulator.host.durable_options import (
+    DEFAULT_VERSION,
+    poll_interval,
+    replaces_running,
+    versions,
     visibility_timeouts,
 )
 from functions_emulator.host.errors import FunctionFailedError, HostError
@@ -49,10 +50,6 @@ from functions_emulator.host.virtual_time import ShiftedClock, VirtualTime, pars
 from functions_emulator.host.worker import DEFAULT_TIMEOUT_S, Worker
 
 _LOG = logging.getLogger("functions_emulator.host")
-
-_DEFAULT_VERSION = "extensions.durableTask.defaultVersion"
-_POLL_INTERVAL = "extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds"
-_OVERRIDABLE = "extensions.durableTask.overridableExistingInstanceStates"
 
 #: A setting for tests: the duration between two collections of garbage on the app's loop.
 _COLLECT_GARBAGE = "EMULATOR_COLLECT_GARBAGE"
@@ -150,15 +147,15 @@ class FunctionsHost:
             self._store,
             self._clock,
             durable.catalog,
-            _versions(host_json),
-            timedelta(milliseconds=host_json.number(_POLL_INTERVAL, 30_000)),
+            versions(host_json),
+            poll_interval(host_json),
             visibility_timeouts(host_json, settings),
         )
         entities = Entities(engine, host_json.number("extensions.durableTask.maxEntityOperationBatchSize", 50))
         client = self._faults.client(
             engine,
-            host_json.values.get(_DEFAULT_VERSION),
-            replace_running=host_json.text(_OVERRIDABLE, "NonRunningStates") == "AnyState",
+            host_json.values.get(DEFAULT_VERSION),
+            replace_running=replaces_running(host_json),
         )
         api = self._faults.api(HttpApi(client, entities))
         routes = RouteTable(
@@ -343,16 +340,6 @@ def _lock_data_dir(folder: Path) -> IO[str]:
             handle.close()
             raise HostError(f"--data {folder}: another host is using it") from None
     return handle
-
-
-def _versions(host_json: HostJson) -> Versions:
-    key = "extensions.durableTask.versionMatchStrategy"
-    # The default of Azure, which has an effect only with a version.
-    strategy = host_json.text(key, "CurrentOrOlder" if _DEFAULT_VERSION in host_json.values else "None")
-    if strategy not in STRATEGIES:
-        raise HostError(f"host.json: {key} must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
-    fail = host_json.text("extensions.durableTask.versionFailureStrategy", "Reject") == "Fail"
-    return Versions(host_json.values.get(_DEFAULT_VERSION), strategy, fail)
 
 
 def _required_query(hub: str, keys: Keys | None) -> str:

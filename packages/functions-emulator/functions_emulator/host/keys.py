@@ -12,7 +12,9 @@ import hmac
 import json
 import os
 import secrets
+import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +78,8 @@ def keys_of(file: Path | None, data_dir: Path | None) -> Keys:
     path = data_dir / KEYS_FILE
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with open(descriptor, "w") as handle:
-            json.dump(random, handle, indent=2)
-    except FileExistsError:
-        pass
+        if not path.exists():
+            _write_new(path, json.dumps(random, indent=2))
     except OSError as error:
         raise HostError(f"--data {data_dir}: {error.strerror}") from None
     return load_keys(path)
@@ -90,14 +89,37 @@ def load_keys(path: Path) -> Keys:
     """Reads the file. Raises `HostError` if it is not valid."""
     try:
         raw = json.loads(path.read_text())
-        keys = Keys(raw["master"], raw.get("host", {}), raw.get("functions", {}), raw.get("system", {}))
+        functions = {name: _checked(keys, f"functions.{name}") for name, keys in raw.get("functions", {}).items()}
+        master = _checked({"master": raw["master"]})["master"]
+        return Keys(master, _checked(raw.get("host", {}), "host"), functions, _checked(raw.get("system", {}), "system"))
     except OSError as error:
-        raise HostError(f"--keys {path}: {error.strerror}") from None
+        raise HostError(f"{path}: {error.strerror}") from None
+    except HostError as error:
+        raise HostError(f"{path}: {error}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise HostError(f'--keys {path}: must be JSON with at least "master": {error!r}') from None
-    if not isinstance(raw["master"], str) or not raw["master"]:
-        raise HostError(f'--keys {path}: "master" must be a text that is not empty')
+        raise HostError(f'{path}: must be JSON like {{"master": KEY, "host": {{NAME: KEY}}}}: {error!r}') from None
+
+
+def _checked(keys: Mapping[str, Any], *parents: str) -> Mapping[str, str]:
+    """`keys`, whose values were read from a file. Raises `HostError` for one that is no text or blank."""
+    for name, key in keys.items():
+        if not isinstance(key, str) or not key.strip():
+            raise HostError(f'"{".".join((*parents, name))}" must be a text that is not blank')
     return keys
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Makes a file that only its owner can read, whole or not at all; one that another host makes first stays."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
+    try:
+        with open(descriptor, "w") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(descriptor)
+        with suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        os.unlink(temporary)
 
 
 def _is_one_of(key: str | None, keys: Iterable[str]) -> bool:

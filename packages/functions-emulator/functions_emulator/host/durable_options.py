@@ -1,0 +1,66 @@
+"""The options of the durable engine: `extensions.durableTask` of host.json, and a setting of the emulator's own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from functions_emulator.durable.versions import STRATEGIES, Versions
+from functions_emulator.durable.visibility import VisibilityTimeouts
+from functions_emulator.host.errors import HostError
+from functions_emulator.host.host_json import HostJson
+from functions_emulator.host.settings import Settings
+from functions_emulator.host.virtual_time import parse_duration
+
+DEFAULT_VERSION = "extensions.durableTask.defaultVersion"
+
+_VISIBILITY_TIMEOUT = "EMULATOR_VISIBILITY_TIMEOUT"
+_SHORTEST = timedelta(milliseconds=100)
+
+
+def versions(host_json: HostJson) -> Versions:
+    """The version of new orchestrations, and which of the others run here. Raises `HostError`."""
+    key = "extensions.durableTask.versionMatchStrategy"
+    # The default of Azure, which has an effect only with a version.
+    strategy = host_json.text(key, "CurrentOrOlder" if DEFAULT_VERSION in host_json.values else "None")
+    if strategy not in STRATEGIES:
+        raise HostError(f"host.json: {key} must be one of {', '.join(STRATEGIES)}, not {strategy!r}")
+    fail = host_json.text("extensions.durableTask.versionFailureStrategy", "Reject") == "Fail"
+    return Versions(host_json.values.get(DEFAULT_VERSION), strategy, fail)
+
+
+def poll_interval(host_json: HostJson) -> timedelta:
+    """How long `call_http` waits after a 202 without `Retry-After`."""
+    key = "extensions.durableTask.httpSettings.defaultAsyncRequestSleepTimeMilliseconds"
+    return timedelta(milliseconds=host_json.number(key, 30_000))
+
+
+def replaces_running(host_json: HostJson) -> bool:
+    """Whether a start replaces an instance of its id that has not ended."""
+    key = "extensions.durableTask.overridableExistingInstanceStates"
+    return host_json.text(key, "NonRunningStates") == "AnyState"
+
+
+def visibility_timeouts(host_json: HostJson, settings: Settings) -> VisibilityTimeouts:
+    """Those of host.json, or the emulator's own setting. Raises `HostError` for values that are not valid.
+
+    The limits of the first are those of AzureStorageOptions.Validate of the extension, with which its host does not
+    start; those of the second are the queue service's (Get Messages of its REST API). The emulator's own is at
+    least 100 ms, since a host writes to its store twice in each timeout.
+    """
+    provider = "extensions.durableTask.storageProvider"
+    control = host_json.seconds(f"{provider}.controlQueueVisibilityTimeout", 300.0)
+    if not 60 <= control <= 3600:
+        raise HostError(f"host.json: {provider}.controlQueueVisibilityTimeout must be between 1 and 60 minutes")
+    work_item = host_json.seconds(f"{provider}.workItemQueueVisibilityTimeout", 300.0)
+    if not 1 <= work_item <= 604_800:
+        raise HostError(f"host.json: {provider}.workItemQueueVisibilityTimeout must be between 1 second and 7 days")
+    own = settings.get(_VISIBILITY_TIMEOUT)
+    if not own:
+        return VisibilityTimeouts(timedelta(seconds=control), timedelta(seconds=work_item))
+    try:
+        timeout = parse_duration(own)
+    except ValueError as error:
+        raise HostError(f"{_VISIBILITY_TIMEOUT}: {error}") from None
+    if timeout < _SHORTEST:
+        raise HostError(f"{_VISIBILITY_TIMEOUT} must be at least 100ms, not {own!r}")
+    return VisibilityTimeouts(timeout, timeout)
