@@ -182,6 +182,23 @@ class _Hanging:
         return ""
 
 
+async def test_a_renewal_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """After it a kill would bring back too early what the host runs."""
+    timeouts = VisibilityTimeouts(activities=timedelta(milliseconds=100))
+    hub = Hub({"one_call": one_call}, {"upper": str.upper}, timeouts=timeouts)
+    hub.start("one_call", "x")
+    functions = _Hanging(hub)
+    runner = Runner(hub.engine, hub.entities, functions, max_episodes=1, max_activities=1, max_entities=1)
+    running = asyncio.create_task(runner.run())
+    await asyncio.wait_for(functions.called.wait(), 30)
+    hub.store.close()
+    deadline = asyncio.get_running_loop().time() + 30
+    while "the durable engine has failed" not in caplog.text:
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.01)
+    running.cancel()
+
+
 async def test_a_stopped_host_gives_back_what_it_has_taken(hubs: Hubs) -> None:
     """The activity that it did not wait for is run by the next process at once."""
     one = hubs.hub.start("one_call", "x")

@@ -100,6 +100,7 @@ class Runner:
         self._engine.work_arrived = self._wake.set
         self._wake.set()
         renewal = loop.create_task(self._renew())
+        renewal.add_done_callback(self._ended)
         timer: asyncio.TimerHandle | None = None
         try:
             while not self._stopping:
