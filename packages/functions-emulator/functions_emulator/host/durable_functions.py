@@ -62,12 +62,13 @@ class DurableFunctions:
     async def run_orchestrators(self, calls: Sequence[OrchestratorCall]) -> Sequence[str | OrchestratorRaisedError]:
         orchestrators = self._functions["orchestrationTrigger"]
         runs, places = [], []
-        results: list[str | OrchestratorRaisedError] = []
+        results: list[str | OrchestratorRaisedError] = [""] * len(calls)
         for place, call in enumerate(calls):
-            known = self._names("orchestrationTrigger")
-            results.append(OrchestratorRaisedError(FunctionNotFoundError("orchestrator", call.name, known)))
             function = orchestrators.get(call.name.lower())
-            if function is not None:
+            if function is None:
+                known = self._names("orchestrationTrigger")
+                results[place] = OrchestratorRaisedError(FunctionNotFoundError("orchestrator", call.name, known))
+            else:
                 arguments = {function.trigger.name: _durable_functions.OrchestrationContext(call.context)}
                 runs.append((function, arguments, Invocation(function.name, self._directory)))
                 places.append(place)
