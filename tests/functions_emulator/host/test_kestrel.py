@@ -37,9 +37,13 @@ def test_a_path_is_decoded_before_it_is_routed(host: Host, line: str, status: in
 
 
 def test_a_method_may_be_in_lower_case(host: Host) -> None:
-    """Also the second one of a connection; routes compare methods without regard to case."""
+    """Also the second one of a connection, and one after an empty line; routes compare methods without regard to case.
+
+    Internal/Http/Http1Connection.cs, `ParseRequest`, skips empty lines between requests.
+    """
     line = "get /sync?name=bob HTTP/1.1"
     assert exchange(host, request(line), request(line)) == (200, b"hello bob")
+    assert exchange(host, b"\r\n" + request(line)) == (200, b"hello bob")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ MAX_BODY = 100 * 1024 * 1024
 
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_METHOD = re.compile(rb"(?:get|head|post|put|patch|delete|options|trace)(?= [/*h])", re.IGNORECASE)
+_METHOD = re.compile(rb"[\r\n]*(?:get|head|post|put|patch|delete|options|trace)(?= [/*h])", re.IGNORECASE)
 
 
 class RefusedError(Exception):
