@@ -190,11 +190,12 @@ async def test_a_renewal_that_fails_is_logged(caplog: pytest.LogCaptureFixture) 
     functions = _Hanging(hub)
     runner = Runner(hub.engine, hub.entities, functions, max_episodes=1, max_activities=1, max_entities=1)
     running = asyncio.create_task(runner.run())
-    async with asyncio.timeout(30):
-        await functions.called.wait()
-        hub.store.close()
-        while "the durable engine has failed" not in caplog.text:  # noqa: ASYNC110  # a log line sets no event
-            await asyncio.sleep(0.01)
+    await asyncio.wait_for(functions.called.wait(), 30)
+    hub.store.close()
+    deadline = asyncio.get_running_loop().time() + 30
+    while "the durable engine has failed" not in caplog.text:
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.01)
     running.cancel()
 
 
