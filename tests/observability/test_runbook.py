@@ -15,6 +15,7 @@ from tests.document_commands import block, json_documents, run
 from tests.running_stack import ROOT, RunningStack
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.needs("curl")
 RUNBOOK = ROOT / "docs" / "operations.md"
 
 

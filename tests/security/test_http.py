@@ -58,6 +58,7 @@ def test_forged_tokens_are_refused(door: Door) -> None:
         assert 'error="invalid_token"' in refused.headers["WWW-Authenticate"]
 
 
+@pytest.mark.needs("curl")
 def test_the_docs_commands(door: Door) -> None:
     """What docs/security.md shows to type: a token, a list, and the three refusals."""
     found = re.search(r"<!-- tested: tokens -->\n```sh\n(.*?)```", SECURITY, re.DOTALL)

@@ -1,6 +1,8 @@
 // Microsoft's JavaScript SDK, unmodified, against the bus. Started by test_sdk_javascript.py, which names the bus in the environment.
 "use strict";
 
+// Node 18, Debian 12's, has no global `crypto`, which the administration client takes for granted
+globalThis.crypto ??= require("node:crypto").webcrypto;
 const assert = require("node:assert/strict");
 const { after, test } = require("node:test");
 const { createSasTokenProvider } = require("@azure/core-amqp");
