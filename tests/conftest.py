@@ -1,9 +1,10 @@
-"""What tests of the whole stack share."""
+"""What tests of the whole app and stack share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return place, group
 
     items.sort(key=rank)
+
+
+@pytest.fixture
+def app_functions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Every function of the app, as the worker gets them; nothing runs."""
+    monkeypatch.setenv("LUCIUS_STORAGE_BACKEND", "memory")
+    monkeypatch.setenv(
+        "LUCIUS_SERVICEBUS_CONNECTION", "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k"
+    )
+    import function_app
+
+    return list(function_app.build().get_functions())
 
 
 @pytest.fixture(scope="session")

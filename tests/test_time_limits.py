@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from shared.adapters import servicebus_publisher, servicebus_receivers
+from shared.adapters import servicebus_links, servicebus_publisher, servicebus_receivers
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies, ServiceBusLanes
 from shared.errors import BusUnavailable, Interrupted, PublishUnavailable
@@ -53,18 +54,12 @@ async def test_an_error_of_the_work_is_not_taken_for_the_limit() -> None:
             raise TimeoutError("of the client")
 
 
-def test_the_functions_have_limits_below_those_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_functions_have_limits_below_those_of_the_host(app_functions: list[Any]) -> None:
     """`functionTimeout`, and for a message the time for which its lock is renewed."""
-    monkeypatch.setenv("LUCIUS_STORAGE_BACKEND", "memory")
-    monkeypatch.setenv(
-        "LUCIUS_SERVICEBUS_CONNECTION", "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k"
-    )
-    import function_app
-
     host = json.loads((ROOT / "host.json").read_text())
     longest_s = _seconds(host["functionTimeout"])
     renewed_s = _seconds(host["extensions"]["serviceBus"]["maxAutoLockRenewalDuration"])
-    functions = [function for function in function_app.build().get_functions() if not function.is_http_function()]
+    functions = [function for function in app_functions if not function.is_http_function()]
     limits = {
         function.get_function_name(): (
             function.get_trigger().type,
@@ -103,7 +98,7 @@ async def test_a_call_to_a_silent_bus_ends_though_nobody_holds_its_task(
 ) -> None:
     """As in Azure's Python worker, which starts the task of an invocation and keeps no reference to it."""
     monkeypatch.setattr(servicebus_receivers, "_CALL_S", 1.0)
-    monkeypatch.setattr(servicebus_receivers, "_CLOSE_S", 0.2)
+    monkeypatch.setattr(servicebus_links, "_CLOSE_S", 0.2)
     monkeypatch.setattr(servicebus_publisher, "_PUBLISH_S", 1.0)
     ended: list[type[BaseException]] = []
 
@@ -134,7 +129,7 @@ async def test_a_call_to_a_silent_bus_ends_though_nobody_holds_its_task(
 
 async def test_a_publish_that_was_cut_off_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """The SDK keeps a connection alive until its sender is closed, whether anybody holds the sender or not."""
-    monkeypatch.setattr(servicebus_publisher, "_CLOSE_S", 0.5)
+    monkeypatch.setattr(servicebus_links, "_CLOSE_S", 0.5)
     bus = start_bus("--topic", "global-bus-p15/ocr")
     try:
         publisher = ServiceBusPublisher.connect(connection=bus.connection_string, namespace=None, credential=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from infra.checks.finding import Finding
-from infra.checks.template import Node, Template, body, literal, properties, text, walk
+from infra.checks.template import Node, Template, literal, nested, text, walk
 
 _SITE = "Microsoft.Web/sites"
 #: what error 51021 was seen to name, and what only Elastic Premium has; a null counts as sent. Microsoft's list:
@@ -40,10 +40,9 @@ def check(template: Template) -> list[Finding]:
     """Refused properties of `siteConfig` outside the branch of Elastic Premium."""
     found = []
     for resource in template.resources:
-        inside = body(resource.node) if resource.type == _SITE and not resource.existing else None
-        given = properties(inside).get("properties") if inside is not None else None
-        config = properties(given).get("siteConfig") if given is not None else None
-        for node, name in _keys(config):
+        if resource.type != _SITE or resource.existing:
+            continue
+        for node, name in _keys(nested(resource.node, "properties").get("siteConfig")):
             if name in REFUSED and not _premium(node):
                 line = node.start_point.row + 1
                 found.append(Finding(template.path, line, "flex", f"siteConfig.{name} is refused on Flex Consumption"))

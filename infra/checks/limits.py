@@ -13,7 +13,7 @@ from pathlib import Path
 from infra.checks.finding import Finding
 from infra.checks.known import KNOWN
 from infra.checks.symbols import references
-from infra.checks.template import Declared, Node, Template, body, literal, properties, text
+from infra.checks.template import Declared, Node, Template, literal, nested, text
 
 _BUILT_IN = frozenset(KNOWN["functions"])
 #: `uniqueString` has thirteen characters, `guid` 36
@@ -37,8 +37,7 @@ def check(template: Template, templates: Mapping[Path, Template]) -> list[Findin
     for module in template.modules:
         target = templates.get((template.path.parent / module.path).resolve())
         takes = target.of_kind("parameter") if target is not None else {}
-        inside = body(module.node)
-        deployment = properties(inside).get("name") if inside is not None else None
+        deployment = nested(module.node).get("name")
         if deployment is not None:
             found += _compare(template, deployment, "name", _DEPLOYMENT)
         for name, node in module.parameters.items():

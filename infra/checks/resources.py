@@ -9,7 +9,7 @@ from pathlib import Path
 
 from infra.checks.finding import Finding
 from infra.checks.known import KNOWN
-from infra.checks.template import Node, Resource, Template, body, literal, properties, text, walk
+from infra.checks.template import Node, Resource, Template, literal, nested, text, walk
 
 _GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _ROLES = {guid: name for name, guid in KNOWN["roles"].items()}
@@ -56,15 +56,12 @@ def check_topics(root: Path, templates: Iterable[Template]) -> list[Finding]:
 
 def _rule(template: Template, resource: Resource) -> list[Finding]:
     """Named `$Default` it replaces the true rule of a new subscription; beside that one, a service gets all steps."""
-    inside = body(resource.node)
-    given = properties(inside) if inside is not None else {}
     wrong = []
-    if literal(given.get("name")) != "$Default":
+    if literal(nested(resource.node).get("name")) != "$Default":
         wrong.append("must be named $Default: beside the rule of that name, it lets everything through")
-    values = properties(given["properties"]) if "properties" in given else {}
-    correlation = properties(values["correlationFilter"]) if "correlationFilter" in values else {}
-    names = set(properties(correlation["properties"])) if "properties" in correlation else set()
-    if literal(values.get("filterType")) != "CorrelationFilter" or names != {"step_type"}:
+    kind = literal(nested(resource.node, "properties").get("filterType"))
+    names = nested(resource.node, "properties", "correlationFilter", "properties").keys()
+    if kind != "CorrelationFilter" or names != {"step_type"}:
         wrong.append("must be a correlation filter on step_type, which directives carry")
     return [Finding(template.path, resource.line, "topics", f"{resource.name} {each}") for each in wrong]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infra.checks.finding import Finding
 from infra.checks.symbols import references
-from infra.checks.template import Resource, Template, body, literal, properties, text, walk
+from infra.checks.template import Resource, Template, literal, nested, text, walk
 
 _SEARCH = "Microsoft.OperationalInsights/workspaces/savedSearches"
 _ROLE = "Microsoft.Authorization/roleAssignments"
@@ -27,9 +27,7 @@ def check(template: Template) -> list[Finding]:
 
 
 def _refused(resource: Resource) -> str | None:
-    inside = body(resource.node)
-    given = properties(inside) if inside is not None else {}
-    values = properties(given["properties"]) if "properties" in given else {}
+    given, values = nested(resource.node), nested(resource.node, "properties")
     if resource.type == _SEARCH and literal(values.get("etag")) != "*":
         return "without the property etag: '*', a second deployment is a 409"
     if resource.type == _NETWORK and "subnets" in values:

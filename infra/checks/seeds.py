@@ -13,7 +13,7 @@ def check(root: Path) -> list[Finding]:
     path = root / "infra" / "bicep" / "protocols.json"
     keys = root / "infra" / "bicep" / "modules" / "app-configuration-keys.bicep"
     seeded = {entry["key"]: entry["value"] for entry in json.loads(path.read_text(encoding="utf-8"))}
-    folder = _folder(root / "protocols")
+    folder = {key: path.read_text(encoding="utf-8") for key, path in seeds(root / "protocols").items()}
     found = [
         Finding(path, 0, "seeds", f"{key} is not as in protocols/: make generate")
         for key in sorted(folder.keys() | seeded.keys())
@@ -24,8 +24,8 @@ def check(root: Path) -> list[Finding]:
     return found
 
 
-def _folder(folder: Path) -> dict[str, str]:
-    """The keys of docs/app-configuration.md, with the files' text."""
-    found = {f"lucius:protocols:{path.stem}": path for path in folder.glob("*.json")}
-    found |= {f"lucius:schemas:{path.relative_to(folder).as_posix()}": path for path in folder.rglob("*.schema.json")}
-    return {key: path.read_text(encoding="utf-8") for key, path in found.items()}
+def seeds(folder: Path) -> dict[str, Path]:
+    """The files of protocols and payload schemas by their keys of docs/app-configuration.md."""
+    found = {f"lucius:protocols:{path.stem}": path for path in sorted(folder.glob("*.json"))}
+    schemas = sorted(folder.rglob("*.schema.json"))
+    return found | {f"lucius:schemas:{path.relative_to(folder).as_posix()}": path for path in schemas}

@@ -135,6 +135,14 @@ def properties(node: Node) -> dict[str, Node]:
     return found
 
 
+def nested(declaration: Node, *names: str) -> dict[str, Node]:
+    """The properties of the object that `names` lead to in a resource or module; none where there is no such object."""
+    inside = body(declaration)
+    for name in names:
+        inside = None if inside is None else properties(inside).get(name)
+    return {} if inside is None else properties(inside)
+
+
 def body(node: Node) -> Node | None:
     """The object of a resource or module, out of its condition or loop."""
     for child in reversed(node.named_children):
@@ -218,7 +226,5 @@ def _resource(template: Template, node: Node, parent: str, parent_version: str |
 
 
 def _module(template: Template, node: Node, name: str) -> None:
-    inside = body(node)
-    parameters = properties(inside).get("params") if inside is not None else None
     path = literal(next(child for child in node.named_children if child.type == "string")) or ""
-    template.modules.append(Module(name, path, properties(parameters) if parameters is not None else {}, node))
+    template.modules.append(Module(name, path, nested(node, "params"), node))

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from scripts.generate.api_documents import openapi
+from scripts.generate.tables import markdown_table
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.quickstart import commands
 from triggers.registered import ROUTES
@@ -20,12 +21,12 @@ def begin() -> str:
 
 
 def routes() -> str:
-    lines = ["| method | path | scope | |", "|---|---|---|---|"]
+    rows = []
     for route in ROUTES:
         scope = f"`{route.scope}`" if route.scope else ("token of the directive" if route.callback else "")
         summary = f"Older name of `{route.successor}`" if route.deprecated else route.summary
-        lines.append(f"| {route.method} | `/{route.path}` | {scope} | {summary} |")
-    return "\n".join(lines)
+        rows.append((route.method, f"`/{route.path}`", scope, summary))
+    return markdown_table(("method", "path", "scope", ""), rows)
 
 
 def problems() -> str:
@@ -36,12 +37,10 @@ def problems() -> str:
             for status, answer in operation["responses"].items():
                 for code in problem_codes(answer):
                     statuses[code].add(status)
-    lines = ["| code | status | meaning |", "|---|---|---|"]
-    lines += [
-        f"| `{code}` | {', '.join(sorted(found))} | {ProblemCode(code).meaning} |"
-        for code, found in sorted(statuses.items())
-    ]
-    return "\n".join(lines)
+    rows = (
+        (f"`{code}`", ", ".join(sorted(found)), ProblemCode(code).meaning) for code, found in sorted(statuses.items())
+    )
+    return markdown_table(("code", "status", "meaning"), rows)
 
 
 def problem_codes(answer: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from infra.checks.seeds import seeds
 from shared.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,14 +32,8 @@ def _tuning_type() -> str:
 
 
 def _protocols() -> str:
-    """The keys of docs/app-configuration.md for every protocol and payload schema of `protocols/`."""
-    folder = ROOT / "protocols"
-    paths = {f"lucius:protocols:{path.stem}": path for path in sorted(folder.glob("*.json"))}
-    paths |= {
-        f"lucius:schemas:{path.relative_to(folder).as_posix()}": path for path in sorted(folder.rglob("*.schema.json"))
-    }
     entries = [
         {"key": key, "value": path.read_text(encoding="utf-8"), "type": "application/json"}
-        for key, path in paths.items()
+        for key, path in seeds(ROOT / "protocols").items()
     ]
     return json.dumps(entries, ensure_ascii=False, indent=2) + "\n"

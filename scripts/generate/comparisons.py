@@ -12,6 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from scripts.generate.tables import markdown_table
+
 FILE = Path(__file__).resolve().parents[2] / "tests" / "comparisons.json"
 
 
@@ -60,30 +62,23 @@ def read() -> tuple[list[Judge], list[Difference]]:
 
 
 def judges() -> str:
-    lines = ["| what | held against | when, at commit | checks | agreed |", "|---|---|---|---|---|"]
-    lines += [
-        f"| {each.subject} | {each.judge} | {each.date}, {each.commit} | {each.checks} | {each.agreed} |"
-        for each in read()[0]
-    ]
-    return "\n".join(lines)
+    rows = ((one.subject, one.judge, f"{one.date}, {one.commit}", one.checks, one.agreed) for one in read()[0])
+    return markdown_table(("what", "held against", "when, at commit", "checks", "agreed"), rows)
 
 
 def repaired() -> str:
-    lines = ["| | what | Azure, and the stand-in since then | test |", "|---|---|---|---|"]
-    lines += [f"| {one.subject} | {one.what} | {one.azure} | `{one.test}` |" for one in _in(State.REPAIRED)]
-    return "\n".join(lines)
+    rows = ((one.subject, one.what, one.azure, f"`{one.test}`") for one in _in(State.REPAIRED))
+    return markdown_table(("", "what", "Azure, and the stand-in since then", "test"), rows)
 
 
 def staying() -> str:
-    lines = ["| | what | Azure | why it stays |", "|---|---|---|---|"]
-    lines += [f"| {one.subject} | {one.what} | {one.azure} | {one.why} |" for one in _in(State.STAYS)]
-    return "\n".join(lines)
+    rows = ((one.subject, one.what, one.azure, one.why) for one in _in(State.STAYS))
+    return markdown_table(("", "what", "Azure", "why it stays"), rows)
 
 
 def not_known() -> str:
-    lines = ["| | what | what would show it |", "|---|---|---|"]
-    lines += [f"| {one.subject} | {one.what} | {one.why} |" for one in _in(State.NOT_KNOWN)]
-    return "\n".join(lines)
+    rows = ((one.subject, one.what, one.why) for one in _in(State.NOT_KNOWN))
+    return markdown_table(("", "what", "what would show it"), rows)
 
 
 def _in(state: State) -> Iterable[Difference]:

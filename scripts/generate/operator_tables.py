@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scripts.generate.tables import markdown_table
 from shared.core.reasons import Reason
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
@@ -10,16 +11,14 @@ from shared.telemetry.span_table import SPANS
 
 
 def settings() -> str:
-    lines = ["| setting | default | meaning |", "|---|---|---|"]
-    lines += [f"| `{each.name}` | {f'`{each.default}`' if each.default else ''} | {each.help} |" for each in SETTINGS]
-    return "\n".join(lines)
+    rows = ((f"`{each.name}`", f"`{each.default}`" if each.default else "", each.help) for each in SETTINGS)
+    return markdown_table(("setting", "default", "meaning"), rows)
 
 
 def reasons() -> str:
     """Every `error_code` that LUCIUS itself gives."""
-    lines = ["| `error_code` | cause | what to do |", "|---|---|---|"]
-    lines += [f"| `{reason}` | {reason.cause} | {reason.what_to_do} |" for reason in Reason]
-    return "\n".join(lines)
+    rows = ((f"`{reason}`", reason.cause, reason.what_to_do) for reason in Reason)
+    return markdown_table(("`error_code`", "cause", "what to do"), rows)
 
 
 def failure_reasons() -> str:
@@ -29,11 +28,11 @@ def failure_reasons() -> str:
 
 
 def metrics() -> str:
-    lines = ["| metric | kind | attributes | meaning |", "|---|---|---|---|"]
-    for each in METRICS:
-        attributes = ", ".join(f"`{name}`" for name in each.attributes)
-        lines.append(f"| `{each.name}` | {each.kind} | {attributes} | {each.meaning} |")
-    return "\n".join(lines)
+    rows = (
+        (f"`{each.name}`", each.kind, ", ".join(f"`{name}`" for name in each.attributes), each.meaning)
+        for each in METRICS
+    )
+    return markdown_table(("metric", "kind", "attributes", "meaning"), rows)
 
 
 def reserved_metrics() -> str:
@@ -41,15 +40,14 @@ def reserved_metrics() -> str:
 
 
 def spans() -> str:
-    lines = ["| span | kind | parent | meaning |", "|---|---|---|---|"]
-    lines += [f"| `{each.name}` | {each.kind} | {each.parent} | {each.meaning} |" for each in SPANS]
-    return "\n".join(lines)
+    rows = ((f"`{each.name}`", each.kind, each.parent, each.meaning) for each in SPANS)
+    return markdown_table(("span", "kind", "parent", "meaning"), rows)
 
 
 def log_lines() -> str:
-    lines = ["| `event` | level | meaning |", "|---|---|---|"]
-    lines += [f"| `{each.event}` | {each.level} | {each.meaning} |" for each in LINES]
-    return "\n".join(lines)
+    return markdown_table(
+        ("`event`", "level", "meaning"), ((f"`{each.event}`", each.level, each.meaning) for each in LINES)
+    )
 
 
 #: for `scripts.generate`

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from scripts.generate.tables import markdown_table
 from shared.core.states import StepStatus
 from shared.core.transitions import JOB_CREATION, JOB_TABLE, STEP_TABLE, Row
 
@@ -34,14 +35,11 @@ def diagram(table: Table, beginnings: Mapping[str, str]) -> str:
 
 def rules(table: Table, creation: Mapping[str, Row]) -> str:
     """Every row with its rule; a row of `creation` leads from no state."""
-    lines = ["| from | trigger | to | rule |", "|---|---|---|---|"]
-    lines += [f"|  | {trigger} | {row.to} | {row.source} |" for trigger, row in creation.items()]
-    lines += [
-        f"| {state} | {trigger} | {row.to} | {row.source} |"
-        for state, rows in table.items()
-        for trigger, row in rows.items()
+    rows = [("", trigger, row.to, row.source) for trigger, row in creation.items()]
+    rows += [
+        (str(state), trigger, row.to, row.source) for state, leads in table.items() for trigger, row in leads.items()
     ]
-    return "\n".join(lines)
+    return markdown_table(("from", "trigger", "to", "rule"), rows)
 
 
 #: for `scripts.generate`

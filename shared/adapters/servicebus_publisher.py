@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from datetime import timedelta
 from typing import Any
 
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
-from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
+from azure.servicebus.exceptions import MessageSizeExceededError
 
+from shared.adapters.servicebus_links import BUS_FAULTS, close_link
 from shared.contracts.messages import Directive
 from shared.core.directive import encode_directive, message_id
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
@@ -26,7 +26,6 @@ _SEND_TIMEOUT_S = 20.0
 _TRY_TIMEOUT_S = 10.0
 #: of a publish, with its wait for the lane's sender (R43); longer than the SDK's own time-out
 _PUBLISH_S = 45.0
-_CLOSE_S = 5.0
 
 #: Service Bus takes partition keys of up to 128 characters
 _MAX_PARTITION_KEY = 128
@@ -97,7 +96,7 @@ class ServiceBusPublisher:
                 await sender.send_messages(message, timeout=_SEND_TIMEOUT_S)
             except MessageSizeExceededError as error:
                 raise PublishUnavailable("the directive is too large for the bus") from error
-            except (TimeoutError, ServiceBusError, OSError, ValueError) as error:
+            except BUS_FAULTS as error:
                 await self._drop(lane)
                 raise PublishUnavailable(f"the bus did not take the directive: {type(error).__name__}") from error
             except asyncio.CancelledError:
@@ -120,7 +119,4 @@ class ServiceBusPublisher:
         """A sender that failed may be broken for good: the next publish opens a new one."""
         sender = self._senders.pop(lane, None)
         if sender is not None:
-            # it is being thrown away
-            with contextlib.suppress(ServiceBusError, OSError, TimeoutError, ValueError, Interrupted):
-                async with time_limit(_CLOSE_S):
-                    await sender.close()
+            await close_link(sender)

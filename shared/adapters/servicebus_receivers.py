@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from azure.servicebus import ServiceBusReceivedMessage, ServiceBusSubQueue
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.amqp import AmqpMessageBodyType
-from azure.servicebus.exceptions import ServiceBusError
 
+from shared.adapters.servicebus_links import BUS_FAULTS, close_link
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
-from shared.errors import BusUnavailable, Interrupted
+from shared.errors import BusUnavailable
 from shared.ports.bus import DeadReply
 from shared.time_limits import time_limit
 
@@ -25,7 +25,6 @@ _BATCH = 10
 _PEEKED = 32
 #: of one call, with the opening of its link (R43)
 _CALL_S = 15.0
-_CLOSE_S = 5.0
 #: for the messages that the peek has shown; another sweep may be draining them
 _RECEIVE_WAIT_S = 2.0
 
@@ -84,19 +83,17 @@ async def _answer(call: Awaitable[Answer], what: str) -> Answer:
     try:
         async with time_limit(_CALL_S):
             return await call
-    except (ServiceBusError, OSError, TimeoutError, ValueError, Interrupted) as error:
+    except BUS_FAULTS as error:
         raise BusUnavailable(f"{what}: {type(error).__name__}") from error
 
 
 @asynccontextmanager
 async def _closing(receiver: ServiceBusReceiver) -> AsyncIterator[ServiceBusReceiver]:
-    """The first call opens the link; a link that does not close in time is left."""
+    """The first call opens the link."""
     try:
         yield receiver
     finally:
-        with suppress(ServiceBusError, OSError, TimeoutError, ValueError, Interrupted):
-            async with time_limit(_CLOSE_S):
-                await receiver.close()
+        await close_link(receiver)
 
 
 def _dead(message: ServiceBusReceivedMessage) -> DeadReply:

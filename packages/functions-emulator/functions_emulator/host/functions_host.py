@@ -38,6 +38,7 @@ from functions_emulator.host.indexing import App, index_app
 from functions_emulator.host.invocation import RetryState
 from functions_emulator.host.invoker import Invoker
 from functions_emulator.host.keys import Keys
+from functions_emulator.host.log_levels import LevelFilter
 from functions_emulator.host.manual_trigger import MANUAL_TRIGGERS
 from functions_emulator.host.page import Page, home
 from functions_emulator.host.retry_policy import delays
@@ -92,8 +93,11 @@ class FunctionsHost:
 
     async def start(self) -> None:
         """Serves at `url`. Raises `HostError` if the app or its host.json cannot be used, or the port is taken."""
-        settings = load_settings(self._app_dir)
         host_json = load_host_json(self._app_dir)
+        levels = LevelFilter(host_json.mapping("logging.logLevel"))
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(levels)
+        settings = load_settings(self._app_dir)
         for key in host_json.unknown_keys:
             _LOG.warning("host.json: %s has no effect here", key)
         app = index_app(self._app_dir, settings)

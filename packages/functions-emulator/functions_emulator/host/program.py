@@ -94,9 +94,7 @@ def _remove_folder(temporary_data: Path | None) -> None:
 async def _start(args: argparse.Namespace) -> tuple[Any, str]:
     from functions_emulator.host.faults import parse_faults
     from functions_emulator.host.functions_host import FunctionsHost
-    from functions_emulator.host.host_json import load_host_json
     from functions_emulator.host.keys import keys_of
-    from functions_emulator.host.log_levels import LevelFilter
 
     host = FunctionsHost(
         args.app,
@@ -108,9 +106,6 @@ async def _start(args: argparse.Namespace) -> tuple[Any, str]:
         faults=parse_faults(args.fault),
     )
     try:
-        levels = LevelFilter(load_host_json(args.app).mapping("logging.logLevel"))
-        for handler in logging.getLogger().handlers:
-            handler.addFilter(levels)
         await host.start()
     except HostError as error:
         return None, str(error)
