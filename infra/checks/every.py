@@ -11,13 +11,12 @@ from pathlib import Path
 from infra.checks import (
     app_settings,
     durable_backend,
-    flex,
     host_json,
     limits,
     modules,
     package_files,
+    refusals,
     resources,
-    second_deployment,
     seeds,
     symbols,
 )
@@ -86,7 +85,7 @@ def check(root: Path) -> list[Finding]:
     found = _syntax([*templates.values(), *parameter_files])
     for template in templates.values():
         found += [*symbols.check(template), *modules.check(template, templates), *resources.check(template)]
-        found += [*limits.check(template, templates), *flex.check(template), *second_deployment.check(template)]
+        found += [*limits.check(template, templates), *refusals.check(template)]
     for file in parameter_files:
         found += modules.check_parameters(file, templates)
         if (target := modules.used(file, templates)) is not None:
