@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import time
 import uuid
 from dataclasses import replace
@@ -140,6 +141,8 @@ class Wiring:
             sleep=asyncio.sleep,
             random=random.random,
             new_job_id=lambda: f"job_{uuid.uuid4().hex}",
+            new_lease=lambda: secrets.token_hex(16),
+            new_salt=lambda: secrets.token_hex(16),
         )
 
 

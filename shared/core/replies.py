@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.contracts.messages import Reply
 from shared.core.attempts import fail_final, fail_retry, lease_until
-from shared.core.history import EventType, Provenance, append
+from shared.core.history import EventType, Provenance, append, lease_digest
 from shared.core.job import Record, Step
 from shared.core.outcome import Outcome, OutcomeKind, final_output, ignored, transitioned
 from shared.core.reasons import IgnoreReason, Reason
@@ -55,7 +55,7 @@ def _rejection(record: Record, step: Step | None, reply: Reply) -> IgnoreReason 
         return IgnoreReason.TENANT_MISMATCH
     if step is None:
         return IgnoreReason.UNKNOWN_STEP
-    if (reply.attempt_no, reply.lease_id) != (step.attempt_no, step.lease_id):
+    if (reply.attempt_no, lease_digest(reply.lease_id)) != (step.attempt_no, step.lease_digest):
         return IgnoreReason.STALE_ATTEMPT
     if job.status.terminal:
         return IgnoreReason.JOB_TERMINAL
@@ -223,7 +223,7 @@ def _ignore(record: Record, reply: Reply, reason_code: IgnoreReason, provenance:
         provenance,
         step_id=reply.stepId,
         attempt_no=reply.attempt_no,
-        lease_id=reply.lease_id,
+        lease_digest=lease_digest(reply.lease_id),
         reason=reason_code.value,
         data={"reply": reply.type, **_event_data(reply)},
     )

@@ -44,3 +44,6 @@ class Context:
     random: Callable[[], float]
     #: a new job's id
     new_job_id: Callable[[], str]
+    #: a new attempt's lease and a new EVENT row's salt: each 128 bits in hex that nobody can guess
+    new_lease: Callable[[], str]
+    new_salt: Callable[[], str]

@@ -123,4 +123,5 @@ def plan_rows(context: Context, request: ValidRequest, job_id: str, created_at: 
         correlation_id=request.envelope.correlation_id or request.correlation_id or job_id,
         workspace_uri=context.settings.workspace_uri,
         gated=context.settings.max_inflight_per_tenant is not None,
+        salt=context.new_salt(),
     )

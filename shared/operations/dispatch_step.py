@@ -43,7 +43,7 @@ async def _dispatch(context: Context, stored: Stored | None, job_id: str, instan
             return verdict
         step = _step(stored, step_id)
         if verdict.kind is VerdictKind.RECORD:
-            occurrence: Occurrence = RecordAttempt(step_id)
+            occurrence: Occurrence = RecordAttempt(step_id, context.new_lease())
             key = f"dispatch:{instance_id}:{step_id}:{verdict.attempt_no}"
         elif (step.lease_expires_at is not None and step.lease_expires_at <= now) or step.publish_failures:
             occurrence = RenewLease(step_id, step.attempt_no)

@@ -94,6 +94,7 @@ async def _planned(
         allowed=allowed_time(first),
         gated=context.settings.max_inflight_per_tenant is not None,
         origin=origin,
+        salt=context.new_salt(),
     )
 
 

@@ -65,7 +65,7 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
     stored = await context.ledger.read(reply.jobId)
     if stored is None:
         return "REJECTED", f"UNKNOWN_JOB: no job {reply.jobId}"
-    provenance = Provenance(cause_id="what-if", actor="what-if", source="http", at=context.clock.now())
+    provenance = Provenance(cause_id="what-if", actor="what-if", source="http", at=context.clock.now(), salt="")
     outcome = apply(stored.record, ReplyArrived(reply), provenance)
     return outcome.kind.value, outcome.reason_code
 

@@ -15,15 +15,15 @@ from tests.jobs import START, planned, reply
 
 def created(job_id: str = "job_1", **changes: object) -> tuple[Record, Event]:
     fresh = planned(job_id, **changes)
-    cause = Provenance(cause_id=f"create:{job_id}", actor="caller", source="http", at=START)
+    cause = Provenance(cause_id=f"create:{job_id}", actor="caller", source="http", at=START, salt="")
     return append(None, fresh.with_job(event_seq=0, event_hash=""), "JOB_CREATED", cause)
 
 
 async def recorded(storage: Storage, stored: Stored) -> Stored:
     outcome = apply(
         stored.record,
-        RecordAttempt("ocr"),
-        Provenance(cause_id="dispatch:1", actor="system", source="dispatch", at=START),
+        RecordAttempt("ocr", "lease"),
+        Provenance(cause_id="dispatch:1", actor="system", source="dispatch", at=START, salt=""),
     )
     return await storage.ledger.commit(stored, outcome.record, outcome.events)
 
@@ -80,7 +80,7 @@ async def test_a_commit_gives_the_token_of_the_next(storage: Storage) -> None:
     outcome = apply(
         stored.record,
         ReplyArrived(reply(stored.record, "ACK")),
-        Provenance(cause_id="m:1", actor="service:ocr", source="bus", at=START),
+        Provenance(cause_id="m:1", actor="service:ocr", source="bus", at=START, salt=""),
     )
     await storage.ledger.commit(stored, outcome.record, outcome.events)
     found = await storage.ledger.find_event("job_1", "m:1")
@@ -103,7 +103,7 @@ async def test_events_page(storage: Storage) -> None:
     """A page starts after a number and ends at its limit."""
     stored = await storage.ledger.create(*created())
     for number in range(5):
-        cause = Provenance(cause_id=f"c{number}", actor="a", source="s", at=START)
+        cause = Provenance(cause_id=f"c{number}", actor="a", source="s", at=START, salt="")
         after, event = append(stored.record, stored.record, "NOTE", cause)
         stored = await storage.ledger.commit(stored, after, [event])
     assert [event.seq for event in await storage.ledger.events("job_1", after_seq=2, limit=3)] == [3, 4, 5]
@@ -149,7 +149,7 @@ async def test_the_largest_job_moves_in_one_transaction(storage: Storage) -> Non
     )
     stored = await storage.ledger.create(Record(record.job, steps), event)
     grown = tuple(replace(step, result_ref={"uri": long}, progress=long) for step in steps)
-    cause = Provenance(cause_id="grow", actor="a", source="test", at=START)
+    cause = Provenance(cause_id="grow", actor="a", source="test", at=START, salt="")
     after, text = append(stored.record, Record(stored.record.job, grown), "CHANGED", cause, data={"text": long})
     await storage.ledger.commit(stored, after, [text])
     again = await storage.ledger.read("job_50")

@@ -1,6 +1,8 @@
+import uuid
+
 import pytest
 
-from shared.core.history import verify
+from shared.core.history import lease_digest, verify
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed, PublishFailed, RecordAttempt
 from shared.core.outcome import OutcomeKind
 from shared.core.states import FailureCause, JobStatus, StepStatus
@@ -41,7 +43,7 @@ def test_events_are_gapless_and_chained() -> None:
         None,
         fresh.with_job(event_seq=0, event_hash=""),
         "JOB_CREATED",
-        Provenance(cause_id="create:job_1", actor="caller", source="http", at=fresh.job.created_at),
+        Provenance(cause_id="create:job_1", actor="caller", source="http", at=fresh.job.created_at, salt=""),
         data=creation_data(fresh),
     )[1]
     story = Story(fresh)
@@ -94,6 +96,16 @@ def test_retryable_failure_waits_and_gets_a_new_lease() -> None:
     assert story.after(6).recorded().transitioned
     assert (story.step().attempt_no, story.record.job.attempts_total) == (2, 2)
     assert story.step().lease_id != first_lease
+
+
+def test_a_lease_cannot_be_guessed() -> None:
+    """A reply under the lease that 0.1 made of job, step and attempt is a stranger's, and its event tells a digest."""
+    story = Story()
+    story.recorded()
+    of_0_1 = str(uuid.uuid5(uuid.UUID("6f0f1c5e-6a57-4b8c-9a1e-0d3c1f6a7b52"), "job_1:ocr:1"))
+    outcome = story.replied("RESULT", lease_id=of_0_1)
+    assert (outcome.kind, outcome.reason_code) == (OutcomeKind.IGNORED, "STALE_ATTEMPT")
+    assert outcome.events[0].lease_digest == lease_digest(of_0_1) != story.step().lease_digest
 
 
 def test_exhaustion_keeps_the_last_code_on_the_step() -> None:
@@ -232,7 +244,7 @@ def test_terminal_jobs_never_move() -> None:
     story.recorded()
     story.replied("RESULT", status="FAILED_FINAL")
     ended = story.record
-    occurrences = [RecordAttempt("ocr"), DeadlinePassed("ocr", 1), PublishFailed("ocr", 1, "x")]
+    occurrences = [RecordAttempt("ocr", "lease"), DeadlinePassed("ocr", 1), PublishFailed("ocr", 1, "x")]
     occurrences += [Control(kind) for kind in ControlKind]
     for occurrence in occurrences:
         story.after(2000).occurs(occurrence)

@@ -145,6 +145,9 @@ def built(ledger: MemoryLedger) -> World:
         sleep=no_sleep,
         random=lambda: 0.5,
         new_job_id=lambda: f"job_{next(numbers)}",
+        # so that two orders of the same work can lead to equal rows
+        new_lease=lambda: f"lease {1 + sum(stored.record.job.attempts_total for stored in ledger._jobs.values())}",
+        new_salt=lambda: "",
     )
     return World(
         context, ledger, index, rejected, publisher, RecordingOrchestrations(), clock, lanes, dead_replies, archive

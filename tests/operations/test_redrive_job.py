@@ -214,11 +214,11 @@ async def test_the_total_time_of_a_job_starts_again(world: World) -> None:
     record = (await world.job(await failed_at_embedding(world))).with_job(
         deadline_at=world.clock.now() + timedelta(hours=1)
     )
-    provenance = Provenance(cause_id="c", actor="a", source="s", at=world.clock.now())
+    provenance = Provenance(cause_id="c", actor="a", source="s", at=world.clock.now(), salt="")
     _, first = append(None, record, "JOB_CREATED", provenance, data=creation_data(record))
     later = world.clock.now() + timedelta(days=1)
     new, _ = plan_redrive(
-        record, job_id="job_9", created_at=later, allowed=allowed_time(first), gated=False, origin=by()
+        record, job_id="job_9", created_at=later, allowed=allowed_time(first), gated=False, origin=by(), salt=""
     )
     assert new.job.deadline_at == later + timedelta(hours=1)
 
@@ -233,7 +233,16 @@ def test_every_column_is_either_kept_or_reset() -> None:
     }
     assert JOB_KEPT | reset == {field.name for field in fields(Job)}
     reset = {
-        *("status", "carried", "attempt_no", "lease_id", "lease_expires_at", "initiated_at", "backlog_since"),
+        *(
+            "status",
+            "carried",
+            "attempt_no",
+            "lease_id",
+            "lease_digest",
+            "lease_expires_at",
+            "initiated_at",
+            "backlog_since",
+        ),
         *("deadline_at", "due_at", "retry_cause", "ack_failures", "execution_failures", "publish_failures"),
         *("last_error_code", "last_error_message", "progress", "created_at", "updated_at"),
     }

@@ -11,7 +11,7 @@ async def test_a_sweep_by_hand_lists_the_jobs_of_its_caller() -> None:
     """A tenant's admin reads no other tenant's job in what was done, nor one that never was; an operator reads all."""
     ledger = MemoryLedger()
     for job_id, tenant in (("job_a", "tenant_a"), ("job_b", "Tenant_B")):
-        cause = Provenance(cause_id="create", actor="test", source="http", at=START)
+        cause = Provenance(cause_id="create", actor="test", source="http", at=START, salt="")
         await ledger.create(*append(None, planned(job_id, tenant_id=tenant), "JOB_CREATED", cause))
     actions = [Action(job_id, SweepAction.START) for job_id in ("job_a", "job_b", "job_gone")]
     admin = Caller(actor="b", scopes=frozenset(), tenant="tenant_b")

@@ -92,7 +92,12 @@ async def _withdraw(context: Context, active: ActiveRow, report: SweepReport, no
     if report.dry_run:
         return
     record, event = tombstone(
-        active.job_id, tenant=active.tenant, claim=active.claim, created_at=active.created_at, now=now
+        active.job_id,
+        tenant=active.tenant,
+        claim=active.claim,
+        created_at=active.created_at,
+        now=now,
+        salt=context.new_salt(),
     )
     try:
         await context.ledger.create(record, event)
@@ -125,7 +130,8 @@ async def _nudge(
         report.add_action(job.job_id, SweepAction.END)
         if not report.dry_run:
             origin = _origin(f"cap:{step.step_id}:{step.attempt_no}")
-            await transition(context, stored, RecordAttempt(step.step_id), origin, orchestrations=orchestrations)
+            attempt = RecordAttempt(step.step_id, context.new_lease())
+            await transition(context, stored, attempt, origin, orchestrations=orchestrations)
         return
     events = _missed_events(stored.record, step)
     for name, _ in events:
