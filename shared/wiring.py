@@ -187,6 +187,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages, Archi
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
         credential=_credential(settings.table_connection),
+        version_table=settings.tenants_table,
     )
     texts, archive = (
         BlobTexts.connect(

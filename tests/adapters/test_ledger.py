@@ -7,7 +7,7 @@ from shared.core.decide import apply
 from shared.core.history import Provenance, append
 from shared.core.job import Event, Record
 from shared.core.occurrences import RecordAttempt, ReplyArrived
-from shared.errors import AlreadyExists, Conflict
+from shared.errors import AlreadyExists, Conflict, UnknownStatus
 from shared.ports.ledger import Stored
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned, reply
@@ -116,7 +116,7 @@ async def test_rows_have_their_documented_columns(azurite: str) -> None:
     from shared.adapters.tables.index import TablesIndex
     from shared.adapters.tables.ledger import TablesLedger
 
-    account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None)
+    account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None, version_table="luciustenants")
     texts = BlobTexts.connect(connection=azurite, endpoint=None, credential=None)
     record, event = created("job_rows", tenant_id="Contoso/EU")
     record = Record(replace(record.job), record.steps)
@@ -134,6 +134,11 @@ async def test_rows_have_their_documented_columns(azurite: str) -> None:
     assert job["tenant_bucket"] == "contoso/eu#202601"
     assert (step["status"], step["attempt_no"], step["resolved_mode"]) == ("PENDING", 0, "DEFAULT")
     assert [row.split(":")[0] for row in rows] == ["ACTIVE", "CLAIM", "LIST"]
+    async with TableServiceClient.from_connection_string(azurite) as service:
+        of_a_later_release = {"PartitionKey": "job_rows", "RowKey": "JOB", "status": "THROTTLED"}
+        await service.get_table_client("luciusledger").update_entity(of_a_later_release)
+    with pytest.raises(UnknownStatus, match="THROTTLED"):
+        await TablesLedger(account, "luciusledger", texts).read("job_rows")
     await account.close()
     await texts.close()
 

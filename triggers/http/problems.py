@@ -135,6 +135,8 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
         headers={"Retry-After": str(error.retry_after_s)},
         members={"limit": error.limit},
     ),
+    errors.OtherStoreVersion: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
+    errors.UnknownStatus: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
     errors.Contended: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
     errors.CreationWithdrawn: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
     errors.Transient: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, detail=_UNAVAILABLE, headers=_RETRY_SOON),

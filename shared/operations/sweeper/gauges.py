@@ -10,6 +10,7 @@ from datetime import datetime
 from shared import telemetry
 from shared.core.job import Record
 from shared.core.states import JobStatus, StepStatus
+from shared.errors import UnknownStatus
 from shared.operations.context import Context
 
 #: jobs that are read for one count; of more, each tenant's share is read and stands for the rest
@@ -53,7 +54,10 @@ async def count_work(context: Context) -> WorkCounts:
         every = math.ceil(total / MAX_READ) if total > MAX_READ else 1
         read = found[::every]
         for place, active in enumerate(read):
-            stored = await context.ledger.read(active.job_id)
+            try:
+                stored = await context.ledger.read(active.job_id)
+            except UnknownStatus:
+                continue
             if stored is not None:
                 counts.add(stored.record, min(every, len(found) - place * every), now)
     return counts

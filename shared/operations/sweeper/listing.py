@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
+from shared.errors import UnknownStatus
 from shared.operations.context import Context
 from shared.ports.index import ActiveRow
 
@@ -40,7 +41,10 @@ async def relist(context: Context) -> int:
 
 async def _compare(context: Context, active: ActiveRow, semaphore: asyncio.Semaphore) -> bool:
     async with semaphore:
-        stored = await context.ledger.read(active.job_id)
+        try:
+            stored = await context.ledger.read(active.job_id)
+        except UnknownStatus:
+            return False
         if stored is None or stored.record.job.event_seq == active.listed_seq:
             return False
         if stored.record.job.status.terminal:

@@ -16,7 +16,7 @@ from shared.core.occurrences import OrchestrationEnded, RecordAttempt, Repaired
 from shared.core.plan import tombstone
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import AlreadyExists, BusUnavailable, InstanceEnded, InstanceNotFound
+from shared.errors import AlreadyExists, BusUnavailable, InstanceEnded, InstanceNotFound, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.creation import orchestration_input
 from shared.operations.redrive_job import mark_redriven
@@ -40,7 +40,14 @@ REPAIR_INTERVAL = timedelta(minutes=5)
 async def repair(context: Context, orchestrations: Orchestrations, active: ActiveRow, report: SweepReport) -> None:
     """One look at one active job. Raises LuciusError; the next sweep looks again."""
     now = context.clock.now()
-    stored = await context.ledger.read(active.job_id)
+    try:
+        stored = await context.ledger.read(active.job_id)
+    except UnknownStatus:
+        # a later release runs beside this one, or was taken back: its jobs must not take the room of the others
+        report.add_action(active.job_id, SweepAction.SKIP)
+        if not report.dry_run:
+            await context.index.reschedule_check(active, now + REPAIR_INTERVAL)
+        return
     if stored is None:
         await _withdraw(context, active, report, now)
         return

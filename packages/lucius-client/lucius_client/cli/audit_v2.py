@@ -87,10 +87,10 @@ def _as_created(job: Row, steps: list[Row], events: list[Row]) -> dict[str | Non
         for name, changed in _changes(event).items():
             touched.setdefault(name, set()).update(changed)
     for name, row in rows.items():
-        moved = touched.get(name, set())
+        reset = touched.get(name, set())
         known = {"status": first["status"], "instance_id": job["job_id"]} if name is None else {"status": "PENDING"}
-        rows[name] = {column: row[column] for column in row if column not in moved}
-        rows[name] |= {column: known[column] for column in moved if column in known}
+        rows[name] = {column: row[column] for column in row if column not in reset}
+        rows[name] |= {column: known[column] for column in reset if column in known}
     if "deadline_at" in first:
         rows[None]["deadline_at"] = first["deadline_at"]
     current = next((step for step in steps if not step.get("carried")), None)
