@@ -27,6 +27,14 @@ class BlobAccount:
         container.upload_blob(name, data, overwrite=True)
         return self.uri("documents", name)
 
+    def write(self, uri: str, data: bytes) -> None:
+        """Puts a blob where any service could."""
+        container, name = self._place(uri)
+        client = self._client.get_container_client(container)
+        if not client.exists():
+            client.create_container()
+        client.upload_blob(name, data)
+
     def download(self, uri: str) -> bytes:
         container, name = self._place(uri)
         return bytes(self._client.get_blob_client(container, name).download_blob().readall())
