@@ -85,9 +85,13 @@ class Wiring:
 
     async def fresh_context(self) -> Context:
         """The context with the protocols and modes in force, for creating jobs and for showing protocols."""
-        configured = await self.catalog().refresh()
+        catalog = self.catalog()
+        configured = await catalog.refresh()
         return replace(
-            self.context(), registry=configured.registry, modes=configured.modes, ref_hosts=configured.ref_hosts
+            self.context(),
+            registry=configured.registry,
+            modes=configured.modes,
+            ref_hosts=configured.ref_hosts if catalog.is_known else None,
         )
 
     def orchestrations(self, client: Any) -> Orchestrations:

@@ -26,8 +26,9 @@ class Context:
     settings: Settings
     registry: Registry
     modes: Modes = field(default_factory=Modes)
-    #: by normalised tenant, within the setting's (`shared.operations.protocols.overrides`)
-    ref_hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: by normalised tenant, within the setting's (`shared.operations.protocols.overrides`); None: they stand in a store
+    #: that was never read, so that nobody knows where a tenant's references may lead
+    ref_hosts: Mapping[str, frozenset[str]] | None = field(default_factory=dict)
     ledger: Ledger
     index: Index
     rejected: RejectedMessages
