@@ -76,7 +76,7 @@ def as_created(record: Record, events: Iterable[Event]) -> Record:
             first = event.data or {}
         for row, columns in _changes(event).items():
             touched.setdefault(row, set()).update(columns)
-    known: dict[str, Any] = {"instance_id": record.job.job_id, "suppressed": {}}
+    known: dict[str, Any] = {"instance_id": record.job.job_id}
     known |= {name: from_json(Job, name, first[name]) for name in ("status", "deadline_at") if name in first}
     steps = tuple(
         replace(step, **_first_values(Step, touched.get(step.step_id, set()), {"status": StepStatus.PENDING}))

@@ -162,8 +162,8 @@ class Job:
     #: the head of the EVENT rows
     event_seq: int = 0
     event_hash: str = ""
-    #: ignored replies per `step_id:attempt_no`; past the limit they are counted here only
-    suppressed: Mapping[str, int]
+    #: ignored replies; past the limit they are counted here only
+    suppressed: int = 0
 
     created_at: datetime
     updated_at: datetime

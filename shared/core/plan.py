@@ -135,7 +135,6 @@ def plan_job(
         gated=gated,
         deadline_at=_after(created_at, definition.total_timeout_s),
         current_step_id=definition.steps[0].step_id,
-        suppressed={},
         created_at=created_at,
         updated_at=created_at,
     )
@@ -193,7 +192,6 @@ def tombstone(
         current_step_id="",
         error_code=Reason.WITHDRAWN,
         error_message=Reason.WITHDRAWN.cause,
-        suppressed={},
         created_at=created_at,
         updated_at=now,
         completed_at=now,

@@ -77,7 +77,6 @@ def plan_redrive(
         gated=gated,
         deadline_at=created_at + allowed if allowed is not None else None,
         current_step_id=first.step_id,
-        suppressed={},
         created_at=created_at,
         updated_at=created_at,
     )

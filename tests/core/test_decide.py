@@ -195,12 +195,10 @@ def test_heartbeat_is_written_once_a_quarter_of_the_lease() -> None:
     [
         ({"attempt_no": 2}, "STALE_ATTEMPT"),
         ({"lease_id": "another"}, "STALE_ATTEMPT"),
-        ({"tenant_id": "tenant_b"}, "TENANT_MISMATCH"),
-        ({"stepId": "nothing"}, "UNKNOWN_STEP"),
     ],
 )
 def test_foreign_replies_change_nothing_but_the_history(fields: dict[str, object], why: str) -> None:
-    """A reply of another attempt, lease, tenant or step becomes an EVENT row and nothing else."""
+    """A reply of another attempt or lease becomes an EVENT row and nothing else."""
     story = Story()
     story.recorded()
     before = story.record
@@ -213,15 +211,28 @@ def test_foreign_replies_change_nothing_but_the_history(fields: dict[str, object
     assert touched == {"event_seq", "event_hash", "suppressed", "updated_at"}
 
 
+@pytest.mark.parametrize(
+    ("fields", "why"), [({"tenant_id": "tenant_b"}, "TENANT_MISMATCH"), ({"stepId": "nothing"}, "UNKNOWN_STEP")]
+)
+def test_what_is_none_of_the_job_leaves_nothing_in_it(fields: dict[str, object], why: str) -> None:
+    """Foreign text does not enter a tenant's history: a reply for another tenant or an unknown step is refused."""
+    story = Story()
+    story.recorded()
+    before = story.record
+    outcome = story.after(1).replied("RESULT", **fields)
+    assert (outcome.kind, outcome.reason_code, outcome.events) == (OutcomeKind.REFUSED, why, ())
+    assert story.record is before
+
+
 def test_a_flood_of_late_replies_is_only_counted() -> None:
-    """After 20 ignored replies for one attempt no further EVENT rows are written."""
+    """After 20 ignored replies of a job no further EVENT rows are written, whatever attempts they name."""
     story = Story()
     story.recorded()
     story.replied("ACK")
-    for _ in range(25):
-        story.replied("ACK")
+    for number in range(25):
+        story.replied("ACK", attempt_no=1 + number)
     assert sum(event.type == "REPLY_IGNORED" for event in story.events) == 20
-    assert story.record.job.suppressed == {"ocr:1": 25}
+    assert story.record.job.suppressed == 25
 
 
 def test_publish_faults_use_up_no_attempt() -> None:

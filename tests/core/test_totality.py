@@ -181,9 +181,12 @@ def test_settled_steps_never_move(cases: list[Case]) -> None:
 
 
 def test_replies_are_never_refused(cases: list[Case]) -> None:
-    """What a platform service sends is taken or ignored: a refusal would have nobody to read it."""
+    """What a platform service sends is taken or ignored, unless it is none of the job: that is parked, to be read."""
     for case in cases:
-        if isinstance(case.occurrence, ReplyArrived):
+        step, occurrence = case.record.step(case.step_id), case.occurrence
+        if isinstance(occurrence, ReplyArrived) and step is not None:
+            if (occurrence.reply.tenant_id, occurrence.reply.stepId) != (case.record.job.tenant_id, step.step_id):
+                continue
             assert case.outcome.kind is not OutcomeKind.REFUSED, case
 
 
@@ -205,7 +208,7 @@ def test_an_ended_job_with_a_step_in_flight_stands_still() -> None:
 
 
 def test_strangers_change_nothing_else(cases: list[Case]) -> None:
-    """A reply of another attempt, lease, tenant or step is one EVENT row with its reason, in every state."""
+    """A reply of another attempt or lease is one EVENT row with its reason, of another tenant or step nothing."""
     for case in cases:
         step = case.record.step(case.step_id)
         if not isinstance(case.occurrence, ReplyArrived) or step is None:
@@ -217,7 +220,10 @@ def test_strangers_change_nothing_else(cases: list[Case]) -> None:
             why = "UNKNOWN_STEP"
         elif (text.attempt_no, lease_digest(text.lease_id)) != (step.attempt_no, step.lease_digest):
             why = "STALE_ATTEMPT"
-        if why is not None:
+        if why in ("TENANT_MISMATCH", "UNKNOWN_STEP"):
+            assert (case.outcome.kind, case.outcome.reason_code) == (OutcomeKind.REFUSED, why), case
+            assert case.outcome.record is case.record, case
+        elif why is not None:
             assert (case.outcome.kind, case.outcome.reason_code) == (OutcomeKind.IGNORED, why), case
             [event] = case.outcome.events
             assert (event.type, event.reason, event.job_from) == ("REPLY_IGNORED", why, event.job_to), case

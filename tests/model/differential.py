@@ -161,16 +161,14 @@ class Pair:
             case ReplyArrived(told):
                 known = any(step.step_id == told.stepId for step in self.record.steps)
                 current = self.record.step(told.stepId)
-                mine = (
-                    current is not None
-                    and (told.attempt_no, lease_digest(told.lease_id)) == (current.attempt_no, current.lease_digest)
-                    and told.tenant_id == self.record.job.tenant_id
+                mine = current is not None and (told.attempt_no, lease_digest(told.lease_id)) == (
+                    current.attempt_no,
+                    current.lease_digest,
                 )
                 return model.replied(
-                    self._index(told.stepId) if known else None,
+                    self._index(told.stepId) if known and told.tenant_id == self.record.job.tenant_id else None,
                     told.type,
                     now,
-                    key=(told.stepId, told.attempt_no),
                     mine=mine,
                     result=told.status,
                 )
@@ -188,7 +186,7 @@ class Pair:
         assert (job.completed_at is not None, job.redriven_by) == (model.over, model.redriven_by)
         if job.status == "FAILED_FINAL":
             assert job.error_code == model.error
-        assert dict(job.suppressed) == {f"{step}:{attempt}": count for (step, attempt), count in model.ignored.items()}
+        assert job.suppressed == model.ignored
         for real, step in zip(self.record.steps, model.steps, strict=True):
             assert _as_model(real) == _as_compared(step), f"{real.step_id} at {self.now}"
 

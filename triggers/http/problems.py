@@ -98,7 +98,7 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     ),
     errors.ReplyUnfit: lambda error: Problem(
         status=404 if error.reason == ProblemCode.UNKNOWN_JOB else 400,
-        code=ProblemCode(error.reason),
+        code=ProblemCode.__members__.get(error.reason, ProblemCode.REPLY_INVALID),
         detail=error.detail,
     ),
     errors.TokenMissing: _fixed(401, ProblemCode.TOKEN_MISSING, headers=_challenge()),

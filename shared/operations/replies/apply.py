@@ -17,6 +17,7 @@ from shared.core import durable_names
 from shared.core.history import EventType, Origin
 from shared.core.job import Event, Record
 from shared.core.occurrences import ReplyArrived
+from shared.core.outcome import OutcomeKind
 from shared.core.states import JobStatus, StepStatus
 from shared.core.strict_json import parse_json
 from shared.errors import InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
@@ -109,6 +110,8 @@ async def _apply(
     except LedgerRefused as refused:
         # a row that the tables refuse is refused again at every delivery
         raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
+    if transitioned.outcome.kind is OutcomeKind.REFUSED:
+        raise ReplyUnfit(transitioned.outcome.reason_code or "", f"it is none of job {reply.jobId}")
     if transitioned.event is not None and (transitioned.outcome.transitioned or transitioned.repeated):
         await _raise_event(orchestrations, transitioned.stored.record, reply, transitioned.event)
     if transitioned.repeated and transitioned.event is not None:
