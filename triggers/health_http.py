@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import azure.durable_functions as df
 import azure.functions as func
@@ -10,7 +10,7 @@ import azure.functions as func
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.build import build_info
-from shared.operations.readiness import Check, Dependency, Readiness, sweeper_late
+from shared.operations.readiness import Dependency, Readiness, dependency_checks, sweeper_late
 from shared.ports.index import SweepMark
 from shared.responses.health import DependencyState, Live, ProtocolSource, Ready, SweeperState
 from shared.wiring import SystemClock, Wiring
@@ -42,10 +42,6 @@ READY = Route(
 )
 ROUTES = (LIVE, READY)
 
-#: no instance has this id; asking for it shows that the engine responds
-_NOBODY = "health"
-_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
-
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """Live: this process responds. Ready: tables, blobs, bus and durable engine respond to it."""
@@ -59,19 +55,14 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     async def health_ready(request: Request) -> func.HttpResponse:
         context = await request.fresh_context()
-        orchestrations = request.orchestrations()
 
         async def tables() -> None:
             nonlocal mark
             mark = await wiring.sweep_marks().read()
 
-        checks: dict[str, Check] = {
-            "tables": tables,
-            "servicebus": lambda: context.lanes.has_waiting_reply(0, before=_LONG_AGO),
-            "durable": lambda: orchestrations.state(_NOBODY),
-        }
-        if (probe := wiring.blob_probe()) is not None:
-            checks["blob"] = probe.check
+        probe = wiring.blob_probe()
+        blob = probe.check if probe is not None else None
+        checks = dependency_checks(context, request.orchestrations(), tables=tables, blob=blob)
         found = await readiness.check_all(checks)
         dependencies = {each.name: _dependency(each) for each in found}
         down = [each for each in found if each.fault is not None]

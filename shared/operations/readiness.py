@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from shared import telemetry
 from shared.errors import LuciusError
+from shared.operations.context import Context
+from shared.ports.durable import Orchestrations
 from shared.ports.environment import Clock
 from shared.ports.index import SweepMark
 
@@ -21,6 +23,10 @@ RECHECK_AFTER = timedelta(seconds=2)
 #: the sweeper comes every minute
 SWEEPER_LATE_AFTER = timedelta(minutes=5)
 
+#: no instance has this id; asking for it shows that the engine responds
+_NOBODY = "health"
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+
 
 @dataclass(frozen=True)
 class Dependency:
@@ -29,6 +35,18 @@ class Dependency:
     name: str
     fault: str | None
     since: datetime
+
+
+def dependency_checks(
+    context: Context, orchestrations: Orchestrations, *, tables: Check, blob: Check | None
+) -> dict[str, Check]:
+    """What the app needs, each with a call that changes nothing; `blob` None: no blobs are used."""
+    checks: dict[str, Check] = {
+        "tables": tables,
+        "servicebus": lambda: context.lanes.has_waiting_reply(0, before=_LONG_AGO),
+        "durable": lambda: orchestrations.state(_NOBODY),
+    }
+    return checks if blob is None else checks | {"blob": blob}
 
 
 class Readiness:
@@ -52,6 +70,7 @@ class Readiness:
         return [self._known[name] for name in checks]
 
     def _note(self, name: str, fault: str | None, now: datetime) -> None:
+        telemetry.increment("dependency_checks_total", dependency=name, outcome="ok" if fault is None else "down")
         before = self._known.get(name)
         changed = before is None or (before.fault is None) is not (fault is None)
         since = now if before is None or changed else before.since
