@@ -9,28 +9,22 @@ from __future__ import annotations
 import azure.durable_functions as df
 import azure.functions as func
 
-from shared.operations.readiness import Readiness, dependency_checks
 from shared.operations.sweeper.sweep import sweep
 from shared.time_limits import SWEEP_S, limited
-from shared.wiring import SystemClock, Wiring
+from shared.wiring import Wiring
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """Over all tenants, as the schedule has it."""
     bp = df.Blueprint()
-    readiness = Readiness(SystemClock())
 
     @bp.function_name("sweep")
     @bp.timer_trigger(arg_name="timer", schedule=wiring.settings.sweep_schedule, use_monitor=False)
     @bp.durable_client_input(client_name="client")
     @limited(SWEEP_S)
     async def sweep_timer(timer: func.TimerRequest, client) -> None:  # type: ignore[no-untyped-def]
-        context, orchestrations = wiring.context(), wiring.orchestrations(client)
-        probe = wiring.blob_probe()
-        blob = probe.check if probe is not None else None
-        await readiness.check_all(
-            dependency_checks(context, orchestrations, tables=wiring.sweep_marks().read, blob=blob)
-        )
-        await sweep(context, orchestrations)
+        orchestrations = wiring.orchestrations(client)
+        await wiring.look(orchestrations)
+        await sweep(wiring.context(), orchestrations)
 
     return bp

@@ -12,7 +12,7 @@ from shared.errors import LuciusError
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Clock
-from shared.ports.index import SweepMark
+from shared.ports.index import SweepMark, SweepMarks
 
 Check = Callable[[], Awaitable[object]]
 
@@ -37,18 +37,6 @@ class Dependency:
     since: datetime
 
 
-def dependency_checks(
-    context: Context, orchestrations: Orchestrations, *, tables: Check, blob: Check | None
-) -> dict[str, Check]:
-    """What the app needs, each with a call that changes nothing; `blob` None: no blobs are used."""
-    checks: dict[str, Check] = {
-        "tables": tables,
-        "servicebus": lambda: context.lanes.has_waiting_reply(0, before=_LONG_AGO),
-        "durable": lambda: orchestrations.state(_NOBODY),
-    }
-    return checks if blob is None else checks | {"blob": blob}
-
-
 class Readiness:
     """One process's view of its dependencies, all asked at the same time, each for a bounded time."""
 
@@ -57,9 +45,26 @@ class Readiness:
         self._known: dict[str, Dependency] = {}
         self._looked_at: datetime | None = None
         self._looking = asyncio.Lock()
+        #: what the last look that reached the tables read there
+        self.mark: SweepMark | None = None
 
-    async def check_all(self, checks: Mapping[str, Check]) -> list[Dependency]:
-        """In the order of `checks`. Never raises: what a check raises becomes its fault."""
+    async def look(
+        self, context: Context, orchestrations: Orchestrations, *, marks: SweepMarks, blob: Check | None
+    ) -> list[Dependency]:
+        """Asks each dependency by a call that changes nothing; `blob` None: no blobs are used. Never raises."""
+
+        async def tables() -> None:
+            self.mark = await marks.read()
+
+        checks: dict[str, Check] = {
+            "tables": tables,
+            "servicebus": lambda: context.lanes.has_waiting_reply(0, before=_LONG_AGO),
+            "durable": lambda: orchestrations.state(_NOBODY),
+        }
+        return await self._check_all(checks if blob is None else checks | {"blob": blob})
+
+    async def _check_all(self, checks: Mapping[str, Check]) -> list[Dependency]:
+        """In the order of `checks`; what a check raises becomes its fault."""
         async with self._looking:
             now = self._clock.now()
             if self._looked_at is None or now - self._looked_at >= RECHECK_AFTER:

@@ -10,11 +10,18 @@ import azure.durable_functions as df
 
 from shared.adapters.memory import MemorySweepMark
 from shared.errors import LedgerUnavailable
-from shared.operations.readiness import Readiness, dependency_checks
+from shared.operations.readiness import Readiness
 from shared.wiring import Wiring
 from tests.observability.conftest import Telemetry
 from tests.operations.conftest import World
 from triggers import sweeper_timer
+
+
+class Away(MemorySweepMark):
+    """Tables that do not respond."""
+
+    async def read(self) -> Any:
+        raise LedgerUnavailable("the tables are away")
 
 
 def counted(emitted: Telemetry) -> dict[tuple[str, str], int]:
@@ -25,15 +32,10 @@ def counted(emitted: Telemetry) -> dict[tuple[str, str], int]:
 
 async def test_each_look_counts_what_is_down(world: World, emitted: Telemetry) -> None:
     """A dependency that is down is counted at each look; within two seconds of a look there is no other."""
-
-    async def away() -> None:
-        raise LedgerUnavailable("the tables are away")
-
-    checks = dependency_checks(world.context, world.orchestrations, tables=away, blob=None)
     readiness = Readiness(world.clock)
     for waited in (0, 60, 1):
         world.clock.advance(waited)
-        found = await readiness.check_all(checks)
+        found = await readiness.look(world.context, world.orchestrations, marks=Away(), blob=None)
     faults = [("tables", "the tables are away"), ("servicebus", None), ("durable", None)]
     assert [(each.name, each.fault) for each in found] == faults
     assert counted(emitted) == {("tables", "down"): 2, ("servicebus", "ok"): 2, ("durable", "ok"): 2}
@@ -41,17 +43,12 @@ async def test_each_look_counts_what_is_down(world: World, emitted: Telemetry) -
 
 async def test_a_pass_of_the_sweeper_looks_first(world: World, emitted: Telemetry) -> None:
     """Where nobody asks for readiness, the sweeper does, each minute; it goes on whatever is down."""
-
-    class Away(MemorySweepMark):
-        async def read(self) -> Any:
-            raise LedgerUnavailable("the tables are away")
-
+    readiness = Readiness(world.clock)
     wired = SimpleNamespace(
         settings=world.context.settings,
         context=lambda: world.context,
         orchestrations=lambda client: world.orchestrations,
-        sweep_marks=Away,
-        blob_probe=lambda: None,
+        look=lambda orchestrations: readiness.look(world.context, orchestrations, marks=Away(), blob=None),
     )
     app = df.DFApp()
     app.register_functions(sweeper_timer.blueprint(cast(Wiring, wired)))
