@@ -22,4 +22,6 @@ param scale = {
 }
 
 param alertEmails = filter(split(readEnvironmentVariable('LUCIUS_ALERT_EMAILS', ''), ','), email => !empty(email))
+param actionGroupIds = filter(split(readEnvironmentVariable('LUCIUS_ALERT_ACTION_GROUPS', ''), ','), id => !empty(id))
+// a day that takes in more is silent until the cap's reset: then app-down and sweeper-silent fire, and logs-capped says why
 param logDailyQuotaGb = 1

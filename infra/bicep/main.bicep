@@ -242,6 +242,9 @@ param alertThresholds thresholdsType = {}
 @description('Optional. Who is told of alerts and of the budget.')
 param alertEmails string[] = []
 
+@description('Optional. Resource ids of existing action groups that are told of alerts, too.')
+param actionGroupIds string[] = []
+
 @description('Optional. What a month may cost, in the currency of the bill; 0: no budget. Needs alertEmails and monthlyBudgetStart.')
 @minValue(0)
 param monthlyBudget int = 0
@@ -673,6 +676,7 @@ module alertRules 'modules/alerts.bicep' = if (alerts) {
     location: location
     tags: allTags
     emails: alertEmails
+    actionGroupIds: actionGroupIds
     thresholds: alertThresholds
     workspaceResourceId: monitoring.outputs.workspaceResourceId
     serviceBusResourceId: serviceBus.outputs.resourceId

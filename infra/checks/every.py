@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.checks import (
+    alerts,
     app_settings,
     durable_backend,
     host_json,
@@ -85,7 +86,7 @@ def check(root: Path) -> list[Finding]:
     found = _syntax([*templates.values(), *parameter_files])
     for template in templates.values():
         found += [*symbols.check(template), *modules.check(template, templates), *resources.check(template)]
-        found += [*limits.check(template, templates), *refusals.check(template)]
+        found += [*limits.check(template, templates), *refusals.check(template), *alerts.check(template)]
     for file in parameter_files:
         found += modules.check_parameters(file, templates)
         if (target := modules.used(file, templates)) is not None:

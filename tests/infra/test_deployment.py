@@ -9,11 +9,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
 import yaml
 
 from shared.build import COMMIT_FILE
-from shared.telemetry.metric_table import METRICS
 from tests.jobs import ROOT
 
 
@@ -75,18 +73,3 @@ def test_the_guide_names_scripts_and_parameters_that_exist() -> None:
     documented = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
     parameters = set(re.findall(r"^param (\w+)", (ROOT / "infra" / "bicep" / "main.bicep").read_text(), re.MULTILINE))
     assert documented == parameters
-
-
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "infra" / "bicep" / "queries").glob("*.kql")), ids=lambda path: path.stem
-)
-def test_queries_ask_for_metrics_that_are_emitted(path: Path) -> None:
-    """A saved query or an alert names metrics of the table, with attributes that they have, and a template loads it."""
-    text, known = path.read_text(), {metric.name: set(metric.attributes) for metric in METRICS}
-    named = set(re.findall(r"'(\w+_(?:total|seconds|depth|active|backlog))'", text))
-    assert named <= known.keys()
-    if named:
-        attributes = set(re.findall(r"Properties\['([\w.]+)'\]", text))
-        assert attributes <= set().union(*(known[name] for name in named))
-    templates = "".join(each.read_text() for each in (ROOT / "infra" / "bicep" / "modules").glob("*.bicep"))
-    assert f"queries/{path.name}'" in templates

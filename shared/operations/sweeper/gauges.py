@@ -25,6 +25,8 @@ class WorkCounts:
     active: Counter[str] = field(default_factory=Counter)
     #: by job type and tenant
     queued: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: age of the oldest QUEUED job
+    queued_oldest_s: float = 0.0
     #: attempts INITIATED and not ACKed
     backlog: int = 0
     oldest_s: float = 0.0
@@ -37,6 +39,7 @@ class WorkCounts:
         self.active[job.status.value] += times
         if job.status is JobStatus.QUEUED:
             self.queued[(job.request_type, job.tenant)] += times
+            self.queued_oldest_s = max(self.queued_oldest_s, (now - job.created_at).total_seconds())
         for step in record.steps:
             if step.status is StepStatus.INITIATED and step.initiated_at is not None:
                 self.backlog += times
@@ -51,7 +54,8 @@ async def count_work(context: Context) -> WorkCounts:
     now, counts = context.clock.now(), WorkCounts()
     for found in listed:
         every = math.ceil(total / MAX_READ) if total > MAX_READ else 1
-        read = found[::every]
+        # by age, so that the oldest one is read
+        read = sorted(found, key=lambda active: active.created_at)[::every]
         for place, active in enumerate(read):
             stored = await context.ledger.read(active.job_id)
             if stored is not None:
@@ -70,6 +74,7 @@ def set_gauges(counts: WorkCounts) -> None:
         telemetry.set_gauge("job_queue_depth", 0, jobType=job_type, tenant=tenant)
     _shown_queues.clear()
     _shown_queues.update(counts.queued)
+    telemetry.set_gauge("job_queue_oldest_seconds", counts.queued_oldest_s)
     telemetry.set_gauge("outbox_backlog", counts.backlog)
     telemetry.set_gauge("outbox_oldest_seconds", counts.oldest_s)
 
