@@ -10,15 +10,16 @@ from pathlib import Path
 
 from infra.checks import (
     app_settings,
+    declarations,
     durable_backend,
     host_json,
-    limits,
     modules,
     package_files,
     refusals,
     resources,
     seeds,
     symbols,
+    values,
 )
 from infra.checks.finding import Finding
 from infra.checks.template import Template, parse
@@ -85,11 +86,12 @@ def check(root: Path) -> list[Finding]:
     found = _syntax([*templates.values(), *parameter_files])
     for template in templates.values():
         found += [*symbols.check(template), *modules.check(template, templates), *resources.check(template)]
-        found += [*limits.check(template, templates), *refusals.check(template)]
+        found += [*declarations.check(template, templates), *values.check(template, templates)]
+        found += refusals.check(template)
     for file in parameter_files:
         found += modules.check_parameters(file, templates)
         if (target := modules.used(file, templates)) is not None:
-            found += limits.check_parameters(file, target)
+            found += values.check_parameters(file, target, templates)
     found += app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED)
     found += resources.check_topics(root, templates.values())
     found += host_json.check_backends(root)

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from infra.checks.built_in import DECORATORS, FUNCTIONS, TYPES
 from infra.checks.finding import Finding
-from infra.checks.known import KNOWN
 from infra.checks.template import Node, Template, text, walk
-
-#: functions and namespaces that need no declaration (Bicep's own)
-_BUILT_IN = frozenset(KNOWN["functions"])
-#: only between `@` and the declaration
-_DECORATORS = frozenset(KNOWN["decorators"])
-#: types that need no declaration
-_TYPES = frozenset(KNOWN["types"])
 
 
 def check(template: Template) -> list[Finding]:
@@ -26,9 +19,9 @@ def check(template: Template) -> list[Finding]:
         if name in _local_names(node):
             continue
         used.add(name)
-        if name in declared or name in children or name in _BUILT_IN or name in _TYPES:
+        if name in declared or name in children or name in FUNCTIONS or name in TYPES:
             continue
-        if name in _DECORATORS and _within(node, "decorator"):
+        if name in DECORATORS and _within(node, "decorator"):
             continue
         found.append(Finding(template.path, node.start_point.row + 1, "undefined", f"{name} is not declared"))
     for each in template.declared:
