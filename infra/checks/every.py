@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 from infra.checks import (
     app_settings,
     declarations,
     durable_backend,
+    hardening,
     host_json,
     modules,
     package_files,
+    private_links,
+    project_files,
     refusals,
     resources,
     seeds,
@@ -56,6 +59,7 @@ _NEEDED = frozenset(
         "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
         "AZURE_CLIENT_ID",
         "TASKHUB_NAME",
+        "DURABLE_TASK_SCHEDULER_CONNECTION_STRING",
     }
 )
 _PLATFORM = frozenset(
@@ -64,7 +68,6 @@ _PLATFORM = frozenset(
         "AzureWebJobsStorage__blobServiceUri",
         "AzureWebJobsStorage__queueServiceUri",
         "AzureWebJobsStorage__tableServiceUri",
-        "DURABLE_TASK_SCHEDULER_CONNECTION_STRING",
         "FUNCTIONS_EXTENSION_VERSION",
         "WEBSITE_RUN_FROM_PACKAGE",
         "WEBSITE_RUN_FROM_PACKAGE_BLOB_MI_RESOURCE_ID",
@@ -82,24 +85,41 @@ def check(root: Path) -> list[Finding]:
     """Findings in the templates, host.json and `.funcignore`; also those of the compiler, where `bicep` is on PATH."""
     folder = root / "infra" / "bicep"
     templates = {path.resolve(): parse(path) for path in sorted(folder.rglob("*.bicep"))}
-    parameter_files = [parse(path) for path in sorted(folder.rglob("*.bicepparam"))]
-    found = _syntax([*templates.values(), *parameter_files])
-    for template in templates.values():
-        found += [*symbols.check(template), *modules.check(template, templates), *resources.check(template)]
-        found += [*declarations.check(template, templates), *values.check(template, templates)]
-        found += refusals.check(template)
-    for file in parameter_files:
-        found += modules.check_parameters(file, templates)
-        if (target := modules.used(file, templates)) is not None:
-            found += values.check_parameters(file, target, templates)
+    found = [each for template in templates.values() for each in check_template(template, templates)]
+    for path in sorted(folder.rglob("*.bicepparam")):
+        found += check_parameters(parse(path), templates)
     found += app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED)
     found += resources.check_topics(root, templates.values())
     found += host_json.check_backends(root)
     found += durable_backend.check(root)
     found += package_files.check(root)
     found += seeds.check(root)
+    found += project_files.check(root)
     found += compiled(folder)
     return sorted(found)
+
+
+def check_template(template: Template, templates: Mapping[Path, Template]) -> list[Finding]:
+    """What is found in one template; `templates` by resolved path."""
+    return [
+        *_syntax(template),
+        *symbols.check(template),
+        *modules.check(template, templates),
+        *resources.check(template),
+        *declarations.check(template, templates),
+        *values.check(template, templates),
+        *refusals.check(template),
+        *hardening.check(template, templates),
+        *private_links.check(template),
+    ]
+
+
+def check_parameters(file: Template, templates: Mapping[Path, Template]) -> list[Finding]:
+    """What is found in one parameter file."""
+    found = [*_syntax(file), *modules.check_parameters(file, templates)]
+    if (target := modules.used(file, templates)) is not None:
+        found += values.check_parameters(file, target, templates)
+    return found
 
 
 def known_settings() -> frozenset[str]:
@@ -120,7 +140,5 @@ def compiled(folder: Path) -> list[Finding]:
     return found
 
 
-def _syntax(templates: Iterable[Template]) -> list[Finding]:
-    return [
-        Finding(template.path, line, "syntax", "is not Bicep") for template in templates for line in template.broken
-    ]
+def _syntax(template: Template) -> list[Finding]:
+    return [Finding(template.path, line, "syntax", "is not Bicep") for line in template.broken]

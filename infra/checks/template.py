@@ -113,9 +113,12 @@ def parse(path: Path) -> Template:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    yield node
-    for child in node.children:
-        yield from walk(child)
+    """The node and all below it, as they stand in the file."""
+    left = [node]
+    while left:
+        here = left.pop()
+        yield here
+        left += reversed(here.children)
 
 
 def text(node: Node) -> str:

@@ -48,8 +48,8 @@ def check_parameters(file: Template, target: Template, templates: Mapping[Path, 
 
 def _resources(template: Template, expressions: Expressions) -> Iterator[Finding]:
     for resource in template.resources:
-        wanted = f"{resource.type}@{resource.api_version}"
-        expected = published().get(wanted.lower())
+        name = f"{resource.type}@{resource.api_version}"
+        expected = published().get(name.lower())
         if expected is None:
             yield Finding(template.path, resource.line, *_no_data(resource))
             continue
