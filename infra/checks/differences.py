@@ -12,34 +12,38 @@ from dataclasses import dataclass
 
 from infra.checks.kinds import NULL, Alternative, Items, Kind, Place, Plain, Record, named
 
+#: the code of a value that a property does not take, of an item of an array, and of a declaration
+PROPERTY, ITEM, DECLARATION = "BCP036", "BCP034", "BCP033"
 #: values that a finding lists
 _MOST_SHOWN = 8
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What is wrong, and the compiler's code of it."""
+    """What is wrong, and the compiler's code of it; "" where it takes that."""
 
     place: Place
     code: str
     text: str
+    #: an object for a string, say: less near to fitting than anything else
+    another_kind: bool = False
 
 
-def differences(given: Kind, expected: Kind, place: Place, name: str, *, optional: bool = True) -> Iterator[Difference]:
+def differences(
+    given: Kind, expected: Kind, place: Place, name: str, *, optional: bool = True, code: str = PROPERTY
+) -> Iterator[Difference]:
     """Each alternative of `given` that no alternative of `expected` takes.
 
-    `place` and `name` are of the property that holds it; `optional`: null stands for its absence.
+    `place`, `name` and `code` are of what holds it; `optional`: null stands for its absence.
     """
     if not expected:
         return
     for each in given:
         if each in NULL and (optional or each in expected):
             continue
-        at = each.place or place
-        attempts = [list(_against(each, other, at, name)) for other in _merged(expected)]
+        attempts = [list(_against(each, other, each.place or place, name, code)) for other in _merged(expected)]
         if all(attempts):
-            # what is nearest to fitting says most: another kind is one difference with the code BCP036
-            yield from min(attempts, key=lambda found: (any(one.code == "BCP036" for one in found), len(found)))
+            yield from min(attempts, key=lambda found: (any(one.another_kind for one in found), len(found)))
 
 
 def record_differences(given: Record, expected: Record, place: Place, name: str) -> Iterator[Difference]:
@@ -62,7 +66,8 @@ def record_differences(given: Record, expected: Record, place: Place, name: str)
         elif case.others is not None:
             yield from differences(kind, case.others, at, path)
         else:
-            yield Difference(at, *_unknown(path, each, known))
+            near = _near(each, known)
+            yield Difference(at, "BCP089" if near else "BCP037", f"{path} is not known{near}")
     if given.partial:
         return
     for each in sorted((expected.required | case.required) - given.properties.keys()):
@@ -70,25 +75,25 @@ def record_differences(given: Record, expected: Record, place: Place, name: str)
         yield Difference(given.place or place, "BCP035", text)
 
 
-def _against(given: Alternative, expected: Alternative, place: Place, name: str) -> Iterator[Difference]:
+def _against(given: Alternative, expected: Alternative, place: Place, name: str, code: str) -> Iterator[Difference]:
     if isinstance(given, Record) and isinstance(expected, Record):
         yield from record_differences(given, expected, place, name)
     elif isinstance(given, Items) and isinstance(expected, Items):
-        yield from differences(given.of, expected.of, place, f"{name}[]", optional=False)
+        yield from differences(given.of, expected.of, place, f"{name}[]", optional=False, code=ITEM)
     elif isinstance(given, Plain) and isinstance(expected, Plain) and given.name == expected.name:
-        yield from _plain(given, expected, place, name)
+        yield from _plain(given, expected, place, name, code)
     else:
-        yield Difference(place, "BCP036", f"{name} is {named(given)}, not {named(expected)}")
+        yield Difference(place, code, f"{name} is {named(given)}, not {named(expected)}", another_kind=True)
 
 
-def _plain(given: Plain, expected: Plain, place: Place, name: str) -> Iterator[Difference]:
+def _plain(given: Plain, expected: Plain, place: Place, name: str, code: str) -> Iterator[Difference]:
     if given.values is not None and expected.values is not None:
         for value in sorted(given.values - expected.values, key=str):
-            yield Difference(place, "BCP036", f"{name} is {value}, {_none_of(value, expected.values)}")
+            text = f"{name} is {value}, {_none_of(value, expected.values)}"
+            yield Difference(place, "" if expected.loose else code, text)
         return
-    unit, least_code, most_code = (
-        ("value", "BCP329", "BCP330") if given.name == "integer" else ("length", "BCP334", "BCP335")
-    )
+    number = given.name == "integer"
+    unit, least_code, most_code = ("value", "BCP329", "BCP330") if number else ("length", "BCP334", "BCP335")
     if expected.least is not None and given.least is not None and given.least < expected.least:
         text = f"{name} can be {given.least}, below its least {unit} {expected.least}"
         yield Difference(place, least_code, text)
@@ -97,19 +102,21 @@ def _plain(given: Plain, expected: Plain, place: Place, name: str) -> Iterator[D
     if expected.pattern is not None and given.values is not None:
         for value in sorted(map(str, given.values)):
             if re.search(expected.pattern, value) is None:
-                yield Difference(place, "BCP036", f"{name} is {value}, which {expected.pattern} does not match")
+                yield Difference(place, code, f"{name} is {value}, which {expected.pattern} does not match")
 
 
 def _merged(expected: Kind) -> list[Alternative]:
     """Without null; literals of one kind are one list of values."""
-    values: dict[str, frozenset[str | int | bool]] = {}
+    literals: dict[str, Plain] = {}
     found: list[Alternative] = []
     for each in expected:
         if isinstance(each, Plain) and each.values is not None:
-            values[each.name] = values.get(each.name, frozenset()) | each.values
+            held = literals.get(each.name, each)
+            values = each.values | (held.values or frozenset())
+            literals[each.name] = Plain(each.name, values, loose=each.loose or held.loose)
         elif each not in NULL:
             found.append(each)
-    return found + [Plain(name, held) for name, held in values.items()]
+    return found + list(literals.values())
 
 
 def _case(given: Record, expected: Record) -> Record | Difference | None:
@@ -129,14 +136,9 @@ def _case(given: Record, expected: Record) -> Record | Difference | None:
     if value not in expected.cases:
         place = given.places.get(name) or given.place
         text = f"{name} is {value}, {_none_of(value, expected.cases)}"
-        return None if place is None else Difference(place, "BCP036", text)
+        return None if place is None else Difference(place, PROPERTY, text)
     case = expected.cases[value]
     return Record({**case.properties, name: kind}, case.required, case.read_only, case.others)
-
-
-def _unknown(path: str, name: str, known: Iterable[str]) -> tuple[str, str]:
-    near = _near(name, known)
-    return ("BCP089" if near else "BCP037"), f"{path} is not known{near}"
 
 
 def _none_of(value: object, known: Iterable[object]) -> str:

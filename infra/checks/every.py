@@ -88,15 +88,7 @@ def check(root: Path) -> list[Finding]:
     found = [each for template in templates.values() for each in check_template(template, templates)]
     for path in sorted(folder.rglob("*.bicepparam")):
         found += check_parameters(parse(path), templates)
-    found += app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED)
-    found += resources.check_topics(root, templates.values())
-    found += host_json.check_backends(root)
-    found += durable_backend.check(root)
-    found += package_files.check(root)
-    found += seeds.check(root)
-    found += project_files.check(root)
-    found += compiled(folder)
-    return sorted(found)
+    return sorted([*found, *check_project(root, templates), *compiled(folder)])
 
 
 def check_template(template: Template, templates: Mapping[Path, Template]) -> list[Finding]:
@@ -120,6 +112,19 @@ def check_parameters(file: Template, templates: Mapping[Path, Template]) -> list
     if (target := modules.used(file, templates)) is not None:
         found += values.check_parameters(file, target, templates)
     return found
+
+
+def check_project(root: Path, templates: Mapping[Path, Template]) -> list[Finding]:
+    """What is found in the templates as a whole, and in the files around them."""
+    return [
+        *app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED),
+        *resources.check_topics(root, templates.values()),
+        *host_json.check_backends(root),
+        *durable_backend.check(root),
+        *package_files.check(root),
+        *seeds.check(root),
+        *project_files.check(root),
+    ]
 
 
 def known_settings() -> frozenset[str]:

@@ -35,6 +35,8 @@ class Plain:
     least: int | None = None
     most: int | None = None
     pattern: str | None = None
+    #: of a property: Microsoft's compiler takes other values too, Azure seldom does
+    loose: bool = False
     place: Place | None = field(default=None, compare=False)
 
 
@@ -133,9 +135,8 @@ def _kind(schema: Mapping[str, Any], objects: list[Record]) -> Kind:
         return (objects[schema["$ref"]],)
     if "anyOf" in schema:
         return either(_kind(each, objects) for each in schema["anyOf"])
-    # `examples` are known values of a plain string: Microsoft's compiler takes others too, Azure seldom does
     if "enum" in schema or "examples" in schema:
-        return (Plain("string", frozenset(schema.get("enum", schema.get("examples")))),)
+        return (Plain("string", frozenset(schema.get("enum", schema.get("examples"))), loose="examples" in schema),)
     if schema.get("type") == "array":
         return (Items(_kind(schema["items"], objects), schema.get("minLength"), schema.get("maxLength")),)
     if "type" not in schema:

@@ -18,7 +18,7 @@ def check(template: Template, templates: Mapping[Path, Template]) -> list[Findin
     for module in template.modules:
         target = _target(template, module.path, templates)
         if target is None:
-            found.append(Finding(template.path, module.line, "module-path", f"there is no {module.path}"))
+            found.append(Finding(template.path, module.line, "module-path", f"there is no {module.path} (BCP091)"))
         elif (cycle := _cycle(template, module, templates)) is not None:
             names = " -> ".join(each.path.name for each in cycle)
             found.append(Finding(template.path, module.line, "module-cycle", f"{names} (BCP095)"))
@@ -63,7 +63,7 @@ def _imports(template: Template, templates: Mapping[Path, Template]) -> Iterator
         line = template.of_kind("import")[name].line
         target = _target(template, path, templates)
         if target is None:
-            yield Finding(template.path, line, "module-path", f"there is no {path}")
+            yield Finding(template.path, line, "module-path", f"there is no {path} (BCP091)")
         elif not any(each.name == name and "export" in each.decorators for each in target.declared):
             yield Finding(template.path, line, "import", f"{path} exports no {name} (BCP360)")
 

@@ -8,6 +8,14 @@ from infra.checks.built_in import DECORATORS, FUNCTIONS, TYPES
 from infra.checks.finding import Finding
 from infra.checks.template import Node, Template, text, walk
 
+#: the compiler's own rules
+_LINTER = {
+    "import": "no-unused-imports",
+    "parameter": "no-unused-params",
+    "type": "no-unused-types",
+    "variable": "no-unused-vars",
+}
+
 
 def check(template: Template) -> list[Finding]:
     declared = {each.name: each for each in template.declared if each.kind != "output"}
@@ -23,12 +31,13 @@ def check(template: Template) -> list[Finding]:
             continue
         if name in DECORATORS and _within(node, "decorator"):
             continue
-        found.append(Finding(template.path, node.start_point.row + 1, "undefined", f"{name} is not declared"))
+        found.append(Finding(template.path, node.start_point.row + 1, "undefined", f"{name} is not declared (BCP057)"))
     for each in template.declared:
         if each.kind in ("parameter", "variable", "type", "function", "import") and each.name not in used:
             if each.public and each.kind != "parameter":
                 continue
-            found.append(Finding(template.path, each.line, "unused", f"{each.kind} {each.name} is not used"))
+            rule = f" ({_LINTER[each.kind]})" if each.kind in _LINTER else ""
+            found.append(Finding(template.path, each.line, "unused", f"{each.kind} {each.name} is not used{rule}"))
     return found
 
 

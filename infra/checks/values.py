@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from infra.checks import declared
-from infra.checks.differences import Difference, differences, record_differences
+from infra.checks.differences import DECLARATION, Difference, differences, record_differences
 from infra.checks.expressions import Expressions, is_short_circuited, key
 from infra.checks.finding import Finding
 from infra.checks.kinds import ANY, NULL, Kind, Place, Plain, Record, published, versions
@@ -35,14 +35,18 @@ def check(template: Template, templates: Mapping[Path, Template]) -> list[Findin
 
 def check_parameters(file: Template, target: Template, templates: Mapping[Path, Template]) -> list[Finding]:
     """A `.bicepparam` file against the template that it names."""
-    expressions = Expressions(file, templates)
-    sets = file.of_kind("variable")
-    given = Record(
-        {name: expressions.declared(name) for name in sets},
-        places={name: Place(file.path, each.line) for name, each in sets.items()},
-    )
-    expected = declared.parameters(target, templates)
-    found = record_differences(given, expected, Place(file.path, 1), "")
+    expressions, takes = Expressions(file, templates), declared.parameters(target, templates)
+    found = []
+    for name, given in file.of_kind("variable").items():
+        place = Place(file.path, given.line)
+        if name not in takes.properties:
+            found.append(Difference(place, "BCP259", f"{target.path.name} takes no {name}"))
+        else:
+            kind = expressions.declared(name)
+            found += differences(kind, takes.properties[name], place, name, optional=False, code=DECLARATION)
+    for name in sorted(takes.required - file.of_kind("variable").keys()):
+        text = f"{target.path.name} needs {name}, which is missing"
+        found.append(Difference(Place(file.path, 1), "BCP258", text))
     return sorted(set(_findings(file, found, "module-parameter")))
 
 
@@ -72,9 +76,9 @@ def _resources(template: Template, expressions: Expressions) -> Iterator[Finding
 def _no_data(resource: Resource) -> tuple[str, str]:
     known = versions(resource.type)
     if known:
-        text = f"{resource.type}@{resource.api_version}: the data has {', '.join(known)}; for another: {_HOW}"
+        text = f"{resource.type}@{resource.api_version}: the data has {', '.join(known)} (BCP081); for another: {_HOW}"
         return "api-version", text
-    return "resource-type", f"the data does not have {resource.type}; where it is right: {_HOW}"
+    return "resource-type", f"the data does not have {resource.type} (BCP081); where it is right: {_HOW}"
 
 
 def _modules(template: Template, templates: Mapping[Path, Template], expressions: Expressions) -> Iterator[Finding]:
@@ -100,7 +104,7 @@ def _declarations(
             continue
         read = declared.parameter if each.kind == "parameter" else declared.output
         expected, place = read(template, each, templates), Place(template.path, each.line)
-        found = differences(expressions.of(each.value), expected, place, each.name, optional=False)
+        found = differences(expressions.of(each.value), expected, place, each.name, optional=False, code=DECLARATION)
         yield from _findings(template, found, each.kind)
 
 
@@ -135,7 +139,7 @@ def _is_resource(template: Template, owner: Node) -> bool:
 def _findings(template: Template, found: Iterable[Difference], rule: str) -> Iterator[Finding]:
     for each in found:
         if each.code not in template.disabled.get(each.place.line, ()):
-            text = f"{each.text} ({each.code})"
+            text = f"{each.text} ({each.code})" if each.code else each.text
             yield Finding(each.place.path, each.place.line, "limit" if each.code in _LIMITS else rule, text)
 
 

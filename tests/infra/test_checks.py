@@ -270,3 +270,13 @@ def test_funcignore(tmp_path: Path, lines: str, text: str) -> None:
     assert any(text in each.text for each in package_files.check(tmp_path))
     (tmp_path / ".funcignore").unlink()
     assert rules(package_files.check(tmp_path)) == ["funcignore"]
+
+
+def test_each_rule_of_the_linter_is_decided() -> None:
+    """`bicepconfig.json` has every rule; what is off by default, or off here, has its reason."""
+    rules = json.loads((ROOT / "infra" / "checks" / "linter_rules.json").read_text(encoding="utf-8"))["rules"]
+    configured = json.loads((ROOT / "infra" / "bicep" / "bicepconfig.json").read_text(encoding="utf-8"))
+    levels = {name: each["level"] for name, each in configured["analyzers"]["core"]["rules"].items()}
+    assert levels == {name: each["level"] for name, each in rules.items()}
+    assert set(levels.values()) <= {"error", "warning", "off"}
+    assert [name for name, each in rules.items() if "off" in each.values() and not each.get("reason")] == []

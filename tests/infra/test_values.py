@@ -70,7 +70,7 @@ def found(folder: Path, text: str) -> list[str]:
         ("{ enabled: true,", "{ enabeld: true,", "properties.deleteRetentionPolicy.enabeld is not known: enabled?"),
         ("days: days", "days: 366", "deleteRetentionPolicy.days can be 366, above its most value 365 (BCP330)"),
         ("= 'Standard_LRS'", "= 'Standard_ZRS'", "sku is Standard_ZRS, none of Premium_LRS, Standard_LRS"),
-        ("[] = []", "[] = ['c']", "flags[] is c, none of a, b (BCP036)"),
+        ("[] = []", "[] = ['c']", "flags[] is c, none of a, b (BCP034)"),
         ("{ size: 1 }", "{}", "shape needs size, which is missing (BCP035)"),
         ("{ size: 1 }", "{ size: 0 }", "shape.size can be 0, below its least value 1 (BCP329)"),
         ("shape.?note", "shape.nota", "shape has no nota (BCP053)"),
