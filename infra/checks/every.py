@@ -10,14 +10,12 @@ from pathlib import Path
 
 from infra.checks import (
     app_settings,
-    declarations,
     durable_backend,
     hardening,
     host_json,
     modules,
     package_files,
     private_links,
-    project_files,
     refusals,
     resources,
     seeds,
@@ -98,7 +96,7 @@ def check_template(template: Template, templates: Mapping[Path, Template]) -> li
         *symbols.check(template),
         *modules.check(template, templates),
         *resources.check(template),
-        *declarations.check(template, templates),
+        *symbols.check_declarations(template, templates),
         *values.check(template, templates),
         *refusals.check(template),
         *hardening.check(template, templates),
@@ -123,7 +121,7 @@ def check_project(root: Path, templates: Mapping[Path, Template]) -> list[Findin
         *durable_backend.check(root),
         *package_files.check(root),
         *seeds.check(root),
-        *project_files.check(root),
+        *package_files.check_named(root),
     ]
 
 

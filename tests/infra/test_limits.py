@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.checks import declarations, values
+from infra.checks import symbols, values
 from infra.checks.template import parse
 
 INNER = """
@@ -28,7 +28,7 @@ def found(folder: Path, caller: str, inner: str = INNER) -> list[str]:
     templates = {path.resolve(): parse(path) for path in folder.glob("*.bicep")}
     main = templates[(folder / "main.bicep").resolve()]
     assert main.broken == []
-    checked = [*declarations.check(main, templates), *values.check(main, templates)]
+    checked = [*symbols.check_declarations(main, templates), *values.check(main, templates)]
     return [f"{each.rule} {each.text}" for each in checked if each.rule in ("default", "limit")]
 
 

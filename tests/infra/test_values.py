@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.checks import declarations, modules, values
+from infra.checks import modules, symbols, values
 from infra.checks.template import parse
 from scripts.generate import azure_types
 from tests.jobs import ROOT
@@ -50,7 +50,7 @@ def found(folder: Path, text: str) -> list[str]:
     (folder / "it.bicep").write_text(text)
     template = parse(folder / "it.bicep")
     assert template.broken == []
-    checked = [*values.check(template, {}), *declarations.check(template, {})]
+    checked = [*values.check(template, {}), *symbols.check_declarations(template, {})]
     return [each.text for each in checked]
 
 
@@ -107,6 +107,17 @@ def test_files(tmp_path: Path, main: str, inner: str, rules: list[str]) -> None:
     (tmp_path / "inner.bicep").write_text(inner + "\n")
     templates = {path.resolve(): parse(path) for path in tmp_path.glob("*.bicep")}
     assert [each.rule for one in templates.values() for each in modules.check(one, templates)] == rules
+
+
+def test_an_object_with_an_optional_property_is_required(tmp_path: Path) -> None:
+    """What may be absent in it does not make the parameter optional."""
+    (tmp_path / "inner.bicep").write_text(
+        "param hub {\n  name: string\n  endpoint: string?\n}\noutput all object = hub\n"
+    )
+    (tmp_path / "main.bicep").write_text("module inner 'inner.bicep' = {}\n")
+    templates = {path.resolve(): parse(path) for path in tmp_path.glob("*.bicep")}
+    found = values.check(templates[(tmp_path / "main.bicep").resolve()], templates)
+    assert [each.text for each in found] == ["needs params, which is missing (BCP035)"]
 
 
 def test_the_data_has_what_the_templates_use() -> None:
