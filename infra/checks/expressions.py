@@ -202,7 +202,7 @@ class Expressions:
             known = [each for each in records if isinstance(each, Record)]
             found.append(
                 Record(
-                    {name: kind for each in known for name, kind in each.properties.items()},
+                    _overlaid(known),
                     partial=any(each.partial or each.others is not None for each in known),
                     places={name: place for each in known for name, place in each.places.items()},
                     place=self.place(node),
@@ -213,8 +213,8 @@ class Expressions:
     def _entries(self, kind: Kind) -> Kind:
         """`items(...)`: keys and values of an object."""
         held = [value for each in kind if isinstance(each, Record) for value in each.properties.values()]
-        value = _alternatives(held) if held and not any(isinstance(o, Record) and o.partial for o in kind) else ANY
-        return (Items((Record({"key": STRING, "value": value}),)),)
+        closed = all(isinstance(each, Record) and not each.partial and each.others is None for each in kind)
+        return (Items((Record({"key": STRING, "value": _alternatives(held) if closed else ANY}),)),)
 
     def _name(self, node: Node) -> Kind:
         local = self._local(node)
@@ -320,6 +320,16 @@ def _readable(resource: Resource) -> Record:
     if found is None or found.discriminator is not None or body(resource.node) is None:
         return Record({}, others=ANY)
     return replace(found, properties={**found.properties, "name": STRING})
+
+
+def _overlaid(records: list[Record]) -> dict[str, Kind]:
+    """The properties of a `union`: the last one counts, but objects of one name are merged, which is not followed."""
+    found: dict[str, Kind] = {}
+    for each in records:
+        for name, kind in each.properties.items():
+            merged = name in found and any(isinstance(one, Record) for one in kind)
+            found[name] = ANY if merged else kind
+    return found
 
 
 def _alternatives(kinds: list[Kind]) -> Kind:

@@ -67,6 +67,11 @@ def found(folder: Path, text: str) -> list[str]:
         ("'Hot'", "days", "properties.accessTier is a number, not a string (BCP036)"),
         ("  kind: 'StorageV2'\n", "", "needs kind, which is missing (BCP035)"),
         ("isVersioningEnabled: wide", "isVersioningEnabled: sku", "is a string, not true or false (BCP036)"),
+        (
+            "{ isVersioningEnabled: wide }",
+            "{ deleteRetentionPolicy: { allowPermanentDelete: wide } }",
+            None,
+        ),
         ("{ enabled: true,", "{ enabeld: true,", "properties.deleteRetentionPolicy.enabeld is not known: enabled?"),
         ("days: days", "days: 366", "deleteRetentionPolicy.days can be 366, above its most value 365 (BCP330)"),
         ("= 'Standard_LRS'", "= 'Standard_ZRS'", "sku is Standard_ZRS, none of Premium_LRS, Standard_LRS"),
