@@ -1,6 +1,6 @@
-"""Modules and files: each exists, none holds itself, imports are exported, and outputs that are read are there.
+"""Modules and files: each exists, no module holds itself, imports are exported.
 
-What a module is given is checked in values.py.
+What a module is given, and what is read of it, is checked in values.py.
 """
 
 from __future__ import annotations
