@@ -10,7 +10,6 @@ from typing import Any
 
 from infra.checks.durable_backend import HOST_JSON
 from infra.checks.finding import Finding
-from infra.checks.known import KNOWN
 
 _DURABLE = ("extensions", "durableTask")
 #: what the scale controller must read in the file, by the template's backend
@@ -23,6 +22,68 @@ _PROVIDERS = {
 }
 #: an idle hub is looked at this often; the default of 30 s is the latency of every timer and event
 _POLL_S = (1, 2)
+
+#: documented keys; `*` stands for free names (https://learn.microsoft.com/azure/azure-functions/functions-host-json and
+#: the pages of the extensions that it names)
+_DOCUMENTED = (
+    "version",
+    "functionTimeout",
+    "telemetryMode",
+    "watchDirectories",
+    "watchFiles",
+    "singleton.*",
+    "logging.fileLoggingMode",
+    "logging.logLevel.*",
+    "logging.console.*",
+    "logging.applicationInsights.*",
+    "extensionBundle.id",
+    "extensionBundle.version",
+    "concurrency.dynamicConcurrencyEnabled",
+    "concurrency.snapshotPersistenceEnabled",
+    "aggregator.*",
+    "healthMonitor.*",
+    "functions",
+    "managedDependency.enabled",
+    "retry.*",
+    "extensions.http.routePrefix",
+    "extensions.http.maxConcurrentRequests",
+    "extensions.http.maxOutstandingRequests",
+    "extensions.http.dynamicThrottlesEnabled",
+    "extensions.http.hsts.*",
+    "extensions.http.customHeaders.*",
+    "extensions.serviceBus.prefetchCount",
+    "extensions.serviceBus.autoCompleteMessages",
+    "extensions.serviceBus.maxConcurrentCalls",
+    "extensions.serviceBus.maxConcurrentSessions",
+    "extensions.serviceBus.maxMessageBatchSize",
+    "extensions.serviceBus.minMessageBatchSize",
+    "extensions.serviceBus.maxBatchWaitTime",
+    "extensions.serviceBus.sessionIdleTimeout",
+    "extensions.serviceBus.enableCrossEntityTransactions",
+    "extensions.serviceBus.maxAutoLockRenewalDuration",
+    "extensions.serviceBus.transportType",
+    "extensions.serviceBus.clientRetryOptions.*",
+    "extensions.durableTask.hubName",
+    "extensions.durableTask.defaultVersion",
+    "extensions.durableTask.versionMatchStrategy",
+    "extensions.durableTask.versionFailureStrategy",
+    "extensions.durableTask.storageProvider.*",
+    "extensions.durableTask.tracing.*",
+    "extensions.durableTask.notifications.*",
+    "extensions.durableTask.maxConcurrentActivityFunctions",
+    "extensions.durableTask.maxConcurrentOrchestratorFunctions",
+    "extensions.durableTask.maxConcurrentEntityFunctions",
+    "extensions.durableTask.extendedSessionsEnabled",
+    "extensions.durableTask.extendedSessionIdleTimeoutInSeconds",
+    "extensions.durableTask.useGracefulShutdown",
+    "extensions.durableTask.maxEntityOperationBatchSize",
+    "extensions.durableTask.maxOrchestrationActions",
+    "extensions.durableTask.overridableExistingInstanceStates",
+    "extensions.durableTask.storeInputsInOrchestrationHistory",
+    "extensions.durableTask.httpSettings.*",
+    "extensions.queues.*",
+    "extensions.blobs.*",
+)
 
 _Kind = Callable[[Any], bool]
 
@@ -134,7 +195,7 @@ def check_backends(root: Path) -> list[Finding]:
 
 def documented(key: tuple[str, ...]) -> bool:
     """Whether a key's path is in the list; app settings (`AzureFunctionsJobHost__a__b`) name the same keys."""
-    return any(_matches(key, tuple(each.split("."))) for each in KNOWN["host_json"])
+    return any(_matches(key, tuple(each.split("."))) for each in _DOCUMENTED)
 
 
 def _seconds(value: Any) -> float:
