@@ -3,10 +3,11 @@ metadata description = 'A complete LUCIUS in a resource group of its own: privat
 
 targetScope = 'subscription'
 
-import { scaleType, tuningType } from 'modules/function-app.bicep'
+import { tuningType } from 'modules/app-settings.bicep'
+import { scaleType } from 'modules/function-app.bicep'
 import { tenantModeType } from 'modules/app-configuration-keys.bicep'
 import { thresholdsType } from 'modules/alerts.bicep'
-import { appConfigurationDataOwner, appConfigurationDataReader, durableTaskDataContributor, keyVaultSecretsUser, monitoringMetricsPublisher, serviceBusDataOwner, serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor, storageBlobDataOwner, storageQueueDataContributor, storageTableDataContributor } from 'modules/roles.bicep'
+import { appConfigurationDataOwner, appConfigurationDataReader, durableTaskDataContributor, keyVaultSecretsUser, monitoringMetricsPublisher, serviceBusDataOwner, serviceBusDataReceiver, serviceBusDataSender } from 'modules/roles.bicep'
 
 // ---------------------------------------------------------------- where and under what names
 
@@ -281,14 +282,6 @@ var allTags = !empty(refusal)
       application: 'lucius'
       environment: environmentName
     })
-var ledgerTables = {
-  ledger: 'luciusledger'
-  index: 'luciusindex'
-  tenants: 'luciustenants'
-  rejected: 'luciusrejected'
-}
-var deploymentContainer = 'app-package'
-var workspaceContainer = 'workspace'
 var useScheduler = durableBackend == 'DurableTaskScheduler'
 var busSku = networkIsolation ? 'Premium' : serviceBusSku
 var storeSku = networkIsolation && appConfigurationSku == 'developer' ? 'standard' : appConfigurationSku
@@ -367,128 +360,23 @@ module monitoringPrivateLink 'modules/monitoring-private-link.bicep' = if (netwo
   }
 }
 
-// What the Functions runtime keeps: packages, leases, keys, and the AzureStorage backend's hub.
-module runtimeStorage 'modules/storage-account.bicep' = {
+// The three accounts, and who may do what in each.
+module storage 'modules/storage.bicep' = {
   scope: group
-  name: 'runtime-storage'
+  name: 'storage'
   params: {
-    name: 'strun${token}'
+    token: token
     location: location
     tags: allTags
     skuName: storageSku
-    containers: [
-      deploymentContainer
-    ]
-    privateServices: [
-      'blob'
-      'queue'
-      'table'
-    ]
     softDeleteDays: softDeleteDays
+    workspaceRetentionDays: workspaceRetentionDays
+    appPrincipalId: identity.outputs.principalId
+    operator: operatorRunsServices ? null : operator
+    queues: !useScheduler
     privateAccess: network.?outputs.privateAccess
     workspaceResourceId: monitoring.outputs.workspaceResourceId
     requestLogs: storageRequestLogs
-    roleAssignments: concat(
-      [
-        {
-          principalId: identity.outputs.principalId
-          role: storageBlobDataOwner
-        }
-        {
-          principalId: identity.outputs.principalId
-          role: storageTableDataContributor
-        }
-      ],
-      useScheduler
-        ? []
-        : [
-            {
-              principalId: identity.outputs.principalId
-              role: storageQueueDataContributor
-            }
-          ]
-    )
-  }
-}
-
-// The truth about who must do what next. Nobody but the app has a right to it.
-module ledgerStorage 'modules/storage-account.bicep' = {
-  scope: group
-  name: 'ledger-storage'
-  params: {
-    name: 'stled${token}'
-    location: location
-    tags: allTags
-    skuName: storageSku
-    containers: [
-      'lucius-ledger'
-      'lucius-archive'
-    ]
-    tables: [
-      ledgerTables.ledger
-      ledgerTables.index
-      ledgerTables.tenants
-      ledgerTables.rejected
-    ]
-    privateServices: [
-      'blob'
-      'table'
-    ]
-    softDeleteDays: softDeleteDays
-    privateAccess: network.?outputs.privateAccess
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
-    requestLogs: storageRequestLogs
-    roleAssignments: [
-      {
-        principalId: identity.outputs.principalId
-        role: storageTableDataContributor
-      }
-      {
-        principalId: identity.outputs.principalId
-        role: storageBlobDataContributor
-      }
-    ]
-  }
-}
-
-// Documents, workspaces and results: of the platform services and those who submit. The app has no right to it.
-module documentsStorage 'modules/storage-account.bicep' = {
-  scope: group
-  name: 'documents-storage'
-  params: {
-    name: 'stdoc${token}'
-    location: location
-    tags: allTags
-    skuName: storageSku
-    containers: [
-      'documents'
-      'results'
-      workspaceContainer
-    ]
-    privateServices: [
-      'blob'
-    ]
-    softDeleteDays: softDeleteDays
-    expiringContainers: workspaceRetentionDays == 0
-      ? []
-      : [
-          {
-            container: workspaceContainer
-            days: workspaceRetentionDays
-          }
-        ]
-    privateAccess: network.?outputs.privateAccess
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
-    requestLogs: storageRequestLogs
-    roleAssignments: operatorRunsServices
-      ? []
-      : [
-          {
-            principalId: operator.principalId
-            principalType: operator.principalType
-            role: storageBlobDataContributor
-          }
-        ]
   }
 }
 
@@ -599,21 +487,28 @@ module functionApp 'modules/function-app.bicep' = {
       resourceId: identity.outputs.resourceId
       clientId: identity.outputs.clientId
     }
-    runtimeStorage: {
-      blobEndpoint: runtimeStorage.outputs.blobEndpoint
-      queueEndpoint: runtimeStorage.outputs.queueEndpoint
-      tableEndpoint: runtimeStorage.outputs.tableEndpoint
-      deploymentContainer: deploymentContainer
+    packageUri: storage.outputs.packageUri
+    publicUrl: publicUrl
+    appSubnetResourceId: network.?outputs.appSubnetResourceId ?? ''
+    privateAccess: network.?outputs.privateAccess
+    workspaceResourceId: monitoring.outputs.workspaceResourceId
+  }
+}
+
+module appSettings 'modules/app-settings.bicep' = {
+  scope: group
+  name: 'app-settings'
+  params: {
+    appName: functionApp.outputs.name
+    hosting: hosting
+    identity: {
+      resourceId: identity.outputs.resourceId
+      clientId: identity.outputs.clientId
     }
-    ledger: {
-      tableEndpoint: ledgerStorage.outputs.tableEndpoint
-      blobEndpoint: ledgerStorage.outputs.blobEndpoint
-      ledgerTable: ledgerTables.ledger
-      indexTable: ledgerTables.index
-      tenantsTable: ledgerTables.tenants
-      rejectedTable: ledgerTables.rejected
-    }
-    workspaceUri: '${documentsStorage.outputs.blobEndpoint}${workspaceContainer}'
+    packageUri: storage.outputs.packageUri
+    runtimeStorage: storage.outputs.runtime
+    ledger: storage.outputs.ledger
+    workspaceUri: storage.outputs.workspaceUri
     serviceBusNamespace: serviceBus.outputs.fullyQualifiedNamespace
     durable: {
       backend: durableBackend
@@ -622,13 +517,10 @@ module functionApp 'modules/function-app.bicep' = {
     }
     appConfigurationEndpoint: configurationStore.?outputs.endpoint ?? ''
     callbackKeysUri: vault.?outputs.callbackKeysUri ?? ''
-    publicUrl: publicUrl
+    publicUrl: functionApp.outputs.url
     auth: auth
     tuning: tuning
     applicationInsightsConnectionString: monitoring.outputs.connectionString
-    appSubnetResourceId: network.?outputs.appSubnetResourceId ?? ''
-    privateAccess: network.?outputs.privateAccess
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
   }
 }
 
@@ -645,7 +537,7 @@ module services 'modules/platform-service.bicep' = [
       tags: allTags
       principalId: service.?principalId ?? ''
       serviceBusName: serviceBus.outputs.name
-      documentsAccountName: documentsStorage.outputs.name
+      documentsAccountName: storage.outputs.documentsAccountName
     }
   }
 ]
@@ -660,7 +552,7 @@ module operatorServices 'modules/platform-service.bicep' = if (operatorRunsServi
     principalId: operator.principalId
     principalType: operator.principalType
     serviceBusName: serviceBus.outputs.name
-    documentsAccountName: documentsStorage.outputs.name
+    documentsAccountName: storage.outputs.documentsAccountName
   }
 }
 
@@ -676,7 +568,7 @@ module alertRules 'modules/alerts.bicep' = if (alerts) {
     thresholds: alertThresholds
     workspaceResourceId: monitoring.outputs.workspaceResourceId
     serviceBusResourceId: serviceBus.outputs.resourceId
-    ledgerResourceId: ledgerStorage.outputs.resourceId
+    ledgerResourceId: storage.outputs.ledgerResourceId
   }
 }
 
@@ -713,7 +605,7 @@ module protocols 'modules/app-configuration-keys.bicep' = if (appConfiguration &
   }
   dependsOn: [
     alertRules
-    functionApp
+    appSettings
     insights
     services
   ]
@@ -735,7 +627,7 @@ output LUCIUS_AUTH_AUDIENCE string = authAudience
 output LUCIUS_SERVICEBUS_NAMESPACE string = serviceBus.outputs.fullyQualifiedNamespace
 
 @description('Blob endpoint of documents, workspaces and results.')
-output LUCIUS_DOCUMENTS_ENDPOINT string = documentsStorage.outputs.blobEndpoint
+output LUCIUS_DOCUMENTS_ENDPOINT string = storage.outputs.documentsEndpoint
 
 @description('Name of the App Configuration store; empty: none.')
 output LUCIUS_APPCONFIG_NAME string = configurationStore.?outputs.name ?? ''

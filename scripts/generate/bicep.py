@@ -9,7 +9,7 @@ from infra.checks.seeds import seeds
 from shared.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
-APP = ROOT / "infra" / "bicep" / "modules" / "function-app.bicep"
+SETTINGS_MODULE = ROOT / "infra" / "bicep" / "modules" / "app-settings.bicep"
 PROTOCOLS = ROOT / "infra" / "bicep" / "protocols.json"
 
 _START, _END = "// generated: tuning\n", "// end\n"
@@ -17,9 +17,9 @@ _START, _END = "// generated: tuning\n", "// end\n"
 
 def files() -> dict[Path, str]:
     """The generated files with their text."""
-    before, rest = APP.read_text(encoding="utf-8").split(_START)
+    before, rest = SETTINGS_MODULE.read_text(encoding="utf-8").split(_START)
     after = rest.split(_END)[1]
-    return {APP: f"{before}{_START}{_tuning_type()}{_END}{after}", PROTOCOLS: _protocols()}
+    return {SETTINGS_MODULE: f"{before}{_START}{_tuning_type()}{_END}{after}", PROTOCOLS: _protocols()}
 
 
 def _tuning_type() -> str:

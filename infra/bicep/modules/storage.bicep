@@ -1,0 +1,256 @@
+metadata name = 'Storage'
+metadata description = 'The three storage accounts of LUCIUS, of the runtime, the ledger and the documents: what is in each, and who may do what there.'
+
+import { holderType, privateAccessType, tagsType } from 'shapes.bicep'
+import { storageBlobDataContributor, storageBlobDataOwner, storageQueueDataContributor, storageTableDataContributor } from 'roles.bicep'
+
+@description('Required. What makes the names of the accounts unique in Azure.')
+@minLength(13)
+@maxLength(13)
+param token string
+
+@description('Required. Region.')
+param location string
+
+@description('Optional. Tags of the resources.')
+param tags tagsType = {}
+
+@description('Required. Redundancy of the data.')
+@allowed([
+  'Standard_LRS'
+  'Standard_ZRS'
+  'Standard_GRS'
+  'Standard_GZRS'
+])
+param skuName string
+
+@description('Required. Days that deleted blobs and containers can be brought back.')
+@minValue(1)
+@maxValue(365)
+param softDeleteDays int
+
+@description('Required. Days after which the workspaces of attempts are deleted; 0: never.')
+@minValue(0)
+param workspaceRetentionDays int
+
+@description('Required. Object id of the app\'s identity.')
+param appPrincipalId string
+
+@description('Optional. Who may upload documents besides the platform services.')
+param operator holderType?
+
+@description('Required. Whether the runtime keeps queues: the AzureStorage backend does.')
+param queues bool
+
+@description('Optional. How private endpoints are made. Absent: the public endpoints are open to identities with a role.')
+param privateAccess privateAccessType?
+
+@description('Required. Resource id of the Log Analytics workspace for diagnostics.')
+param workspaceResourceId string
+
+@description('Required. Logs of single requests: `Deletes`, or `All`.')
+@allowed([
+  'Deletes'
+  'All'
+])
+param requestLogs string
+
+@export()
+@description('Storage of the Functions runtime: endpoints end in a slash.')
+@sealed()
+type runtimeType = {
+  @description('Required. Blob endpoint.')
+  blobEndpoint: string
+
+  @description('Required. Queue endpoint.')
+  queueEndpoint: string
+
+  @description('Required. Table endpoint.')
+  tableEndpoint: string
+}
+
+@export()
+@description('Where the ledger stands.')
+@sealed()
+type ledgerType = {
+  @description('Required. Table endpoint of the ledger\'s account.')
+  tableEndpoint: string
+
+  @description('Required. Blob endpoint of the ledger\'s account, for long strings and archives.')
+  blobEndpoint: string
+
+  @description('Required. Table of jobs, steps and events.')
+  ledgerTable: string
+
+  @description('Required. Table of claims, active jobs and lists.')
+  indexTable: string
+
+  @description('Required. Table of tenants.')
+  tenantsTable: string
+
+  @description('Required. Table of messages that no job could take.')
+  rejectedTable: string
+}
+
+var ledgerTables = {
+  ledger: 'luciusledger'
+  index: 'luciusindex'
+  tenants: 'luciustenants'
+  rejected: 'luciusrejected'
+}
+var deploymentContainer = 'app-package'
+var workspaceContainer = 'workspace'
+
+// What the Functions runtime keeps: packages, leases, keys, and the AzureStorage backend's hub.
+module runtimeStorage 'storage-account.bicep' = {
+  name: 'runtime-storage'
+  params: {
+    name: 'strun${token}'
+    location: location
+    tags: tags
+    skuName: skuName
+    containers: [
+      deploymentContainer
+    ]
+    privateServices: [
+      'blob'
+      'queue'
+      'table'
+    ]
+    softDeleteDays: softDeleteDays
+    privateAccess: privateAccess
+    workspaceResourceId: workspaceResourceId
+    requestLogs: requestLogs
+    roleAssignments: concat(
+      [
+        {
+          principalId: appPrincipalId
+          role: storageBlobDataOwner
+        }
+        {
+          principalId: appPrincipalId
+          role: storageTableDataContributor
+        }
+      ],
+      queues
+        ? [
+            {
+              principalId: appPrincipalId
+              role: storageQueueDataContributor
+            }
+          ]
+        : []
+    )
+  }
+}
+
+// The truth about who must do what next. Nobody but the app has a right to it.
+module ledgerStorage 'storage-account.bicep' = {
+  name: 'ledger-storage'
+  params: {
+    name: 'stled${token}'
+    location: location
+    tags: tags
+    skuName: skuName
+    containers: [
+      'lucius-ledger'
+      'lucius-archive'
+    ]
+    tables: [
+      ledgerTables.ledger
+      ledgerTables.index
+      ledgerTables.tenants
+      ledgerTables.rejected
+    ]
+    privateServices: [
+      'blob'
+      'table'
+    ]
+    softDeleteDays: softDeleteDays
+    privateAccess: privateAccess
+    workspaceResourceId: workspaceResourceId
+    requestLogs: requestLogs
+    roleAssignments: [
+      {
+        principalId: appPrincipalId
+        role: storageTableDataContributor
+      }
+      {
+        principalId: appPrincipalId
+        role: storageBlobDataContributor
+      }
+    ]
+  }
+}
+
+// Documents, workspaces and results: of the platform services and those who submit. The app has no right to it.
+module documentsStorage 'storage-account.bicep' = {
+  name: 'documents-storage'
+  params: {
+    name: 'stdoc${token}'
+    location: location
+    tags: tags
+    skuName: skuName
+    containers: [
+      'documents'
+      'results'
+      workspaceContainer
+    ]
+    privateServices: [
+      'blob'
+    ]
+    softDeleteDays: softDeleteDays
+    expiringContainers: workspaceRetentionDays == 0
+      ? []
+      : [
+          {
+            container: workspaceContainer
+            days: workspaceRetentionDays
+          }
+        ]
+    privateAccess: privateAccess
+    workspaceResourceId: workspaceResourceId
+    requestLogs: requestLogs
+    roleAssignments: operator == null
+      ? []
+      : [
+          {
+            principalId: operator!.principalId
+            principalType: operator!.principalType
+            role: storageBlobDataContributor
+          }
+        ]
+  }
+}
+
+@description('Address of the container that deployed packages stand in.')
+output packageUri string = '${runtimeStorage.outputs.blobEndpoint}${deploymentContainer}'
+
+@description('Storage of the Functions runtime: endpoints end in a slash.')
+output runtime runtimeType = {
+  blobEndpoint: runtimeStorage.outputs.blobEndpoint
+  queueEndpoint: runtimeStorage.outputs.queueEndpoint
+  tableEndpoint: runtimeStorage.outputs.tableEndpoint
+}
+
+@description('Resource id of the ledger\'s account.')
+output ledgerResourceId string = ledgerStorage.outputs.resourceId
+
+@description('Where the ledger stands.')
+output ledger ledgerType = {
+  tableEndpoint: ledgerStorage.outputs.tableEndpoint
+  blobEndpoint: ledgerStorage.outputs.blobEndpoint
+  ledgerTable: ledgerTables.ledger
+  indexTable: ledgerTables.index
+  tenantsTable: ledgerTables.tenants
+  rejectedTable: ledgerTables.rejected
+}
+
+@description('Name of the documents\' account.')
+output documentsAccountName string = documentsStorage.outputs.name
+
+@description('Blob endpoint of the documents\' account, with a slash at its end.')
+output documentsEndpoint string = documentsStorage.outputs.blobEndpoint
+
+@description('Where attempts get their folders: a container\'s address.')
+output workspaceUri string = '${documentsStorage.outputs.blobEndpoint}${workspaceContainer}'
