@@ -101,7 +101,7 @@ param schedulerCapacity int = 1
 @description('Optional. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType = {}
 
-@description('Optional. The app\'s own address as platform services see it. Empty: its default host name.')
+@description('Optional. The app\'s own address as callers and platform services see it. Empty: its default host name.')
 param publicUrl string = ''
 
 @description('Optional. Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify.')
@@ -509,6 +509,7 @@ module appSettings 'modules/app-settings.bicep' = {
     runtimeStorage: storage.outputs.runtime
     ledger: storage.outputs.ledger
     workspaceUri: storage.outputs.workspaceUri
+    referenceHosts: storage.outputs.referenceHosts
     serviceBusNamespace: serviceBus.outputs.fullyQualifiedNamespace
     durable: {
       backend: durableBackend

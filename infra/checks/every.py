@@ -35,7 +35,7 @@ _LAPTOP = frozenset(
         "LUCIUS_TOPOLOGY_PATH",
     }
 )
-#: without these the app does not start in Azure, or starts without tokens, metrics or identities
+#: without these the app does not start in Azure, or starts without tokens, metrics, identities or bounds
 _NEEDED = frozenset(
     {
         "LUCIUS_SERVICEBUS_CONNECTION__fullyQualifiedNamespace",
@@ -44,6 +44,8 @@ _NEEDED = frozenset(
         "LUCIUS_TABLE_ENDPOINT",
         "LUCIUS_BLOB_ENDPOINT",
         "LUCIUS_APPCONFIG_ENDPOINT",
+        "LUCIUS_ALLOWED_REF_HOSTS",
+        "LUCIUS_PUBLIC_URL",
         "LUCIUS_AUTH_MODE",
         "LUCIUS_AUTH_ISSUER",
         "LUCIUS_AUTH_AUDIENCE",
@@ -55,6 +57,7 @@ _NEEDED = frozenset(
         "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
         "AZURE_CLIENT_ID",
         "TASKHUB_NAME",
+        "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT",
     }
 )
 _PLATFORM = frozenset(

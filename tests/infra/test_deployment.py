@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from infra.checks.template import literal, parse, properties, text
 from shared.build import COMMIT_FILE
 from shared.telemetry.metric_table import METRICS
 from tests.jobs import ROOT
+from triggers.http.bodies import MAX_BODY_BYTES
 
 
 def test_azd_runs_hooks_and_parameters_that_exist() -> None:
@@ -35,6 +37,29 @@ def test_the_zip_holds_the_app_and_its_commit(tmp_path: Path) -> None:
     assert COMMIT_FILE in names
     assert {"function_app.py", "host.json", "requirements.txt", "infra/bicep/topology.json"} <= names
     assert not [name for name in names if name.startswith(("tests/", "emulator/", "infra/hooks/", "infra/pipelines/"))]
+
+
+def test_the_template_sets_the_bounds_that_it_knows() -> None:
+    """Jobs refer to the documents' account, not to workspaces; the host takes little more than the app does."""
+    settings = parse(ROOT / "infra/bicep/modules/app-settings.bicep").of_kind("variable")
+
+    def literal_of(variable: str, name: str) -> str | None:
+        value = settings[variable].value
+        assert value is not None
+        return literal(properties(value)[name])
+
+    most = int(literal_of("hostSettings", "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT") or 0)
+    assert MAX_BODY_BYTES < most <= 4 * MAX_BODY_BYTES
+    always = settings["appSettings"].value
+    assert always is not None
+    assert {"LUCIUS_PUBLIC_URL", "LUCIUS_ALLOWED_REF_HOSTS"} <= properties(always).keys()
+    storage = parse(ROOT / "infra/bicep/modules/storage.bicep")
+    hosts = storage.of_kind("output")["referenceHosts"].value
+    documents = storage.of_kind("variable")["documentContainers"].value
+    assert hosts is not None
+    assert documents is not None
+    assert "map(documentContainers, " in text(hosts)
+    assert "workspace" not in text(documents)
 
 
 def test_no_package_without_a_commit(tmp_path: Path) -> None:

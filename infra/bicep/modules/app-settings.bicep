@@ -29,6 +29,10 @@ param ledger ledgerType
 @description('Required. Where attempts get their folders: a container\'s address.')
 param workspaceUri string
 
+@description('Required. What jobs may refer to: `host/container`. `tuning` may name others instead.')
+@minLength(1)
+param referenceHosts string[]
+
 @description('Required. Host name of the Service Bus namespace.')
 param serviceBusNamespace string
 
@@ -50,7 +54,7 @@ param appConfigurationEndpoint string = ''
 @description('Optional. Address of the secret with callback keys. Empty: no callbacks.')
 param callbackKeysUri string = ''
 
-@description('Required. The app\'s own address as platform services see it.')
+@description('Required. The app\'s own address as callers and platform services see it.')
 param publicUrl string
 
 @description('Required. Whose tokens are taken.')
@@ -136,7 +140,7 @@ type tuningType = {
   @description('Optional. Schemes of references, with commas between; default: `https,s3,abfss`, and `http` outside Azure.')
   LUCIUS_ALLOWED_REF_SCHEMES: string?
 
-  @description('Optional. Hosts of references, or `host/container`, matched exactly, with commas between; default: any.')
+  @description('Optional. Hosts of references, or `host/container`, matched exactly, with commas between; default: any; the template names the containers of its own account.')
   LUCIUS_ALLOWED_REF_HOSTS: string?
 }
 // end
@@ -156,6 +160,8 @@ var hostSettings = {
   APPLICATIONINSIGHTS_CONNECTION_STRING: applicationInsightsConnectionString
   APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.clientId};Authorization=AAD'
   TASKHUB_NAME: durable.taskHubName
+  // The app refuses more than 1 MiB with 413. The host ends what is larger than this with 500, before the app has it in memory.
+  FUNCTIONS_REQUEST_BODY_SIZE_LIMIT: '2097152'
 }
 
 // The backend itself stands in the host.json of the package, where the scale controller reads it; no setting can say it there.
@@ -177,6 +183,8 @@ var appSettings = {
   LUCIUS_TENANTS_TABLE: ledger.tenantsTable
   LUCIUS_REJECTED_TABLE: ledger.rejectedTable
   LUCIUS_WORKSPACE_URI: workspaceUri
+  LUCIUS_ALLOWED_REF_HOSTS: join(referenceHosts, ',')
+  LUCIUS_PUBLIC_URL: publicUrl
   LUCIUS_AUTH_MODE: 'jwt'
   LUCIUS_AUTH_ISSUER: auth.issuer
   LUCIUS_AUTH_AUDIENCE: auth.audience
@@ -187,7 +195,6 @@ var configurationSettings = {
   LUCIUS_APPCONFIG_ENDPOINT: appConfigurationEndpoint
 }
 var callbackSettings = {
-  LUCIUS_PUBLIC_URL: publicUrl
   LUCIUS_CALLBACK_KEYS: '@Microsoft.KeyVault(SecretUri=${callbackKeysUri})'
 }
 

@@ -33,7 +33,7 @@ param identity identityType
 @description('Required. Address of the container that deployed packages stand in.')
 param packageUri string
 
-@description('Optional. The app\'s own address as platform services see it. Empty: its default host name.')
+@description('Optional. The app\'s own address as callers and platform services see it. Empty: its default host name.')
 param publicUrl string = ''
 
 @description('Optional. Resource id of the subnet that the app integrates into. Empty: none.')

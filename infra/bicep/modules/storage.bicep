@@ -99,6 +99,11 @@ var ledgerTables = {
   rejected: 'luciusrejected'
 }
 var deploymentContainer = 'app-package'
+// what jobs refer to; the workspace is of the platform services alone
+var documentContainers = [
+  'documents'
+  'results'
+]
 var workspaceContainer = 'workspace'
 
 // What the Functions runtime keeps: packages, leases, keys, and the AzureStorage backend's hub.
@@ -191,11 +196,7 @@ module documentsStorage 'storage-account.bicep' = {
     location: location
     tags: tags
     skuName: skuName
-    containers: [
-      'documents'
-      'results'
-      workspaceContainer
-    ]
+    containers: concat(documentContainers, [workspaceContainer])
     privateServices: [
       'blob'
     ]
@@ -254,3 +255,6 @@ output documentsEndpoint string = documentsStorage.outputs.blobEndpoint
 
 @description('Where attempts get their folders: a container\'s address.')
 output workspaceUri string = '${documentsStorage.outputs.blobEndpoint}${workspaceContainer}'
+
+@description('What jobs may refer to: `host/container`.')
+output referenceHosts string[] = map(documentContainers, container => '${split(documentsStorage.outputs.blobEndpoint, '/')[2]}/${container}')
