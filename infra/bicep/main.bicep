@@ -146,8 +146,8 @@ param serviceBusSku string = 'Standard'
 ])
 param serviceBusCapacity int = 1
 
-@description('Optional. Whether each reply lane scales by its length. That needs the right to manage the namespace (Azure Service Bus Data Owner); without it the app may only send and receive, and scales by how fast it is.')
-param targetBasedScaling bool = true
+@description('Optional. Whether each reply lane scales by the number of its replies. That makes the app owner of the namespace (Azure Service Bus Data Owner): it may then delete topics. Without it the app may send and receive, and a lane gets one instance more at a time, while its oldest reply grows older.')
+param targetBasedScaling bool = false
 
 @description('Optional. Redundancy of the ledger and the documents.')
 @allowed([

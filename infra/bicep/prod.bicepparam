@@ -16,6 +16,9 @@ param operatorRunsServices = false
 param networkIsolation = true
 param serviceBusSku = 'Premium'
 param serviceBusCapacity = 1
+// The app may send and receive. Owner of the namespace (true), it could delete topics and read every directive; in return, a lane
+// gets as many instances as its replies ask for, where it otherwise gets one more at a time: for loads that multiply within minutes.
+param targetBasedScaling = false
 param storageSku = 'Standard_ZRS'
 param softDeleteDays = 30
 param workspaceRetentionDays = 30

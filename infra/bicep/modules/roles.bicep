@@ -18,7 +18,7 @@ var storageQueueDataContributor = '974c5e8b-45b9-4653-ba55-5f855dd0fb88'
 var storageTableDataContributor = '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3'
 
 @export()
-@description('Sends, receives and manages; the right to manage is what target-based scaling reads queue lengths with.')
+@description('Sends, receives, manages and deletes; target-based scaling reads the number of messages with the right to manage.')
 var serviceBusDataOwner = '090c5cfd-751d-490a-894a-3ce6f1109419'
 
 @export()
