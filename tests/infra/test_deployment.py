@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra.checks.template import literal, parse, properties, text
+from infra.checks.template import literal, nested, parse, properties, text
 from shared.build import COMMIT_FILE
 from shared.telemetry.metric_table import METRICS
 from tests.jobs import ROOT
@@ -60,6 +60,12 @@ def test_the_template_sets_the_bounds_that_it_knows() -> None:
     assert documents is not None
     assert "map(documentContainers, " in text(hosts)
     assert "workspace" not in text(documents)
+
+
+def test_the_hosts_own_admin_routes_are_closed() -> None:
+    """Whatever the plan: the master key opens nothing from outside."""
+    (app,) = [each for each in parse(ROOT / "infra/bicep/modules/function-app.bicep").resources if each.name == "app"]
+    assert text(nested(app.node, "properties")["functionsRuntimeAdminIsolationEnabled"]) == "true"
 
 
 def test_no_package_without_a_commit(tmp_path: Path) -> None:

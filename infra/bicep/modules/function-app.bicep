@@ -147,6 +147,9 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
     clientAffinityEnabled: false
     endToEndEncryptionEnabled: isFlex ? null : true
     keyVaultReferenceIdentity: identity.resourceId
+    // https://learn.microsoft.com/azure/azure-functions/security-concepts#disable-administrative-endpoints; the type does not know it
+    #disable-next-line BCP037
+    functionsRuntimeAdminIsolationEnabled: true
     publicNetworkAccess: privateAccess == null ? 'Enabled' : 'Disabled'
     virtualNetworkSubnetId: empty(appSubnetResourceId) ? null : appSubnetResourceId
     outboundVnetRouting: empty(appSubnetResourceId) || isFlex ? null : { allTraffic: true }
