@@ -538,7 +538,7 @@ module services 'modules/platform-service.bicep' = [
       tags: allTags
       principalId: service.?principalId ?? ''
       serviceBusName: serviceBus.outputs.name
-      documentsAccountName: storage.outputs.documentsAccountName
+      documents: storage.outputs.documents
     }
   }
 ]
@@ -553,7 +553,7 @@ module operatorServices 'modules/platform-service.bicep' = if (operatorRunsServi
     principalId: operator.principalId
     principalType: operator.principalType
     serviceBusName: serviceBus.outputs.name
-    documentsAccountName: storage.outputs.documentsAccountName
+    documents: storage.outputs.documents
   }
 }
 

@@ -17,6 +17,7 @@ from infra.checks import (
     package_files,
     refusals,
     resources,
+    roles,
     seeds,
     symbols,
 )
@@ -88,7 +89,7 @@ def check(root: Path) -> list[Finding]:
     found = _syntax([*templates.values(), *parameter_files])
     for template in templates.values():
         found += [*symbols.check(template), *modules.check(template, templates), *resources.check(template)]
-        found += [*limits.check(template, templates), *refusals.check(template)]
+        found += [*limits.check(template, templates), *refusals.check(template), *roles.check_ids(template)]
     for file in parameter_files:
         found += modules.check_parameters(file, templates)
         if (target := modules.used(file, templates)) is not None:

@@ -92,6 +92,20 @@ type ledgerType = {
   rejectedTable: string
 }
 
+@export()
+@description('What platform services have a right to.')
+@sealed()
+type documentsType = {
+  @description('Required. Name of the storage account.')
+  accountName: string
+
+  @description('Required. Containers that they read.')
+  inputContainers: string[]
+
+  @description('Required. Containers that they read and write.')
+  outputContainers: string[]
+}
+
 var ledgerTables = {
   ledger: 'luciusledger'
   index: 'luciusindex'
@@ -99,12 +113,11 @@ var ledgerTables = {
   rejected: 'luciusrejected'
 }
 var deploymentContainer = 'app-package'
-// what jobs refer to; the workspace is of the platform services alone
-var documentContainers = [
-  'documents'
-  'results'
-]
+// what platform services read; and what they write, of which workspaces are theirs alone
+var inputContainers = ['documents']
+var resultsContainer = 'results'
 var workspaceContainer = 'workspace'
+var outputContainers = [resultsContainer, workspaceContainer]
 
 // What the Functions runtime keeps: packages, leases, keys, and the AzureStorage backend's hub.
 module runtimeStorage 'storage-account.bicep' = {
@@ -196,7 +209,7 @@ module documentsStorage 'storage-account.bicep' = {
     location: location
     tags: tags
     skuName: skuName
-    containers: concat(documentContainers, [workspaceContainer])
+    containers: concat(inputContainers, outputContainers)
     privateServices: [
       'blob'
     ]
@@ -247,8 +260,12 @@ output ledger ledgerType = {
   rejectedTable: ledgerTables.rejected
 }
 
-@description('Name of the documents\' account.')
-output documentsAccountName string = documentsStorage.outputs.name
+@description('What platform services have a right to.')
+output documents documentsType = {
+  accountName: documentsStorage.outputs.name
+  inputContainers: inputContainers
+  outputContainers: outputContainers
+}
 
 @description('Blob endpoint of the documents\' account, with a slash at its end.')
 output documentsEndpoint string = documentsStorage.outputs.blobEndpoint
@@ -257,4 +274,4 @@ output documentsEndpoint string = documentsStorage.outputs.blobEndpoint
 output workspaceUri string = '${documentsStorage.outputs.blobEndpoint}${workspaceContainer}'
 
 @description('What jobs may refer to: `host/container`.')
-output referenceHosts string[] = map(documentContainers, container => '${split(documentsStorage.outputs.blobEndpoint, '/')[2]}/${container}')
+output referenceHosts string[] = map(concat(inputContainers, [resultsContainer]), container => '${split(documentsStorage.outputs.blobEndpoint, '/')[2]}/${container}')
