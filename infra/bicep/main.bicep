@@ -196,7 +196,7 @@ param tenantModes tenantModeType[] = []
 @description('Optional. Platform services that get an identity with the rights to their subscriptions. Default: each of topology.json.')
 param platformServices platformServiceType[]?
 
-@description('Optional. Object id of whoever deploys: it may write the protocols and upload documents. Empty: whoever runs this deployment.')
+@description('Optional. Object id of whoever deploys: it may write the protocols. Empty: whoever runs this deployment.')
 param operatorPrincipalId string = ''
 
 @description('Optional. What kind of identity that is.')
@@ -207,7 +207,18 @@ param operatorPrincipalId string = ''
 ])
 param operatorPrincipalType string = 'User'
 
-@description('Optional. Whether the operator may act as every platform service, to try things out with the reference services on a machine of their own.')
+@description('Optional. Object id of whoever runs the smoke test: it may write into the container `smoke`. Empty: the operator.')
+param smokePrincipalId string = ''
+
+@description('Optional. What kind of identity that is, where it is given.')
+@allowed([
+  'ServicePrincipal'
+  'User'
+  'Group'
+])
+param smokePrincipalType string = 'ServicePrincipal'
+
+@description('Optional. Whether whoever runs the smoke test may also act as every platform service and upload documents, to try things out with the reference services on a machine of their own.')
 param operatorRunsServices bool = false
 
 // ---------------------------------------------------------------- network and observation
@@ -289,6 +300,12 @@ var operator = {
   principalId: empty(operatorPrincipalId) ? deployer().objectId : operatorPrincipalId
   principalType: operatorPrincipalType
 }
+var tester = empty(smokePrincipalId)
+  ? operator
+  : {
+      principalId: smokePrincipalId
+      principalType: smokePrincipalType
+    }
 var loginAuthority = '${environment().authentication.loginEndpoint}${tenant().tenantId}'
 var auth = {
   audience: authAudience
@@ -372,7 +389,8 @@ module storage 'modules/storage.bicep' = {
     softDeleteDays: softDeleteDays
     workspaceRetentionDays: workspaceRetentionDays
     appPrincipalId: identity.outputs.principalId
-    operator: operatorRunsServices ? null : operator
+    tester: tester
+    testerUploads: operatorRunsServices
     queues: !useScheduler
     privateAccess: network.?outputs.privateAccess
     workspaceResourceId: monitoring.outputs.workspaceResourceId
@@ -550,8 +568,8 @@ module operatorServices 'modules/platform-service.bicep' = if (operatorRunsServi
     serviceNames: map(topology.services, service => service.name)
     identityName: 'none'
     location: location
-    principalId: operator.principalId
-    principalType: operator.principalType
+    principalId: tester.principalId
+    principalType: tester.principalType
     serviceBusName: serviceBus.outputs.name
     documents: storage.outputs.documents
   }

@@ -11,6 +11,7 @@ param callbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true' || !
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'ServicePrincipal')
+param smokePrincipalId = readEnvironmentVariable('LUCIUS_SMOKE_PRINCIPAL_ID', '')
 param operatorRunsServices = false
 
 param networkIsolation = true

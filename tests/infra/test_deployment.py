@@ -53,13 +53,9 @@ def test_the_template_sets_the_bounds_that_it_knows() -> None:
     always = settings["appSettings"].value
     assert always is not None
     assert {"LUCIUS_PUBLIC_URL", "LUCIUS_ALLOWED_REF_HOSTS"} <= properties(always).keys()
-    storage = parse(ROOT / "infra/bicep/modules/storage.bicep")
-    hosts = storage.of_kind("output")["referenceHosts"].value
-    documents = storage.of_kind("variable")["documentContainers"].value
+    hosts = parse(ROOT / "infra/bicep/modules/storage.bicep").of_kind("output")["referenceHosts"].value
     assert hosts is not None
-    assert documents is not None
-    assert "map(documentContainers, " in text(hosts)
-    assert "workspace" not in text(documents)
+    assert "map(concat(inputContainers, [resultsContainer]), " in text(hosts)
 
 
 def test_the_hosts_own_admin_routes_are_closed() -> None:

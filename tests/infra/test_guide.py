@@ -31,6 +31,7 @@ def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
     # the guide removes it before it comes to pipelines
     for step in [*(each for each in steps if not each.startswith("remove")), "remove", "remove stack"]:
         known = {**walk.state()["azd"], "AZURE_SUBSCRIPTION_ID": "sub-1", "app": "00000001-2222-3333-4444-555555555555"}
+        known["SUBMITTER"] = "a-client"
         known = {name: value for name, value in known.items() if not (step == "up" and name.startswith("AZURE"))}
         done = walk.run(block(GUIDE, step), **known)
         assert done.code == 0, (step, done.error)
@@ -39,7 +40,11 @@ def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
     assert state["code"] == COMMIT
     assert state["deployed"] is None
     # what azd made is gone; what the guide makes by hand stays
-    assert sorted(app["displayName"] for app in state["apps"]) == ["lucius-github-dev", "lucius-prod"]
+    assert sorted(app["displayName"] for app in state["apps"]) == [
+        "lucius-github-dev",
+        "lucius-github-dev-smoke",
+        "lucius-prod",
+    ]
 
 
 def test_a_second_deployment_and_a_later_month_go_through(walk: Walk) -> None:

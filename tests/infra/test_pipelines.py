@@ -21,6 +21,7 @@ VALUES = {
     "vars.AZURE_SUBSCRIPTION_ID": "sub-1",
     "vars.AZURE_LOCATION": "westeurope",
     "vars.LUCIUS_AUTH_AUDIENCE": "audience",
+    "vars.LUCIUS_SMOKE_PRINCIPAL_ID": "principal-of-smoke",
     "matrix.environment": "dev",
     "needs.template.outputs.group": "rg-lucius-dev",
     "needs.template.outputs.app": "func-lucius",
@@ -73,6 +74,19 @@ def test_nothing_is_deployed_that_is_not_tested() -> None:
     assert called == {name: f"./.github/workflows/{name}.yml" for name in called}
     assert all("workflow_call" in load(name)["on"] for name in called)
     assert [name for name, job in workflow["jobs"].items() if signs_in(job)] == ["template", "code", "smoke"]
+
+
+def test_the_smoke_test_signs_in_as_somebody_else() -> None:
+    """GitHub names the environment in the token, so the packages of its job get none that may deploy."""
+    jobs = load("deploy")["jobs"]
+    deploys = {jobs[name]["environment"] for name in ("template", "code")}
+    assert deploys == {"${{ inputs.environment || 'dev' }}"}
+    assert jobs["smoke"]["environment"] == "${{ inputs.environment || 'dev' }}-smoke"
+    (login,) = [step["with"] for step in jobs["smoke"]["steps"] if "azure/login@" in step.get("uses", "")]
+    assert "subscription-id" not in login
+    # each environment that signs in has its identity in the guide
+    subjects = set(re.findall(r"repo:OWNER/REPO:environment:([\w-]+)", (ROOT / "docs" / "deploy.md").read_text()))
+    assert subjects == {"dev", "dev-smoke"}
 
 
 def test_a_package_is_kept_of_each_commit_and_deployed_again() -> None:
@@ -144,6 +158,7 @@ def test_a_stack_is_deployed_and_put_out(walk: Walk) -> None:
         ({"az": "2.76.0"}, {}, "az 2.76.0 is older than 2.89.0"),
         ({"denied": ["deploy"]}, {}, "AuthorizationFailed"),
         ({}, {"vars.AZURE_LOCATION": "uksouth"}, "does not offer Flex Consumption"),
+        ({}, {"vars.LUCIUS_SMOKE_PRINCIPAL_ID": ""}, "LUCIUS_SMOKE_PRINCIPAL_ID is not set"),
     ],
 )
 def test_a_stack_is_refused_before_it_changes_anything(

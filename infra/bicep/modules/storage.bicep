@@ -36,8 +36,11 @@ param workspaceRetentionDays int
 @description('Required. Object id of the app\'s identity.')
 param appPrincipalId string
 
-@description('Optional. Who may upload documents besides the platform services.')
-param operator holderType?
+@description('Required. Who runs the smoke test, and may write into its container.')
+param tester holderType
+
+@description('Required. Whether that one may upload documents, too.')
+param testerUploads bool
 
 @description('Required. Whether the runtime keeps queues: the AzureStorage backend does.')
 param queues bool
@@ -114,7 +117,9 @@ var ledgerTables = {
 }
 var deploymentContainer = 'app-package'
 // what platform services read; and what they write, of which workspaces are theirs alone
-var inputContainers = ['documents']
+var documentsContainer = 'documents'
+var smokeContainer = 'smoke'
+var inputContainers = [documentsContainer, smokeContainer]
 var resultsContainer = 'results'
 var workspaceContainer = 'workspace'
 var outputContainers = [resultsContainer, workspaceContainer]
@@ -201,7 +206,8 @@ module ledgerStorage 'storage-account.bicep' = {
   }
 }
 
-// Documents, workspaces and results: of the platform services and those who submit. The app has no right to it.
+// Documents, workspaces and results: of the platform services and those who submit. Neither the app nor whoever deploys has a
+// right to it.
 module documentsStorage 'storage-account.bicep' = {
   name: 'documents-storage'
   params: {
@@ -214,26 +220,45 @@ module documentsStorage 'storage-account.bicep' = {
       'blob'
     ]
     softDeleteDays: softDeleteDays
-    expiringContainers: workspaceRetentionDays == 0
-      ? []
-      : [
-          {
-            container: workspaceContainer
-            days: workspaceRetentionDays
-          }
-        ]
+    expiringContainers: concat(
+      [
+        {
+          container: smokeContainer
+          days: 1
+        }
+      ],
+      workspaceRetentionDays == 0
+        ? []
+        : [
+            {
+              container: workspaceContainer
+              days: workspaceRetentionDays
+            }
+          ]
+    )
     privateAccess: privateAccess
     workspaceResourceId: workspaceResourceId
     requestLogs: requestLogs
-    roleAssignments: operator == null
-      ? []
-      : [
-          {
-            principalId: operator!.principalId
-            principalType: operator!.principalType
-            role: storageBlobDataContributor
-          }
-        ]
+    containerRoles: concat(
+      [
+        {
+          container: smokeContainer
+          principalId: tester.principalId
+          principalType: tester.principalType
+          role: storageBlobDataContributor
+        }
+      ],
+      testerUploads
+        ? [
+            {
+              container: documentsContainer
+              principalId: tester.principalId
+              principalType: tester.principalType
+              role: storageBlobDataContributor
+            }
+          ]
+        : []
+    )
   }
 }
 
