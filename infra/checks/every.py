@@ -94,6 +94,7 @@ def check(root: Path) -> list[Finding]:
         found += modules.check_parameters(file, templates)
         if (target := modules.used(file, templates)) is not None:
             found += limits.check_parameters(file, target)
+    found += roles.check(templates)
     found += app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED)
     found += resources.check_topics(root, templates.values())
     found += host_json.check_backends(root)
