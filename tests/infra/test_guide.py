@@ -92,3 +92,15 @@ def test_an_environment_is_removed_twice(walk: Walk) -> None:
     for _ in range(2):
         assert walk.run(block(GUIDE, "remove"), **walk.state()["azd"]).code == 0
         assert walk.state()["apps"] == []
+
+
+def test_a_condition_leaves_the_roles_of_the_template(walk: Walk) -> None:
+    """The guide's condition names each of them; a role that is new asks for it to be renewed."""
+    walk.run(block(GUIDE, "identity"), AZURE_SUBSCRIPTION_ID="sub-1")
+    modules = walk.own("infra/bicep") / "modules"
+    text = (modules / "roles.bicep").read_text()
+    named = re.findall(r"'([0-9a-f-]{36})'", text)
+    assert walk.state()["assignable"] == named
+    assert walk.run(block(GUIDE, "up")).code == 0
+    (modules / "roles.bicep").write_text(f"{text}\nvar owner = '8e3af657-a8ff-443c-a75c-2fe8c4bcb635'\n")
+    assert "AuthorizationFailed" in walk.run("azd provision", **walk.state()["azd"]).error

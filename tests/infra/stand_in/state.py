@@ -31,6 +31,8 @@ NEW: dict[str, Any] = {
     #: how often a registration is not found after it was made
     "lag": 0,
     "vaults": [],
+    #: ids of roles that whoever deploys may assign; None: all
+    "assignable": None,
     #: of the subscription: what was deployed, and what it fixed
     "deployed": None,
     "stack": None,
