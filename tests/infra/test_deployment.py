@@ -35,6 +35,8 @@ def test_the_zip_holds_the_app_and_its_commit(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "scripts/package.py", str(target)], cwd=ROOT, check=True, capture_output=True)
     names = set(zipfile.ZipFile(target).namelist())
     assert COMMIT_FILE in names
+    # what is built from it in Azure is what has these hashes
+    assert zipfile.ZipFile(target).read("requirements.txt") == (ROOT / "requirements.lock").read_bytes()
     assert {"function_app.py", "host.json", "requirements.txt", "infra/bicep/topology.json"} <= names
     assert not [name for name in names if name.startswith(("tests/", "emulator/", "infra/hooks/", "infra/pipelines/"))]
 

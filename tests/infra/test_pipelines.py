@@ -89,6 +89,19 @@ def test_the_smoke_test_signs_in_as_somebody_else() -> None:
     assert subjects == {"dev", "dev-smoke"}
 
 
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.stem)
+def test_nothing_unknown_is_installed_next_to_a_token(path: Path) -> None:
+    """A package that turned bad could ask GitHub for the token of its job: there, only what has a hash is installed."""
+    for job in filter(signs_in, load(path.stem)["jobs"].values()):
+        for line in "\n".join(step.get("run", "") for step in job["steps"]).splitlines():
+            assert not re.search(r"\b(make|npm|npx|uv|apt-get|curl) ", line), line
+            assert "pip install" not in line or "pip install --require-hashes -r" in line
+            # Microsoft's own compiler has no hash to give; it is the one that validates
+            assert "bicep install" not in line or "--version" in line
+    versions = re.findall(r"az bicep install(?: --version (v[\d.]+))?", (FOLDER / "validate.yml").read_text())
+    assert set(re.findall(r"az bicep install(?: --version (v[\d.]+))?", path.read_text())) <= set(versions)
+
+
 def test_a_package_is_kept_of_each_commit_and_deployed_again() -> None:
     """The way back takes the one that was tested, and neither tests, builds nor deploys a template."""
     jobs = load("deploy")["jobs"]

@@ -23,7 +23,7 @@ COMMANDS = {
     "ad sp create": "id!",
     "ad sp show": "id!",
     "appconfig kv set": "name auth-mode yes content-type key value",
-    "bicep install": "",
+    "bicep install": "version",
     "deployment sub what-if": "name location! parameters template-file validation-level result-format no-prompt"
     " exclude-change-types",
     "functionapp deployment source config-zip": "resource-group! name! src! build-remote",
