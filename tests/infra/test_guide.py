@@ -31,13 +31,15 @@ def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
     # the guide removes it before it comes to pipelines
     for step in [*(each for each in steps if not each.startswith("remove")), "remove", "remove stack"]:
         known = {**walk.state()["azd"], "AZURE_SUBSCRIPTION_ID": "sub-1", "app": "00000001-2222-3333-4444-555555555555"}
-        known["SUBMITTER"] = "a-client"
+        known |= {"SUBMITTER": "a-client", "GITHUB_REPOSITORY": "owner/repo", "REVIEWER": "7"}
         known = {name: value for name, value in known.items() if not (step == "up" and name.startswith("AZURE"))}
         done = walk.run(block(GUIDE, step), **known)
         assert done.code == 0, (step, done.error)
         assert not [line for line in done.error.splitlines() if "ERROR" in line], step
     state = walk.state()
     assert state["code"] == COMMIT
+    # who may deploy: the guide's own check has read these
+    assert sorted(state["environments"]) == ["dev", "dev-smoke", "prod", "prod-smoke"]
     assert state["deployed"] is None
     # what azd made is gone; what the guide makes by hand stays
     assert sorted(app["displayName"] for app in state["apps"]) == [

@@ -39,6 +39,8 @@ NEW: dict[str, Any] = {
     #: what the template of today no longer has
     "left_out": [],
     "azd": {},
+    #: of GitHub, by name
+    "environments": {},
     "asked": [],
 }
 
