@@ -11,6 +11,7 @@ param callbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true' || !
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')
+param smokePrincipalId = readEnvironmentVariable('LUCIUS_SMOKE_PRINCIPAL_ID', '')
 param operatorRunsServices = true
 
 param serviceBusSku = 'Standard'

@@ -11,11 +11,15 @@ param callbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true' || !
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'ServicePrincipal')
+param smokePrincipalId = readEnvironmentVariable('LUCIUS_SMOKE_PRINCIPAL_ID', '')
 param operatorRunsServices = false
 
 param networkIsolation = true
 param serviceBusSku = 'Premium'
 param serviceBusCapacity = 1
+// The app may send and receive. Owner of the namespace (true), it could delete topics and read every directive; in return, a lane
+// gets as many instances as its replies ask for, where it otherwise gets one more at a time: for loads that multiply within minutes.
+param targetBasedScaling = false
 param storageSku = 'Standard_ZRS'
 param softDeleteDays = 30
 param workspaceRetentionDays = 30

@@ -19,6 +19,7 @@ from infra.checks import (
     private_links,
     refusals,
     resources,
+    roles,
     seeds,
     symbols,
     values,
@@ -38,7 +39,7 @@ _LAPTOP = frozenset(
         "LUCIUS_TOPOLOGY_PATH",
     }
 )
-#: without these the app does not start in Azure, or starts without tokens, metrics or identities
+#: without these the app does not start in Azure, or starts without tokens, metrics, identities or bounds
 _NEEDED = frozenset(
     {
         "LUCIUS_SERVICEBUS_CONNECTION__fullyQualifiedNamespace",
@@ -47,6 +48,8 @@ _NEEDED = frozenset(
         "LUCIUS_TABLE_ENDPOINT",
         "LUCIUS_BLOB_ENDPOINT",
         "LUCIUS_APPCONFIG_ENDPOINT",
+        "LUCIUS_ALLOWED_REF_HOSTS",
+        "LUCIUS_PUBLIC_URL",
         "LUCIUS_AUTH_MODE",
         "LUCIUS_AUTH_ISSUER",
         "LUCIUS_AUTH_AUDIENCE",
@@ -59,6 +62,7 @@ _NEEDED = frozenset(
         "AZURE_CLIENT_ID",
         "TASKHUB_NAME",
         "DURABLE_TASK_SCHEDULER_CONNECTION_STRING",
+        "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT",
     }
 )
 _PLATFORM = frozenset(
@@ -96,7 +100,7 @@ def check_template(template: Template, templates: Mapping[Path, Template]) -> li
         *_syntax(template),
         *symbols.check(template),
         *modules.check(template, templates),
-        *resources.check(template),
+        *roles.check_ids(template),
         *symbols.check_declarations(template, templates),
         *values.check(template, templates),
         *refusals.check(template),
@@ -118,6 +122,7 @@ def check_project(root: Path, templates: Mapping[Path, Template]) -> list[Findin
     """What is found in the templates as a whole, and in the files around them."""
     return [
         *app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED),
+        *roles.check(templates),
         *resources.check_topics(root, templates.values()),
         *host_json.check_backends(root),
         *durable_backend.check(root),

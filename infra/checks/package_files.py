@@ -20,6 +20,8 @@ APP = (
     "shared",
     "protocols",
 )
+#: what the package has as its requirements.txt: each package that is deployed, by version and hash
+LOCK = "requirements.lock"
 #: folders that must not be in it
 NOT_APP = ("tests", "emulator", "packages", "platform_service", "benchmarks", "docs", "samples", "scripts")
 #: what azd deploys to Azure Functions, and builds as Python (its schema of azure.yaml)

@@ -139,16 +139,6 @@ def test_resource_types_and_versions(tmp_path: Path) -> None:
     assert all("scripts.generate.azure_types" in each.text for each in [*wrong_type, *wrong_version])
 
 
-def test_roles_are_named_for_what_they_are(tmp_path: Path) -> None:
-    """A role's GUID under another role's name, and a GUID that is no role."""
-    text = "var roles = {{\n  {name}: '{guid}'\n}}\noutput roles object = roles\n"
-    sender, receiver = "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39", "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0"
-    assert resources.check(template(tmp_path, text.format(name="serviceBusDataSender", guid=sender))) == []
-    for guid in (receiver, sender.replace("6", "7")):
-        broken = template(tmp_path, text.format(name="serviceBusDataSender", guid=guid))
-        assert rules(resources.check(broken)) == ["role"]
-
-
 @pytest.mark.parametrize(
     ("settings", "found"),
     [
