@@ -140,8 +140,6 @@ def test_what_parameter_files_read_is_given(workflow: str, job: str, step: str) 
         read = dict(re.findall(r"readEnvironmentVariable\('(\w+)', '(.*?)'\)", text))
         # whoever deploys is the operator; what-if gets no secret
         own = {"AZURE_ENV_NAME", "AZURE_PRINCIPAL_ID"}
-        # no workflow hands it on: a pipeline tells the emails only
-        own |= {"LUCIUS_ALERT_ACTION_GROUPS"}
         own |= {"LUCIUS_CALLBACK_KEYS", "LUCIUS_CALLBACKS"} if workflow == "what-if" else set()
         assert read.keys() - own <= given.keys()
         assert [each for each in read.keys() - own if read[each] and not given[each]] == []

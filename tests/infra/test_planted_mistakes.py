@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -68,7 +66,6 @@ def checked(root: Path, file: Path, templates: dict[Path, Template]) -> list[Fin
 @pytest.mark.parametrize("row", _TABLE["mistakes"], ids=lambda row: row["what"])
 def test_a_planted_mistake_is_found(row: Row, sound: Path, templates: dict[Path, Template]) -> None:
     """By the check, in the file and under the code that the table names."""
-
     before: dict[Path, str] = {path: path.read_text(encoding="utf-8") for path in sound.glob(row["file"])}
     try:
         file = planted(sound, row)
@@ -79,9 +76,3 @@ def test_a_planted_mistake_is_found(row: Row, sound: Path, templates: dict[Path,
     place = sound / row["seen_in"] if "seen_in" in row else file
     texts = [each.text for each in found if (each.path, each.rule) == (place, row["rule"])]
     assert any(row.get("code", "") in text for text in texts), found
-
-
-@pytest.mark.parametrize("row", _TABLE["of_checks_to_come"], ids=lambda row: row["what"])
-def test_no_row_waits_for_a_check_that_is_there(row: dict[str, Any]) -> None:
-    """Once the module that a row needs is there, the row belongs to the mistakes."""
-    assert importlib.util.find_spec(f"infra.checks.{row['needs']}") is None
