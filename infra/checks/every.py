@@ -18,10 +18,10 @@ from infra.checks import (
     package_files,
     private_links,
     refusals,
-    resources,
     roles,
     seeds,
     symbols,
+    topics,
     values,
 )
 from infra.checks.finding import Finding
@@ -123,7 +123,7 @@ def check_project(root: Path, templates: Mapping[Path, Template]) -> list[Findin
     return [
         *app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED),
         *roles.check(templates),
-        *resources.check_topics(root, templates.values()),
+        *topics.check(root, templates.values()),
         *host_json.check_backends(root),
         *durable_backend.check(root),
         *package_files.check(root),

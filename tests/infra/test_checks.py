@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.checks import app_settings, every, host_json, modules, package_files, resources, seeds, symbols, values
+from infra.checks import app_settings, every, host_json, modules, package_files, seeds, symbols, topics, values
 from infra.checks.finding import Finding
 from infra.checks.template import Template, parse
 from tests.jobs import ROOT
@@ -63,7 +63,7 @@ def test_a_sound_template_passes(tmp_path: Path) -> None:
     """Loops, lambdas and outputs are understood."""
     good = template(tmp_path, GOOD)
     assert good.broken == []
-    assert [*symbols.check(good), *resources.check(good), *values.check(good, {})] == []
+    assert [*symbols.check(good), *values.check(good, {})] == []
 
 
 def test_syntax(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_topics(tmp_path: Path) -> None:
     bus = tmp_path / "infra" / "bicep" / "modules" / "service-bus.bicep"
 
     def found() -> list[str]:
-        return rules(resources.check_topics(tmp_path, [parse(bus)]))
+        return rules(topics.check(tmp_path, [parse(bus)]))
 
     assert found() == []
     good = bus.read_text()
@@ -201,7 +201,7 @@ def test_rules_of_services(tmp_path: Path, was: str, becomes: str) -> None:
     bus = tmp_path / "infra" / "bicep" / "modules" / "service-bus.bicep"
     assert was in bus.read_text()
     bus.write_text(bus.read_text().replace(was, becomes))
-    assert rules(resources.check_topics(tmp_path, [parse(bus)])) == ["topics"]
+    assert rules(topics.check(tmp_path, [parse(bus)])) == ["topics"]
 
 
 def test_seeds(tmp_path: Path) -> None:

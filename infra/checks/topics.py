@@ -19,7 +19,7 @@ _BUS = {
 }
 
 
-def check_topics(root: Path, templates: Iterable[Template]) -> list[Finding]:
+def check(root: Path, templates: Iterable[Template]) -> list[Finding]:
     """`topology.json` has sixteen lanes each way, and topics, subscriptions and rules are loops over its content."""
     path = root / "infra" / "bicep" / "topology.json"
     topology = json.loads(path.read_text())
