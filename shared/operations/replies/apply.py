@@ -123,6 +123,8 @@ async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Re
     step = record.step(reply.stepId)
     if step is None or step.attempt_no != reply.attempt_no or event.type == EventType.REPLY_IGNORED:
         return
+    if record.job.status in (JobStatus.FAILED_FINAL, JobStatus.CANCELLED):
+        return  # whoever ended the job has raised its end
     data: dict[str, Any]
     if reply.type == "RESULT":
         name = durable_names.result(step.step_id, step.attempt_no)
