@@ -49,7 +49,7 @@ async def test_a_final_failure_by_reply_ends_the_siblings(world: World) -> None:
     assert raised(world) == [("result:embedding:1", END), ("result:ocr:1", END)]
 
 
-async def test_a_sibling_between_attempts_is_told_by_the_next_one(world: World) -> None:
+async def test_a_sibling_between_attempts_hears_the_next_one(world: World) -> None:
     """Its own RESULT was heard, and an event is waited for once."""
     job_id = await group(world)
     await service_sends(world, job_id, "RESULT", 1, step_id="embedding", status="FAILED_RETRY", error=ERROR)
