@@ -12,8 +12,9 @@ from shared.core.states import JobStatus
 from shared.core.verdict import VerdictKind
 from shared.errors import InstanceEnded, InstanceNotFound
 from shared.operations.sweeper.sweep import sweep
+from tests.jobs import reply as reply_of
 from tests.operations.conftest import World
-from tests.operations.support import ERROR, cancelled, dispatch, service_sends, settle, submitted
+from tests.operations.support import ERROR, arrives, cancelled, dispatch, service_sends, settle, submitted
 
 END = {"next": "END"}
 
@@ -109,6 +110,18 @@ async def test_orchestrations_that_ended_need_no_word(
     await fails(world, job_id)
     assert tried == [f"{job_id}.s0", f"{job_id}.s1"]
     assert await world.index.due("tenant_a", now=world.clock.now(), limit=10) == []
+
+
+async def test_a_result_that_was_not_raised_is_raised_after_the_end(world: World) -> None:
+    """Killed after the commit, and the job failed meanwhile: the orchestration still waits for that very RESULT."""
+    job_id = await group(world)
+    retry: dict[str, Any] = {"step_id": "embedding", "status": "FAILED_RETRY", "error": ERROR}
+    body = reply_of(await world.job(job_id), "RESULT", **retry).model_dump_json(exclude_none=True).encode()
+    await arrives(world, body, 1)
+    await fails(world, job_id, 2)
+    world.orchestrations.raised.clear()
+    await arrives(world, body, 1, delivery_count=2)
+    assert ("result:embedding:1", END) in raised(world)
 
 
 async def test_what_died_before_it_raised_is_raised_by_the_sweeper(
