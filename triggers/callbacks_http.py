@@ -12,7 +12,7 @@ from shared.operations.replies.callbacks import Kind, receive_callback
 from shared.responses.job import CallbackOutcome
 from shared.views.job import callback_outcome
 from shared.wiring import Wiring
-from triggers.http.bodies import json_body
+from triggers.http.bodies import json_body, sent_body
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request, add
 
@@ -50,6 +50,7 @@ CALLBACKS = {
             (401, ProblemCode.TOKEN_INVALID),
             (403, ProblemCode.NOT_YOUR_ATTEMPT),
             (404, ProblemCode.UNKNOWN_JOB),
+            (411, ProblemCode.LENGTH_REQUIRED),
             (413, ProblemCode.BODY_TOO_LARGE),
             (415, ProblemCode.NOT_JSON),
         ),
@@ -79,7 +80,7 @@ def _callback(kind: Kind) -> Handler:
             request.orchestrations(),
             kind,
             token=_bearer(req),
-            body=json_body(req) if req.get_body().strip() else b"",
+            body=json_body(req) if sent_body(req).strip() else b"",
             key=key if 0 < len(key) <= _MAX_KEY else None,
         )
         outcome = callback_outcome(

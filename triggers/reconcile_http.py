@@ -37,6 +37,7 @@ RECONCILE = Route(
     problems=(
         (400, ProblemCode.NOT_JSON),
         (400, ProblemCode.DRY_RUN_INVALID),
+        (411, ProblemCode.LENGTH_REQUIRED),
         (413, ProblemCode.BODY_TOO_LARGE),
         (415, ProblemCode.NOT_JSON),
     ),
@@ -80,6 +81,6 @@ async def visible_actions(actions: list[Action], caller: Caller, ledger: Ledger)
 
 
 def _dry_run(req: func.HttpRequest) -> bool:
-    """`?dryRun=true` or a body `{"dryRun": true}`. Raises BodyTooLarge and RequestError (400, 415)."""
+    """`?dryRun=true` or a body `{"dryRun": true}`. Raises BodyTooLarge and RequestError (400, 411, 415)."""
     asked = dry_run_of(req)
     return optional_body(req, ReconcileRequest, ProblemCode.DRY_RUN_INVALID).dryRun or asked

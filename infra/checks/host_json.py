@@ -84,6 +84,18 @@ _DOCUMENTED = (
     "extensions.queues.*",
     "extensions.blobs.*",
 )
+_LOG_LEVEL = ("logging", "logLevel")
+#: of Microsoft.Extensions.Logging, in the order of what they let through
+_LEVELS = ("Trace", "Debug", "Information", "Warning", "Error", "Critical", "None")
+#: categories with INFO lines for each request, message or work item: `default` shows them, and Azure bills them
+#: (Azure/azure-functions-host#8973, Azure/azure-functions-durable-extension#1497)
+_QUIET = (
+    "Azure.Core",
+    "Azure.Messaging.ServiceBus",
+    "DurableTask.AzureStorage",
+    "DurableTask.Core",
+    "Host.Triggers.DurableTask",
+)
 
 _Kind = Callable[[Any], bool]
 
@@ -155,6 +167,8 @@ def check(path: Path) -> list[Finding]:
             found.append(Finding(path, 0, "host-json", f"{name} is not a documented key"))
         elif name in _KINDS and not _KINDS[name][0](value):
             found.append(Finding(path, 0, "host-json", f"{name} is {value!r}, not {_KINDS[name][1]}"))
+        elif key[:2] == _LOG_LEVEL and value not in _LEVELS:
+            found.append(Finding(path, 0, "host-json", f"{name} is {value!r}, not one of {', '.join(_LEVELS)}"))
     return found
 
 
@@ -184,6 +198,12 @@ def check_backends(root: Path) -> list[Finding]:
             and not _POLL_S[0] <= _seconds(provider.get("maxQueuePollingInterval")) <= _POLL_S[1]
         ):
             wrong.append("storageProvider.maxQueuePollingInterval is not 1 to 2 s")
+        shown = content.get(_LOG_LEVEL[0], {}).get(_LOG_LEVEL[1], {})
+        wrong += [
+            f"logging.logLevel.{category} is not Warning: its lines would flood the log"
+            for category in _QUIET
+            if category not in shown or _LEVELS.index(shown[category]) < _LEVELS.index("Warning")
+        ]
         found += [Finding(path, 0, "host-json", each) for each in wrong]
         others[name] = content
     if len(others) == len(HOST_JSON) and len({json.dumps(each, sort_keys=True) for each in others.values()}) > 1:

@@ -45,6 +45,10 @@ class ProblemCode(StrEnum):
     JOB_TERMINAL = "JOB_TERMINAL", "The job has ended and never moves again."
     LABEL_INVALID = "LABEL_INVALID", "`label` is not key:value."
     LEDGER_REFUSED = "LEDGER_REFUSED", "The ledger cannot hold a value of the reply."
+    LENGTH_REQUIRED = (
+        "LENGTH_REQUIRED",
+        "The body came in chunks, which Azure Functions does not hand on: send it with a `Content-Length`.",
+    )
     LIMIT_INVALID = "LIMIT_INVALID", "`limit` is not a whole number within its bounds."
     LIMIT_REACHED = "LIMIT_REACHED", "The setting in `limit` allows no more active jobs; ask again after `Retry-After`."
     NOT_JSON = (

@@ -24,6 +24,9 @@ from tests.api.strict import misfits
 from tests.stack.scripted_service import LANE
 
 JSON = {"Content-Type": "application/json"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+#: httpx does not know the length of an iterable, as JsonContent of .NET does not know its own
+CHUNKED: dict[str, Any] = {"content": (b"{}",), "headers": JSON}
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,12 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("POST", "/v1/orchestrate", {"content": b" " * (1024 * 1024 + 1), "headers": JSON}, 413, "BODY_TOO_LARGE"),
     ("POST", "/v1/orchestrate", {"content": b"{}", "headers": {"Content-Type": "text/plain"}}, 415, "NOT_JSON"),
     ("POST", "/v1/callbacks/ack", {}, 401, "TOKEN_INVALID"),
+    ("POST", "/v1/orchestrate", CHUNKED, 411, "LENGTH_REQUIRED"),
+    ("POST", "/v1/orchestrate", {**CHUNKED, "headers": NDJSON}, 411, "LENGTH_REQUIRED"),
+    ("POST", "/v1/jobs/job_0:cancel", CHUNKED, 411, "LENGTH_REQUIRED"),
+    ("POST", "/v1/jobs/job_0:redrive", CHUNKED, 411, "LENGTH_REQUIRED"),
+    ("POST", "/v1/admin/reconcile", CHUNKED, 411, "LENGTH_REQUIRED"),
+    *(("POST", f"/v1/callbacks/{kind}", CHUNKED, 411, "LENGTH_REQUIRED") for kind in ("ack", "result", "heartbeat")),
 ]
 
 

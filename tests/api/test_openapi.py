@@ -91,6 +91,12 @@ def test_every_refusal_is_a_problem_with_its_codes() -> None:
         assert {"500", "503"} < operation["responses"].keys()
 
 
+def test_a_body_needs_its_length() -> None:
+    """Every operation that takes a body can answer 411, and no other: the host gives chunked ones empty."""
+    for _, path, operation in operations():
+        assert ("411" in operation["responses"]) == ("requestBody" in operation), path
+
+
 def test_every_code_is_declared() -> None:
     """Each code of a problem stands in the document, and no other; that the app raises each: `test_problems`."""
     declared = {

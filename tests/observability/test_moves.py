@@ -34,7 +34,7 @@ async def submitted(world: World, **more: Any) -> str:
 
 
 async def dispatched(world: World, job_id: str, step_id: str) -> Directive:
-    await dispatch_step(world.context, job_id=job_id, instance_id=job_id, step_id=step_id)
+    await dispatch_step(world.context, world.orchestrations, job_id=job_id, instance_id=job_id, step_id=step_id)
     return world.publisher.sent[-1]
 
 
@@ -127,7 +127,9 @@ async def test_time_outs_failures_and_latencies_are_counted(world: World, emitte
     for attempt_no in range(1, 4):
         await dispatched(world, job_id, "ocr")
         world.clock.advance(31)
-        await settle_step(world.context, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no)
+        await settle_step(
+            world.context, world.orchestrations, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no
+        )
         world.clock.advance(2000)
     points = emitted.points()
     assert points[("step_timeouts_total", (("cause", "ACK_TIMEOUT"), ("stepType", "OCR")))] == 3

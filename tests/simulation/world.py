@@ -212,10 +212,10 @@ class World:
     # --- activities and triggers, as the app's own are
 
     async def _dispatch(self, **request: Any) -> dict[str, Any]:
-        return (await dispatch_step(self.context, **request)).to_json()
+        return (await dispatch_step(self.context, self.orchestrations, **request)).to_json()
 
     async def _settle(self, **request: Any) -> dict[str, Any]:
-        return (await settle_step(self.context, **request)).to_json()
+        return (await settle_step(self.context, self.orchestrations, **request)).to_json()
 
     def _receive(self, sent: SentReply) -> None:
         if not self.host.up:

@@ -14,19 +14,33 @@ from triggers.http.problems import RequestError, errors_of
 
 MAX_BODY_BYTES = 1024 * 1024
 
+#: Azure/azure-functions-host#7930; `request.ContentLength > 0` in its GrpcMessageConversionExtensions.cs
+_CHUNKED = (
+    "the body did not arrive: send Content-Length, not Transfer-Encoding: chunked; "
+    "Azure Functions gives chunked bodies to Python workers empty"
+)
+
 _Body = TypeVar("_Body", bound=BaseModel)
 
 
+def sent_body(req: func.HttpRequest) -> bytes:
+    """The raw body, empty where none was sent. Raises RequestError (411) where a chunked one was lost on its way."""
+    body: bytes = req.get_body()
+    if not body and "chunked" in req.headers.get("Transfer-Encoding", "").lower():
+        raise RequestError(ProblemCode.LENGTH_REQUIRED, _CHUNKED, status=411)
+    return body
+
+
 def bounded_body(req: func.HttpRequest) -> bytes:
-    """The raw body. Raises BodyTooLarge."""
-    body = req.get_body()
+    """The raw body. Raises BodyTooLarge and RequestError (411)."""
+    body = sent_body(req)
     if len(body) > MAX_BODY_BYTES:
         raise BodyTooLarge(f"the body has {len(body)} bytes; at most {MAX_BODY_BYTES} are taken")
     return body
 
 
 def json_body(req: func.HttpRequest) -> bytes:
-    """The raw body of a request that declares JSON. Raises BodyTooLarge and RequestError (415)."""
+    """The raw body of a request that declares JSON. Raises BodyTooLarge and RequestError (411, 415)."""
     body = bounded_body(req)
     media_type = media_type_of(req)
     if media_type != "application/json" and not media_type.endswith("+json"):
@@ -48,8 +62,8 @@ def json_of_text(body: bytes) -> Any:
 
 
 def optional_body(req: func.HttpRequest, model: type[_Body], code: ProblemCode) -> _Body:
-    """The body as `model`; without one, the model's defaults. Raises BodyTooLarge and RequestError (400, 415)."""
-    if not req.get_body().strip():
+    """The body as `model`; without one, the model's defaults. Raises BodyTooLarge and RequestError (400, 411, 415)."""
+    if not sent_body(req).strip():
         return model()
     given = json_of_text(json_body(req))
     try:

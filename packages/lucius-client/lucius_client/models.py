@@ -823,7 +823,12 @@ class RejectedMessage(Message):
     delivery_count: int
     redriven_at: Annotated[AwareDatetime | None, Field(description="When a job took it after all.")]
     redriven_outcome: Annotated[str | None, Field(description="What came of that: APPLIED, or IGNORED and why.")]
-    body: Annotated[str, Field(description="The message's text; bytes that are no UTF-8 stand as escapes.")]
+    body: Annotated[
+        str,
+        Field(
+            description="The message's text; for bytes that are no UTF-8 it has U+FFFD, or escapes if it was dead-lettered."
+        ),
+    ]
     what_if: Annotated[WhatIf | None, Field(description="Only where the message is read.")] = None
 
 

@@ -19,6 +19,7 @@ from shared.core.job import Event, Record
 from shared.core.occurrences import ReplyArrived
 from shared.core.states import JobStatus, StepStatus
 from shared.core.strict_json import parse_json
+from shared.core.verdict import end_event
 from shared.errors import InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.transition import transition
@@ -127,6 +128,8 @@ async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Re
     if reply.type == "RESULT":
         name = durable_names.result(step.step_id, step.attempt_no)
         data = {"next": _next(record, step.status)}
+        if data["next"] == "END" and step.status is not StepStatus.SUCCEEDED and name == end_event(step):
+            return  # raised with the end of the job
     elif event.from_status == StepStatus.PROCESSING:
         return  # a heartbeat never wakes the orchestration
     else:

@@ -107,7 +107,11 @@ async def _restart(context: Context, orchestrations: Orchestrations, stored: Sto
     """Race restart: of two sweeps one gives the new instance its name, and both start that one."""
     job = stored.record.job
     transitioned = await transition(
-        context, stored, OrchestrationEnded(job.instance_id), _origin(f"restart:{job.instance_id}")
+        context,
+        stored,
+        OrchestrationEnded(job.instance_id),
+        _origin(f"restart:{job.instance_id}"),
+        orchestrations=orchestrations,
     )
     after = transitioned.stored.record
     if not after.job.status.terminal:
@@ -137,6 +141,7 @@ async def _nudge(
             raise BusUnavailable("its RESULT may lie among the dead letters of its lane")
         await settle_step(
             context,
+            orchestrations,
             job_id=job.job_id,
             instance_id=job.instance_id,
             step_id=step.step_id,

@@ -4,12 +4,13 @@ import pytest
 from shared.apidocs.problem_codes import ProblemCode
 from shared.contracts.requests import ControlRequest
 from shared.errors import BodyTooLarge
-from triggers.http.bodies import MAX_BODY_BYTES, bounded_body, json_body, optional_body
+from triggers.http.bodies import MAX_BODY_BYTES, bounded_body, json_body, optional_body, sent_body
 from triggers.http.problems import RequestError
 
 
-def request(body: bytes, content_type: str = "application/json") -> func.HttpRequest:
-    return func.HttpRequest("POST", "/v1/orchestrate", headers={"Content-Type": content_type}, body=body)
+def request(body: bytes, content_type: str = "application/json", **headers: str) -> func.HttpRequest:
+    headers = {"Content-Type": content_type, **headers}
+    return func.HttpRequest("POST", "/v1/orchestrate", headers=headers, body=body)
 
 
 def test_a_body_has_a_bound() -> None:
@@ -40,3 +41,17 @@ def test_a_body_that_its_route_does_not_take(body: bytes, content_type: str, sta
 def test_a_body_that_is_left_out_is_the_models_defaults() -> None:
     """Without a body no content type is asked for."""
     assert optional_body(request(b" \n", ""), ControlRequest, ProblemCode.REASON_INVALID) == ControlRequest()
+
+
+@pytest.mark.parametrize("coding", ["chunked", "gzip, Chunked"])
+def test_a_chunked_body_that_arrives_empty_is_411(coding: str) -> None:
+    """The host hands on a body with Content-Length only; where one arrives all the same it is taken."""
+    headers = {"transfer-encoding": coding}
+    for read in (sent_body, bounded_body, json_body):
+        with pytest.raises(RequestError) as refused:
+            read(request(b"", **headers))
+        assert (refused.value.problem.status, refused.value.code) == (411, "LENGTH_REQUIRED")
+        assert "send Content-Length" in str(refused.value)
+        assert read(request(b"{}", **headers)) == b"{}"
+    with pytest.raises(RequestError, match="chunked"):
+        optional_body(request(b"", **headers), ControlRequest, ProblemCode.REASON_INVALID)
