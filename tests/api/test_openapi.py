@@ -172,7 +172,7 @@ def test_the_schema_and_the_app_agree_on_envelopes(changes: dict[str, Any], good
     # its patterns are ECMA's, as JSON Schema has it; Python's `$` would let a newline pass
     schema = {**body["schema"], "components": DOCUMENT["components"]}
     assert jsonschema_rs.Draft202012Validator(schema).is_valid(whole) == good
-    alone = jsonschema_rs.Draft202012Validator(envelope_schema.document(registry(), POLICY))
+    alone = jsonschema_rs.Draft202012Validator(envelope_schema.document(registry(), POLICY.schemes))
     assert alone.is_valid(whole) == good
     assert _accepts(whole) == good
 
@@ -208,9 +208,9 @@ def test_a_protocol_of_ones_own_stands_in_it() -> None:
         {},
         {"ocr": "OCR"},
     )
-    described = document(ROUTES, Registry([own]), POLICY, server="http://127.0.0.1:1")
+    described = document(ROUTES, Registry([own]), POLICY.schemes, server="http://127.0.0.1:1")
     assert list(OpenAPIV31SpecValidator(described).iter_errors()) == []
-    alone = Draft202012Validator(envelope_schema.document(Registry([own]), POLICY))
+    alone = Draft202012Validator(envelope_schema.document(Registry([own]), POLICY.schemes))
     base = json.loads(envelope(request_type="OWN", payload={}).model_dump_json(exclude_unset=True))
     for payload, good in (({"a": 1}, True), ({"ocr": {"a": 1}}, True), ({"ocr": 1}, True), ([], False)):
         assert alone.is_valid(base | {"payload": payload}) == good

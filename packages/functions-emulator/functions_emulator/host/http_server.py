@@ -53,7 +53,8 @@ class HttpServer:
     ) -> None:
         """`names` are host names that requests may have besides IP addresses and `localhost`.
 
-        `home` is the HTML at `/`, `custom_headers` are added to every response of a function.
+        `home` is the HTML at `/`; `custom_headers` are added to the responses of functions and of the table of routes
+        that do not have them (CustomHttpHeadersMiddleware.cs of azure-functions-host).
         """
         self._home = home
         self._custom_headers = dict(custom_headers or {})
@@ -182,14 +183,14 @@ class HttpServer:
                 return web.Response(status=204, headers=allowed)
         route_match = self._routes.find(request.method, path)
         if route_match is None:
-            return web.Response(status=404) if path else self._serve_home()
+            return web.Response(status=404, headers=self._custom_headers) if path else self._serve_home()
         if self._draining:
             return web.Response(status=503, headers={"Connection": "close"})
         route, values = route_match
         if self._keys is not None and not self._keys.opens_function(
             _key(request), route.function.name, route.auth_level
         ):
-            return web.Response(status=401)
+            return web.Response(status=401, headers=self._custom_headers)
         if (request.content_length or 0) > MAX_BODY:
             return refused(413)
         if "Host" not in request.headers:  # HTTP/1.0: the trigger's binding cannot make its URL (`ToInvokeString`)
@@ -197,13 +198,15 @@ class HttpServer:
             return web.Response(status=500)
         try:
             async with self._throttle:
-                extra = {**self._custom_headers, **self._cors.headers(request.headers.get("Origin"))}
+                cors = self._cors.headers(request.headers.get("Origin"))
                 if self._streams is not None:
-                    return await self._stream(self._streams, request, route, values, extra)
+                    return await self._stream(self._streams, request, route, values, cors)
                 response = await self._invoke(request, path, route, values)
         except TooManyRequestsError:
             return web.Response(status=429)
-        response.headers.update(extra)
+        for name, text in self._custom_headers.items():
+            response.headers.setdefault(name, text)
+        response.headers.update(cors)
         return response
 
     async def _stream(
@@ -212,7 +215,7 @@ class HttpServer:
         request: web.BaseRequest,
         route: Route,
         values: Mapping[str, str],
-        headers: Mapping[str, str],
+        cors: Mapping[str, str],
     ) -> web.StreamResponse:
         invoker = self._invoker
         assert invoker is not None
@@ -221,7 +224,7 @@ class HttpServer:
             return await invoker.invoke(route.function, extension_request, trigger_data=values, trace=_trace(request))
 
         try:
-            return await streams.respond(request, values, call, headers, HTTP_LIMIT_S)
+            return await streams.respond(request, values, call, cors, self._custom_headers, HTTP_LIMIT_S)
         except TimeoutError:
             return _bad_gateway(route.function.name)
 
