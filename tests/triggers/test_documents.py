@@ -87,7 +87,7 @@ async def test_a_document_is_made_once_for_each_catalog(documents: Documents, pa
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_document_tells_no_host(documents: Documents, path: str) -> None:
+async def test_a_document_names_no_host(documents: Documents, path: str) -> None:
     """Neither the allowed hosts of references, nor the one that the caller put into `Host`."""
     text = (await documents.get(path, Host="evil.example")).get_body().decode()
     assert "secretaccount" not in text
