@@ -25,6 +25,8 @@ from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.identity import DefaultAzureCredential
 from azure.storage.blob import BlobServiceClient
 
+from lucius_client.cli.rendering import write
+
 ROOT = Path(__file__).resolve().parent.parent
 #: Azurite's public development account
 _AZURITE = (
@@ -119,13 +121,13 @@ def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
         },
     )
     job_id = created["jobId"]
-    print(f"{job_id} {args.protocol} {args.document.name}", flush=True)
+    write(f"{job_id} {args.protocol} {args.document.name}")
     shown: list[str] = []
     while True:
         job = api.call("GET", f"/v1/jobs/{job_id}")
         now = [f"{step['stepId']} {step['status']}" for step in job["steps"]]
         if now != shown:
-            print(f"{job['status']}: {', '.join(now)}", flush=True)
+            write(f"{job['status']}: {', '.join(now)}")
             shown = now
         if job["status"] == "SUCCEEDED":
             return job
@@ -156,9 +158,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         job = run(Api(args.api, args.audience), args)
     except (Failed, Away) as fault:
-        print(fault, file=sys.stderr)
+        write(str(fault), stderr=True)
         return 1 if isinstance(fault, Failed) else 3
-    print(f"SUCCEEDED {job['final_output']['uri']}")
+    write(f"SUCCEEDED {job['final_output']['uri']}")
     return 0
 
 

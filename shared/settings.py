@@ -261,7 +261,8 @@ class Settings:
     public_url: str | None = setting(
         "LUCIUS_PUBLIC_URL",
         form.optional(form.address),
-        help="The app's own address as services reach it; with callback keys, directives name callbacks",
+        help="The app's own address as callers and services reach it: in the API's documents and, with callback keys, "
+        "in directives",
     )
     #: (key id, secret); empty: no callbacks
     callback_keys: tuple[tuple[str, bytes], ...] = setting(

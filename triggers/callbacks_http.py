@@ -7,7 +7,7 @@ import azure.functions as func
 
 from shared.apidocs.message_schemas import callback
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.operations.replies.callbacks import Kind, receive_callback
 from shared.responses.job import CallbackOutcome
 from shared.views.job import callback_outcome
@@ -42,7 +42,8 @@ CALLBACKS = {
         body_schema=callback(kind),
         body_required=kind == "RESULT",
         responses={200: CallbackOutcome},
-        headers={200: ("Cache-Control",)},
+        # a fresh token may stand in it
+        caching=NO_STORE,
         problems=(
             (400, ProblemCode.NOT_JSON),
             (400, ProblemCode.REPLY_INVALID),
@@ -90,8 +91,7 @@ def _callback(kind: Kind) -> Handler:
             token=called.token,
             token_end=called.grant.expires_at if called.grant is not None else None,
         )
-        # never cached: a fresh token may stand in it
-        return respond(req, outcome, headers={"Cache-Control": "no-store"})
+        return respond(req, outcome)
 
     return receive
 

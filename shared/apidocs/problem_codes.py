@@ -61,7 +61,7 @@ class ProblemCode(StrEnum):
     NOT_YOUR_ATTEMPT = "NOT_YOUR_ATTEMPT", "The body names another job, step, attempt or lease than the token."
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", "There is no such protocol."
     PROTOCOL_UNKNOWN = "PROTOCOL_UNKNOWN", "No protocol has that `request_type`; `known` lists those there are."
-    REASON_INVALID = "REASON_INVALID", "The body is no object whose `reason` is a string of at most 1,024 characters."
+    REASON_INVALID = "REASON_INVALID", "The body is no object whose `reason` is one line of at most 1,024 characters."
     REJECTED_NOT_FOUND = "REJECTED_NOT_FOUND", "There is no such rejected message."
     REPLY_INVALID = "REPLY_INVALID", "The body is no reply of this kind."
     REQUEST_INVALID = (

@@ -12,7 +12,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import ANYONE, NOBODY, Caller
-from shared.apidocs.route import DEPRECATED_SINCE, Route
+from shared.apidocs.route import DEPRECATED_SINCE, NO_STORE, Route
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
 from shared.telemetry.spans import request_span
@@ -73,6 +73,7 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
                 response = await guarded(req, client)
         except Exception as error:
             response = problem_response(error, correlation_id(req))
+        response.headers["Cache-Control"] = route.caching if response.status_code < 400 else NO_STORE
         if route.successor is not None:
             response.headers["Deprecation"] = DEPRECATED_SINCE
             response.headers["Link"] = f'<{route.successor}>; rel="successor-version"'

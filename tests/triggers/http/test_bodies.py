@@ -28,6 +28,7 @@ def test_a_body_has_a_bound() -> None:
         (b"{", "application/json", 400, "NOT_JSON"),
         (b'{"reason": "a", "reason": "b"}', "application/json", 400, "NOT_JSON"),
         (b'{"reason": 1}', "application/json; charset=utf-8", 400, "REASON_INVALID"),
+        (b'{"reason": "a\\u001b[2J"}', "application/json", 400, "REASON_INVALID"),
         (b"[]", "application/merge-patch+json", 400, "REASON_INVALID"),
     ],
 )

@@ -12,7 +12,7 @@ import azure.functions as func
 import pytest
 
 from shared.access.caller import NOBODY, Caller, Scope
-from shared.apidocs.route import Route
+from shared.apidocs.route import NO_STORE, OWN, PUBLIC, Route
 from shared.operations.context import Context
 from shared.operations.list_jobs import JobFilter, list_jobs
 from shared.wiring import Wiring
@@ -128,6 +128,14 @@ async def test_without_its_scope_a_handler_is_not_called(world: World) -> None:
     response = await called(world, route(), Caller(actor="a", scopes=frozenset(), tenant="tenant_a"), "r-2")
     assert (response.status_code, json.loads(response.get_body())["code"]) == (403, "SCOPE_MISSING")
     assert response.headers["X-Correlation-Id"] == "r-2"
+
+
+@pytest.mark.parametrize("caching", [OWN, PUBLIC, NO_STORE])
+async def test_a_response_is_kept_as_its_route_declares(world: World, caching: str) -> None:
+    """A refusal is never kept, whatever the route declares."""
+    for scopes, expected in ((frozenset({Scope.READ}), caching), (frozenset[Scope](), "no-store")):
+        response = await called(world, route(caching=caching), Caller(actor="a", scopes=scopes, tenant="a"))
+        assert response.headers["Cache-Control"] == expected
 
 
 async def test_an_older_name_names_its_successor(world: World) -> None:
