@@ -66,7 +66,7 @@ class KeysUnavailable(Transient):
 
 
 class LedgerRefused(LuciusError):
-    """The ledger refused a row for good (a 400): the same write will never go through."""
+    """The ledger refused a row for good (a 400, or a value that fits no column): it will never go through."""
 
 
 class Conflict(LuciusError):

@@ -8,7 +8,7 @@ from shared import telemetry
 from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.occurrences import ReplyArrived
-from shared.errors import RejectedNotFound, ReplyUnfit, StillNotApplicable
+from shared.errors import LedgerRefused, RejectedNotFound, ReplyUnfit, StillNotApplicable
 from shared.operations.context import Context
 from shared.operations.replies.apply import apply_reply, parse_reply
 from shared.operations.replies.receive import message_cause
@@ -60,9 +60,11 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
     """What a redrive would do now, by a dry `apply`: the outcome's kind and its reason. Raises LedgerUnavailable."""
     try:
         reply = parse_reply(_body(message))
+        stored = await context.ledger.read(reply.jobId)
     except ReplyUnfit as unfit:
-        return "REJECTED", f"{unfit.reason}: {unfit.detail}"
-    stored = await context.ledger.read(reply.jobId)
+        return "REJECTED", str(unfit)
+    except LedgerRefused as refused:
+        return "REJECTED", f"LEDGER_REFUSED: {refused}"
     if stored is None:
         return "REJECTED", f"UNKNOWN_JOB: no job {reply.jobId}"
     provenance = Provenance(cause_id="what-if", actor="what-if", source="http", at=context.clock.now())

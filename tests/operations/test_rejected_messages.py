@@ -1,13 +1,14 @@
 import json
 from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from shared.core.states import StepStatus
-from shared.errors import RejectedNotFound, StillNotApplicable
+from shared.errors import LedgerRefused, RejectedNotFound, StillNotApplicable
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
+from shared.ports.ledger import Ledger
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import early, parked
@@ -106,3 +107,17 @@ async def test_lists_walk_back_from_today(world: World) -> None:
     assert seen == ids
     page, _ = await list_rejected(world.context, day=date(2026, 1, 26), after=None, limit=10)
     assert [message.id for message in page] == [ids[1]]
+
+
+async def test_a_job_id_that_the_ledger_refuses_parks_the_message(world: World) -> None:
+    """It is refused again at every delivery."""
+
+    class Refusing:
+        async def read(self, job_id: str) -> Any:
+            raise LedgerRefused("OutOfRangeInput")
+
+    world = replace(world, context=replace(world.context, ledger=cast(Ledger, Refusing())))
+    id_ = await parked(world, ack("job_1", "lease"))
+    assert world.rejected.quarantined[id_].reason == "LEDGER_REFUSED"
+    what = await what_if(world.context, await read_rejected(world.context, id_))
+    assert what == ("REJECTED", "LEDGER_REFUSED: OutOfRangeInput")

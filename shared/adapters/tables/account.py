@@ -23,6 +23,8 @@ from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavaila
 #: codes that mean "the rows are not as you read them"
 _CONFLICTS = {"UpdateConditionNotSatisfied", "ConditionNotMet", "EntityNotFound", "ResourceNotFound"}
 _EXISTS = {"EntityAlreadyExists"}
+#: what the SDK raises, before anything is sent, for a value that no column holds (`azure.data.tables._serialize`)
+_UNSTORABLE = (TypeError, ValueError, OverflowError)
 
 
 class TablesAccount:
@@ -76,7 +78,7 @@ async def transact(table: TableClient, operations: Sequence[tuple[Any, ...]]) ->
 
 @asynccontextmanager
 async def translate_errors() -> AsyncIterator[None]:
-    """Maps the SDK's errors. Timeouts, 5xx and lost connections are transient."""
+    """Maps the SDK's errors. Timeouts, 5xx and lost connections are transient, refused values permanent."""
     try:
         yield
     except RequestTooLargeError as error:
@@ -92,6 +94,9 @@ async def translate_errors() -> AsyncIterator[None]:
         raise _by_status(error) from error
     except AzureError as error:
         raise LedgerUnavailable(f"the ledger does not answer: {type(error).__name__}") from error
+    except _UNSTORABLE as error:
+        # without the SDK's text, which repeats the value
+        raise LedgerRefused(f"a value fits no column of the ledger: {type(error).__name__}") from error
 
 
 def _by_status(error: HttpResponseError) -> Exception:
