@@ -19,6 +19,7 @@ from azure.data.tables import RequestTooLargeError, TableTransactionError
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable
+from shared.time_limits import STORE, StoreLimits
 
 #: codes that mean "the rows are not as you read them"
 _CONFLICTS = {"UpdateConditionNotSatisfied", "ConditionNotMet", "EntityNotFound", "ResourceNotFound"}
@@ -37,13 +38,18 @@ class TablesAccount:
 
     @classmethod
     def connect(
-        cls, *, connection: str | None, endpoint: str | None, credential: AsyncTokenCredential | None
+        cls,
+        *,
+        connection: str | None,
+        endpoint: str | None,
+        credential: AsyncTokenCredential | None,
+        limits: StoreLimits = STORE,
     ) -> TablesAccount:
         if connection is not None:
-            return cls(TableServiceClient.from_connection_string(connection))
+            return cls(TableServiceClient.from_connection_string(connection, **limits.options))
         if endpoint is None or credential is None:
             raise ValueError("needs a connection string, or an endpoint and a credential")
-        return cls(TableServiceClient(endpoint, credential=credential))
+        return cls(TableServiceClient(endpoint, credential=credential, **limits.options))
 
     async def table(self, name: str) -> TableClient:
         """Raises LedgerUnavailable."""
