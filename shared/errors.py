@@ -195,12 +195,18 @@ class ProtocolUnknown(Refused):
         self.known = list(known)
 
 
+#: of what is wrong with one request; one more is looked for, so that the problem can say that there are more
+MAX_REQUEST_ERRORS = 50
+#: characters of the path and of the message of each
+MAX_REQUEST_ERROR = 200
+
+
 class RequestInvalid(Refused):
     """the request does not fit its protocol; see errors"""
 
     def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
         super().__init__()
-        #: (path, message) of everything that is wrong
+        #: (path, message) of what is wrong
         self.errors = tuple(errors)
 
 

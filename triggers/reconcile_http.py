@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import azure.durable_functions as df
@@ -18,6 +19,7 @@ from shared.responses.rejected import Reconciled, SweepAction
 from shared.wiring import Wiring
 from triggers.http.bodies import optional_body
 from triggers.http.parameters import DRY_RUN, dry_run_of
+from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request, add
 
@@ -30,7 +32,8 @@ RECONCILE = Route(
     durable_client=True,
     tag="admin",
     summary="Sweep now",
-    description="What the sweeper does every minute: finish what was left half done. Safe at any time.",
+    description="What the sweeper does every minute: finish what was left half done. Safe at any time, one at a time "
+    "in a process.",
     parameters=(DRY_RUN,),
     body=ReconcileRequest,
     responses={200: Reconciled},
@@ -39,6 +42,7 @@ RECONCILE = Route(
         (400, ProblemCode.DRY_RUN_INVALID),
         (413, ProblemCode.BODY_TOO_LARGE),
         (415, ProblemCode.NOT_JSON),
+        (429, ProblemCode.SWEEP_RUNNING),
     ),
 )
 OUTBOX_RETRY = replace(
@@ -46,18 +50,31 @@ OUTBOX_RETRY = replace(
 )
 ROUTES = (RECONCILE, OUTBOX_RETRY)
 
+#: most sweeps end within it
+RETRY_AFTER_S = "10"
+
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """The route and its older name."""
     bp = df.Blueprint()
+    running = asyncio.Lock()
+
+    async def one_at_a_time(request: Request) -> func.HttpResponse:
+        return await reconcile(request, running)
+
     for route in ROUTES:
-        add(bp, route, _reconcile, wiring)
+        add(bp, route, one_at_a_time, wiring)
     return bp
 
 
-async def _reconcile(request: Request) -> func.HttpResponse:
-    context = request.context()
-    swept = await sweep(context, request.orchestrations(), dry_run=_dry_run(request.http))
+async def reconcile(request: Request, running: asyncio.Lock) -> func.HttpResponse:
+    """A sweep, unless `running` is held. Raises RequestError (400, 415, 429), BodyTooLarge, Transient."""
+    context, dry_run = request.context(), _dry_run(request.http)
+    if running.locked():
+        detail = "a sweep by hand runs already, of every tenant; ask again when it has ended"
+        raise RequestError(ProblemCode.SWEEP_RUNNING, detail, status=429, headers={"Retry-After": RETRY_AFTER_S})
+    async with running:
+        swept = await sweep(context, request.orchestrations(), dry_run=dry_run)
     visible = await visible_actions(swept.actions, request.caller, context.ledger)
     return respond(
         request.http,

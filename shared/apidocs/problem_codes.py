@@ -70,6 +70,7 @@ class ProblemCode(StrEnum):
     SINCE_INVALID = "SINCE_INVALID", "`since` is not an instant with its zone."
     STATUS_INVALID = "STATUS_INVALID", "`status` names a state that no job has."
     STILL_NOT_APPLICABLE = "STILL_NOT_APPLICABLE", "No job can take the message; `reason` has why."
+    SWEEP_RUNNING = "SWEEP_RUNNING", "A sweep by hand runs already; ask again after `Retry-After`."
     TENANT_FORBIDDEN = "TENANT_FORBIDDEN", "The token is for another tenant than the request names."
     TENANT_MISSING = "TENANT_MISSING", "The token names no tenant."
     TENANT_REQUIRED = "TENANT_REQUIRED", "The request must name a tenant."

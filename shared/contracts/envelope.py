@@ -12,6 +12,7 @@ from shared.contracts.reference import MAX_URI, LooseReference, uri_pattern
 
 #: the major version of the envelope that this code understands; any minor of it is taken
 SCHEMA_MAJOR = "1"
+MAX_LABELS = 32
 
 _HTTPS = re.compile(uri_pattern(["https"]))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -53,6 +54,13 @@ _Tenant = Annotated[
         }
     ),
 ]
+
+
+def _few_labels(value: Any) -> Any:
+    """Counted first: the model would name each wrong one of any number."""
+    if isinstance(value, dict) and len(value) > MAX_LABELS:
+        raise ValueError(f"must be at most {MAX_LABELS}")
+    return value
 
 
 def _mode_from_older_name(value: Any) -> Any:
@@ -126,7 +134,9 @@ class Envelope(BaseModel):
         default_factory=list
     )
     """Ids of jobs that must have succeeded first; not supported by this version, so it must be empty."""
-    labels: Annotated[dict[str, str], Field(max_length=32)] = Field(default_factory=dict)
+    labels: Annotated[dict[str, str], BeforeValidator(_few_labels), Field(max_length=MAX_LABELS)] = Field(
+        default_factory=dict
+    )
     """For filters of lists."""
     requested_by: Annotated[_Line, Field(max_length=256)] | None = None
     requested_at: GivenInstant | None = None
