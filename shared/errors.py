@@ -69,6 +69,16 @@ class LedgerRefused(LuciusError):
     """The ledger refused a row for good (a 400, or a value that fits no column): it will never go through."""
 
 
+class DataLost(LedgerRefused):
+    """A long value of the job is gone from the blobs, and no other try brings it back."""
+
+    def __init__(self, blob: str, tenant_id: str | None = None) -> None:
+        super().__init__(f"the blob {blob} of the ledger is gone")
+        self.blob = blob
+        #: whose it is; None: not known
+        self.tenant_id = tenant_id
+
+
 class Conflict(LuciusError):
     """The rows were changed since they were read."""
 

@@ -159,5 +159,5 @@ def _kept_alive() -> list[str]:
     return [task for task in tasks if "_keep_alive_async" in task]
 
 
-async def _take(reply: object) -> None:
+async def _take(reply: object) -> bool:
     raise AssertionError("there is none")

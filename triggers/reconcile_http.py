@@ -12,6 +12,7 @@ from shared.access.caller import Caller, Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.requests import ReconcileRequest
+from shared.operations.read_history import read_for_list
 from shared.operations.sweeper.report import Action
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Ledger
@@ -92,7 +93,7 @@ async def visible_actions(actions: list[Action], caller: Caller, ledger: Ledger)
     """A sweep is of every tenant, but an action names a job: those of the jobs that exist for the caller (R24)."""
     if caller.tenant is None:
         return actions
-    found = [(each, await ledger.read(each.job_id)) for each in actions]
+    found = [(each, await read_for_list(ledger, each.job_id)) for each in actions]
     return [each for each, stored in found if stored is not None and caller.may_see(stored.record.job.tenant_id)]
 
 

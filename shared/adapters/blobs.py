@@ -9,7 +9,7 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob.aio import BlobServiceClient
 
-from shared.errors import LedgerUnavailable
+from shared.errors import DataLost, LedgerUnavailable
 from shared.time_limits import PROBE, STORE, StoreLimits
 
 CONTAINER = "lucius-ledger"
@@ -53,6 +53,8 @@ class BlobTexts:
         try:
             stream = await self._service.get_blob_client(self._container, name).download_blob()
             return bytes(await stream.readall()).decode("utf-8")
+        except ResourceNotFoundError as error:
+            raise DataLost(name) from error
         except AzureError as error:
             raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
 

@@ -280,14 +280,12 @@ class MemoryDeadReplies:
     async def waiting(self, lane: int) -> int:
         return len(self.lying.get(lane, []))
 
-    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[None]]) -> int:
-        taken = 0
+    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
         queue = self.lying.get(lane, [])
-        while queue:
-            await take(queue[0])
-            del queue[0]
-            taken += 1
-        return taken
+        for reply in list(queue):
+            if await take(reply):
+                queue.remove(reply)
+        return True
 
 
 class MemorySweepMark:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from shared.access.caller import Caller
 from shared.core.job import Event, Job, Record
+from shared.errors import DataLost
 from shared.ports.index import ActiveRow, Claim, EndedRow, Guard, Index, ListRow
 from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, tenant_named_in
@@ -21,7 +22,12 @@ class TenantLedger:
         self._seen: set[str] = set()
 
     async def read(self, job_id: str) -> Stored | None:
-        stored = await self._ledger.read(job_id)
+        try:
+            stored = await self._ledger.read(job_id)
+        except DataLost as lost:
+            if lost.tenant_id is None or not self._caller.may_see(lost.tenant_id):
+                return None
+            raise
         if stored is None or not self._caller.may_see(stored.record.job.tenant_id):
             return None
         self._seen.add(job_id)

@@ -77,7 +77,7 @@ LINES: tuple[Line, ...] = (
     Line("ORCHESTRATION_NOT_FOUND", _W, "A reply found no orchestration; the sweeper starts it"),
     Line("ORCHESTRATION_GONE", _I, "A parked orchestration had ended already"),
     Line("LIMIT_REACHED", _W, "A request was refused with 429; `limit` names the limit"),
-    Line("LEDGER_REFUSED", _W, "The tables refuse a row for good"),
+    Line("LEDGER_REFUSED", _W, "The tables refuse a row for good, or a blob of a job is gone"),
     Line("DEPENDENCY_UNAVAILABLE", _W, "A request was answered 503"),
     Line("DEPENDENCY_DOWN", _W, "Readiness: a dependency stopped answering"),
     Line("DEPENDENCY_BACK", _I, "Readiness: it answers again"),

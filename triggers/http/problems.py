@@ -107,6 +107,11 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
         code=ProblemCode(error.reason),
         detail=error.detail,
     ),
+    errors.DataLost: _fixed(
+        410,
+        ProblemCode.DATA_LOST,
+        detail="a stored part of this job is gone; only an operator can restore it, the log names it",
+    ),
     errors.TokenMissing: _fixed(401, ProblemCode.TOKEN_MISSING, headers=_challenge()),
     errors.TokenInvalid: lambda error: Problem(
         status=401,
@@ -170,7 +175,7 @@ def _problem(error: Exception, correlation_id: str) -> Problem:
     nearest = next(each for each in type(error).__mro__ if each in _PROBLEMS)
     if nearest is Exception:
         logging.getLogger("lucius").error("unexpected error, correlation_id=%s", correlation_id, exc_info=error)
-    elif nearest is errors.LedgerRefused:
+    elif nearest in (errors.LedgerRefused, errors.DataLost):
         telemetry.warn("LEDGER_REFUSED", correlation_id=correlation_id, reason=str(error))
     elif isinstance(error, errors.Transient):
         telemetry.record_fault(error)

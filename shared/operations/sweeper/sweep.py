@@ -38,6 +38,7 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
     report = SweepReport(dry_run)
     drained = await drain_replies(context, orchestrations, dry_run=dry_run)
     report.dead_replies, report.undrained = drained.replies, drained.unfinished
+    report.unheard = drained.unheard
     if not dry_run:
         await count(context.index, context.settings, context.clock.now())
         try:
