@@ -72,6 +72,8 @@ LINES: tuple[Line, ...] = (
     Line("RELIST_FAILED", _W, "The list of living jobs was not brought up to date; it lags a pass behind"),
     Line("CLEAR_FAILED", _W, "An ended job could not be archived or cleared yet"),
     Line("MESSAGE_REJECTED", _W, "A message that no job can take went to the rejected inbox"),
+    Line("REJECTED_REMOVED", _I, "Rejected messages went, 90 days after they came"),
+    Line("REJECTED_KEPT", _W, "Old rejected messages could not be removed; the next pass tries again"),
     Line("REJECTED_REDRIVEN", _I, "A rejected message was handed in again"),
     Line("REPLY_RETRIED", _W, "A reply waits inside its function for a dependency"),
     Line("ORCHESTRATION_NOT_FOUND", _W, "A reply found no orchestration; the sweeper starts it"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shared.errors import ReplyUnfit, StillNotApplicable
-from shared.operations.rejected_messages import list_rejected, redrive_rejected, what_if
+from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.operations.replies.apply import apply_reply
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from tests.adapters.conftest import Storage
@@ -76,7 +76,7 @@ async def test_a_hostile_reply_burns_no_delivery(storage: Storage, name: str) ->
     assert len(found) == parked
     for each in found:
         assert len(each.detail) < 1000
-        assert (await what_if(world.context, each))[0] == "REJECTED"
+        assert (await what_if(world.context, await read_rejected(world.context, each.id)))[0] == "REJECTED"
         with pytest.raises(StillNotApplicable):
             await redrive_rejected(world.context, world.orchestrations, each.id)
 

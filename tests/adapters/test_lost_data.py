@@ -69,7 +69,7 @@ async def test_its_replies_are_parked_at_once(storage: Storage, texts: BlobTexts
         body=body.encode(), lane=15, message_id="m", sequence_number=1, delivery_count=1, enqueued_at=START
     )
     await receive_reply(world.context, world.orchestrations, message)
-    [parked] = await storage.rejected.list_day(f"{START:%Y%m%d}", after=None, limit=10)
+    [parked] = await storage.rejected.list_days(START.date(), START.date(), tenant=None, after=None, limit=10)
     assert (parked.reason, f"blob {lost}/" in parked.detail) == ("LEDGER_REFUSED", True)
 
 
