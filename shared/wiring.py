@@ -41,6 +41,7 @@ from shared.ports.index import Index, SweepMarks
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
 from shared.settings import Settings
+from shared.time_limits import STORE
 
 
 class SystemClock:
@@ -214,4 +215,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages, Archi
 
 def _credential(connection: str | None) -> AsyncTokenCredential | None:
     """Managed identity wherever no connection string is given."""
-    return None if connection is not None else DefaultAzureCredential()
+    if connection is not None:
+        return None
+    # its own retries stay: the identity's endpoint may need seconds after a cold start
+    return DefaultAzureCredential(connection_timeout=STORE.connect_s, read_timeout=STORE.read_s)

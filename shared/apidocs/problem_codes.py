@@ -22,6 +22,7 @@ class ProblemCode(StrEnum):
     BODY_TOO_LARGE = "BODY_TOO_LARGE", "The body has more bytes than are taken."
     CONTROL_NOT_POSSIBLE = "CONTROL_NOT_POSSIBLE", "The job's state does not allow it."
     CURSOR_INVALID = "CURSOR_INVALID", "`cursor` is not one that `next` of a page gave."
+    DATA_LOST = "DATA_LOST", "A stored part of the job is gone; only an operator can restore it."
     DATE_INVALID = "DATE_INVALID", "`date` is not a day of the UTC calendar as YYYY-MM-DD."
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",
@@ -74,6 +75,7 @@ class ProblemCode(StrEnum):
     SINCE_INVALID = "SINCE_INVALID", "`since` is not an instant with its zone."
     STATUS_INVALID = "STATUS_INVALID", "`status` names a state that no job has."
     STILL_NOT_APPLICABLE = "STILL_NOT_APPLICABLE", "No job can take the message; `reason` has why."
+    SWEEP_RUNNING = "SWEEP_RUNNING", "A sweep by hand runs already; ask again after `Retry-After`."
     TENANT_FORBIDDEN = "TENANT_FORBIDDEN", "The token is for another tenant than the request names."
     TENANT_MISSING = "TENANT_MISSING", "The token names no tenant."
     TENANT_REQUIRED = "TENANT_REQUIRED", "The request must name a tenant."

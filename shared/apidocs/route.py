@@ -79,5 +79,9 @@ class Route:
     successor: str | None = None
 
     @property
+    def takes_body(self) -> bool:
+        return self.body is not None or self.body_schema is not None
+
+    @property
     def deprecated(self) -> bool:
         return self.successor is not None

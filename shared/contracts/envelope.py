@@ -12,6 +12,7 @@ from shared.contracts.reference import MAX_URI, LooseReference, uri_pattern
 
 #: the major version of the envelope that this code understands; any minor of it is taken
 SCHEMA_MAJOR = "1"
+MAX_LABELS = 32
 
 _HTTPS = re.compile(uri_pattern(["https"]))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -58,6 +59,13 @@ _Tenant = Annotated[
 
 _MAX_LABEL_NAME = 128
 _LabelName = Annotated[str, AfterValidator(_one_line), Field(max_length=_MAX_LABEL_NAME)]
+
+
+def _few_labels(value: Any) -> Any:
+    """Counted first: the model would name each wrong one of any number."""
+    if isinstance(value, dict) and len(value) > MAX_LABELS:
+        raise ValueError(f"must be at most {MAX_LABELS}")
+    return value
 
 
 def _mode_from_older_name(value: Any) -> Any:
@@ -133,7 +141,10 @@ class Envelope(BaseModel):
     """Ids of jobs that must have succeeded first; not supported by this version, so it must be empty."""
     labels: Annotated[
         dict[_LabelName, Annotated[Line, Field(max_length=512)]],
-        Field(max_length=32, json_schema_extra={"propertyNames": {"pattern": _LINE, "maxLength": _MAX_LABEL_NAME}}),
+        BeforeValidator(_few_labels),
+        Field(
+            max_length=MAX_LABELS, json_schema_extra={"propertyNames": {"pattern": _LINE, "maxLength": _MAX_LABEL_NAME}}
+        ),
     ] = Field(default_factory=dict)
     """For filters of lists."""
     requested_by: Annotated[Line, Field(max_length=256)] | None = None

@@ -6,10 +6,14 @@ import json
 from typing import Any, NoReturn
 
 MAX_DEPTH = 64
+#: characters of a key or number that a message repeats
+MAX_QUOTED = 40
 
 
 def parse_json(body: bytes) -> Any:
-    """The value of a JSON text in UTF-8. Raises ValueError: what is wrong, in one line."""
+    """The value of a JSON text in UTF-8, in time that grows with its length. Raises ValueError: what is wrong, in one
+    line.
+    """
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -53,16 +57,16 @@ def _no_constant(name: str) -> NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise ValueError(f"the number {text[:40]} is out of range")
+        raise ValueError(f"the number {text[:MAX_QUOTED]} is out of range")
     return number
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the key {name[:MAX_QUOTED]!r} stands twice in one object")
+        found[name] = value
     return found
 
 

@@ -18,6 +18,7 @@ from shared.ports.durable import Orchestrations
 from shared.telemetry.spans import request_span
 from shared.time_limits import REQUEST_S, time_limit
 from shared.wiring import Wiring, seen_by
+from triggers.http.bodies import refuse_large_body
 from triggers.http.problems import problem_response
 from triggers.http.responses import correlation_id
 
@@ -80,6 +81,8 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
         return response
 
     async def guarded(req: func.HttpRequest, client: Any) -> func.HttpResponse:
+        if route.takes_body:
+            refuse_large_body(req)
         caller = ANYONE if route.every_tenant else NOBODY
         if route.scope is not None:
             caller = await wiring.callers().caller(req.headers.get("Authorization"))

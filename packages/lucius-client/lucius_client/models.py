@@ -314,7 +314,9 @@ class Problem(Message):
     detail: Annotated[str, Field(description="What to do, for people.")]
     errors: Annotated[
         list[FieldError],
-        Field(description="Everything that is wrong with the request's content; empty for other problems."),
+        Field(
+            description="What is wrong with the request's content; empty for other problems. `detail` says where there is more."
+        ),
     ]
     correlation_id: Annotated[str, Field(description="The answer's `X-Correlation-Id`; the logs have it too.")]
     jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT: the job that the key belongs to.")] = None

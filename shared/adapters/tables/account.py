@@ -19,10 +19,13 @@ from azure.data.tables import RequestTooLargeError, TableTransactionError
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable
+from shared.time_limits import STORE, StoreLimits
 
 #: codes that mean "the rows are not as you read them"
 _CONFLICTS = {"UpdateConditionNotSatisfied", "ConditionNotMet", "EntityNotFound", "ResourceNotFound"}
 _EXISTS = {"EntityAlreadyExists"}
+#: what the SDK raises, before anything is sent, for a value that no column holds (`azure.data.tables._serialize`)
+_UNSTORABLE = (TypeError, ValueError, OverflowError)
 
 
 class TablesAccount:
@@ -35,13 +38,18 @@ class TablesAccount:
 
     @classmethod
     def connect(
-        cls, *, connection: str | None, endpoint: str | None, credential: AsyncTokenCredential | None
+        cls,
+        *,
+        connection: str | None,
+        endpoint: str | None,
+        credential: AsyncTokenCredential | None,
+        limits: StoreLimits = STORE,
     ) -> TablesAccount:
         if connection is not None:
-            return cls(TableServiceClient.from_connection_string(connection))
+            return cls(TableServiceClient.from_connection_string(connection, **limits.options))
         if endpoint is None or credential is None:
             raise ValueError("needs a connection string, or an endpoint and a credential")
-        return cls(TableServiceClient(endpoint, credential=credential))
+        return cls(TableServiceClient(endpoint, credential=credential, **limits.options))
 
     async def table(self, name: str) -> TableClient:
         """Raises LedgerUnavailable."""
@@ -76,7 +84,7 @@ async def transact(table: TableClient, operations: Sequence[tuple[Any, ...]]) ->
 
 @asynccontextmanager
 async def translate_errors() -> AsyncIterator[None]:
-    """Maps the SDK's errors. Timeouts, 5xx and lost connections are transient."""
+    """Maps the SDK's errors. Timeouts, 5xx and lost connections are transient, refused values permanent."""
     try:
         yield
     except RequestTooLargeError as error:
@@ -92,6 +100,9 @@ async def translate_errors() -> AsyncIterator[None]:
         raise _by_status(error) from error
     except AzureError as error:
         raise LedgerUnavailable(f"the ledger does not answer: {type(error).__name__}") from error
+    except _UNSTORABLE as error:
+        # without the SDK's text, which repeats the value
+        raise LedgerRefused(f"a value fits no column of the ledger: {type(error).__name__}") from error
 
 
 def _by_status(error: HttpResponseError) -> Exception:

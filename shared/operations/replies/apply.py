@@ -80,15 +80,19 @@ async def apply_reply(
     Raises ReplyUnfit where no job takes it, and Transient.
     """
     began_ns = tracing.now_ns()
-    stored = await context.ledger.read(reply.jobId)
-    if stored is None:
-        raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
-    with reply_span(stored.record, reply, source, topic, began_ns) as span:
-        result = await _apply(
-            context, orchestrations, stored, reply, cause_id=cause_id, source=source, maybe_repeated=maybe_repeated
-        )
-        span.set_attribute("lucius.outcome", result.outcome)
-        return result
+    try:
+        stored = await context.ledger.read(reply.jobId)
+        if stored is None:
+            raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
+        with reply_span(stored.record, reply, source, topic, began_ns) as span:
+            result = await _apply(
+                context, orchestrations, stored, reply, cause_id=cause_id, source=source, maybe_repeated=maybe_repeated
+            )
+            span.set_attribute("lucius.outcome", result.outcome)
+            return result
+    except LedgerRefused as refused:
+        # what the tables refuse is refused again at every delivery
+        raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
 
 
 async def _apply(
@@ -103,13 +107,9 @@ async def _apply(
 ) -> ReplyResult:
     step = stored.record.step(reply.stepId)
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step else "service", source=source)
-    try:
-        transitioned = await transition(
-            context, stored, ReplyArrived(reply), origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
-        )
-    except LedgerRefused as refused:
-        # a row that the tables refuse is refused again at every delivery
-        raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
+    transitioned = await transition(
+        context, stored, ReplyArrived(reply), origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
+    )
     if transitioned.event is not None and (transitioned.outcome.transitioned or transitioned.repeated):
         await _raise_event(orchestrations, transitioned.stored.record, reply, transitioned.event)
     if transitioned.repeated and transitioned.event is not None:

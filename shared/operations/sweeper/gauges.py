@@ -11,6 +11,7 @@ from shared import telemetry
 from shared.core.job import Record
 from shared.core.states import JobStatus, StepStatus
 from shared.operations.context import Context
+from shared.operations.read_history import read_for_list
 
 #: jobs that are read for one count; of more, each tenant's share is read and stands for the rest
 MAX_READ = 200
@@ -57,7 +58,7 @@ async def count_work(context: Context) -> WorkCounts:
         # by age, so that the oldest one is read
         read = sorted(found, key=lambda active: active.created_at)[::every]
         for place, active in enumerate(read):
-            stored = await context.ledger.read(active.job_id)
+            stored = await read_for_list(context.ledger, active.job_id)
             if stored is not None:
                 counts.add(stored.record, min(every, len(found) - place * every), now)
     return counts

@@ -1,10 +1,19 @@
+from contextlib import nullcontext
+
 import azure.functions as func
 import pytest
 
 from shared.apidocs.problem_codes import ProblemCode
 from shared.contracts.requests import ControlRequest
 from shared.errors import BodyTooLarge
-from triggers.http.bodies import MAX_BODY_BYTES, bounded_body, json_body, optional_body, sent_body
+from triggers.http.bodies import (
+    MAX_BODY_BYTES,
+    bounded_body,
+    json_body,
+    optional_body,
+    refuse_large_body,
+    sent_body,
+)
 from triggers.http.problems import RequestError
 
 
@@ -56,3 +65,20 @@ def test_a_chunked_body_that_arrives_empty_is_411(coding: str) -> None:
         assert read(request(b"{}", **headers)) == b"{}"
     with pytest.raises(RequestError, match="chunked"):
         optional_body(request(b"", **headers), ControlRequest, ProblemCode.REASON_INVALID)
+
+
+@pytest.mark.parametrize(
+    ("declared", "refused"),
+    [
+        (str(MAX_BODY_BYTES), False),
+        (str(MAX_BODY_BYTES + 1), True),
+        ("9" * 19, True),
+        ("9" * 5000, False),
+        ("-1", False),
+    ],
+)
+def test_a_body_is_refused_by_its_declared_length(declared: str, refused: bool) -> None:
+    """Before it is read; what is no length is left to the host."""
+    asked = func.HttpRequest("POST", "/v1/orchestrate", headers={"Content-Length": declared}, body=b"")
+    with pytest.raises(BodyTooLarge) if refused else nullcontext():
+        refuse_large_body(asked)
