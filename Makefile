@@ -2,7 +2,7 @@
 # Every recipe line is one plain command, so that make runs it itself and a SIGTERM to make reaches it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev demo up reset test test-long generate bench bench-bus bench-host chaos soak lint clean
+.PHONY: help setup setup-dev demo up reset test test-long generate lock bench bench-bus bench-host chaos soak lint clean
 
 PY := .venv/bin/python
 
@@ -44,6 +44,9 @@ test-long: setup-dev ## the tests of sizes and times that are too long for `make
 generate: setup-dev ## write what is made from the code: tables of docs/, API documents, the client's models, Config.json, plots of docs/scale
 	@$(PY) -m scripts.generate
 	@$(PY) -m benchmarks.scale
+
+lock: setup-dev ## write the hashes of what is deployed, for the versions in constraints.txt; it asks the package index
+	@$(PY) -m scripts.lock
 
 bench: setup-dev ## measure whole jobs: table requests, messages, episodes and CPU a job
 	@$(PY) -m benchmarks.jobs

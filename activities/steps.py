@@ -19,17 +19,19 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
     @bp.function_name(durable_names.DISPATCH)
     @bp.activity_trigger(input_name="request")
+    @bp.durable_client_input(client_name="client")
     @limited(ACTIVITY_S)
-    async def dispatch(request: dict) -> dict:  # type: ignore[type-arg]  # the worker wants plain types here
+    async def dispatch(request: dict, client) -> dict:  # type: ignore[no-untyped-def, type-arg]  # the worker's types
         """Request: `{"job_id", "instance_id", "step_id"}`; a verdict."""
-        return (await dispatch_step(wiring.context(), **_plain(request))).to_json()
+        return (await dispatch_step(wiring.context(), wiring.orchestrations(client), **_plain(request))).to_json()
 
     @bp.function_name(durable_names.SETTLE)
     @bp.activity_trigger(input_name="request")
+    @bp.durable_client_input(client_name="client")
     @limited(ACTIVITY_S)
-    async def settle(request: dict) -> dict:  # type: ignore[type-arg]
+    async def settle(request: dict, client) -> dict:  # type: ignore[no-untyped-def, type-arg]
         """Request: `{"job_id", "instance_id", "step_id", "attempt_no"}`; a verdict."""
-        return (await settle_step(wiring.context(), **_plain(request))).to_json()
+        return (await settle_step(wiring.context(), wiring.orchestrations(client), **_plain(request))).to_json()
 
     return bp
 

@@ -1,4 +1,7 @@
-"""Runs a small HTTP program: it listens on loopback, prints one ready line, and serves until a signal."""
+"""Runs a small HTTP program: it listens on loopback, prints one ready line, and serves until a signal.
+
+Pages of other sites are refused (`servicebus_emulator.foreign_pages`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import signal
 from collections.abc import Callable
 
 from aiohttp import web
+
+from servicebus_emulator.foreign_pages import refuse_foreign_pages
 
 LOOPBACK = "127.0.0.1"
 
@@ -22,6 +27,7 @@ async def serve(
 
     Returns the exit code. Raises OSError where the port cannot be listened on.
     """
+    application.middlewares.insert(0, refuse_foreign_pages())
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=shutdown_timeout_s)
     await runner.setup()
     try:

@@ -38,12 +38,12 @@ class _Waits:
         self._tasks: dict[str, Any] = {}
         self._heard: set[str] = set()
 
-    def open(self, *names_: str, create: bool = True) -> list[Any]:
+    def open(self, *names_: str) -> list[Any]:
         """The tasks for those of the names that are still to be heard."""
         for name in names_:
-            if create and name not in self._tasks:
+            if name not in self._tasks:
                 self._tasks[name] = self._context.wait_for_external_event(name)
-        return [self._tasks[name] for name in names_ if name in self._tasks and name not in self._heard]
+        return [self._tasks[name] for name in names_ if name not in self._heard]
 
     def hear(self, task: Any) -> str:
         """Which name a winning task was for."""
@@ -74,17 +74,18 @@ def run_step(context: df.DurableOrchestrationContext, job_id: str, instance_id: 
         ack, result = durable_names.ack(step_id, attempt_no), durable_names.result(step_id, attempt_no)
         if kind in (VerdictKind.SENT, VerdictKind.AWAIT_ACK):
             tasks = waits.open(ack, result)
-        elif kind == VerdictKind.AWAIT_RESULT:
+        elif kind in (VerdictKind.AWAIT_RESULT, VerdictKind.PUBLISH_FAILED):
             tasks = waits.open(result)
         else:
-            # BACKOFF, PUBLISH_FAILED: an attempt that only timed out may still deliver its RESULT
-            tasks = waits.open(result, create=False)
+            # BACKOFF: an attempt that only timed out may still deliver its RESULT; that of the next one can only be
+            # the word that the job has ended (`shared.core.verdict.end_event`)
+            tasks = waits.open(result, durable_names.result(step_id, attempt_no + 1))
         winner = yield from wait_until(context, tasks, datetime.fromisoformat(verdict["until"]))
         heard = waits.hear(winner) if winner is not None else None
         payload = decoded(winner.result) if winner is not None else {}
         if heard == ack and payload.get("until"):
             verdict = {"verdict": VerdictKind.AWAIT_RESULT.value, "attempt_no": attempt_no, "until": payload["until"]}
-        elif heard == result and payload.get("next") == "END":
+        elif payload.get("next") == "END":
             return StepEnd.JOB_ENDED
         elif heard == result and payload.get("next") == "NEXT":
             return StepEnd.SETTLED

@@ -47,9 +47,11 @@ def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until:
     """The task that came first, or None when the time came first.
 
     Each call has a timer of its own, cancelled in the same breath in which an event wins: a timer that is used
-    twice or left open keeps the orchestration Running.
+    twice or left open keeps the orchestration Running. A time that is over by the engine's clock is waited for as if it
+    were now: the app whose clock is behind answers it again and again, once a second and not without a pause.
     """
-    timer = timer_at(context, min(until, context.current_utc_datetime + _MAX_TIMER))
+    now = context.current_utc_datetime
+    timer = timer_at(context, min(max(until, now), now + _MAX_TIMER))
     if not tasks:
         yield timer
         return None

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from infra.checks.durable_backend import HOST_JSON, chosen, parameter_file  # noqa: E402  # not an installed package
 from infra.checks.finding import CheckFailed  # noqa: E402
-from infra.checks.package_files import packaged  # noqa: E402
+from infra.checks.package_files import LOCK, packaged  # noqa: E402
 
 #: as in shared/build.py, which needs packages that a plain Python does not have
 COMMIT_FILE = "BUILD_COMMIT"
@@ -31,6 +31,8 @@ def build(target: Path, *, backend: str, packages: bool) -> int:
     """Writes the zip, or the folder where `target` is no `.zip`. Returns the number of files. Raises CheckFailed."""
     files = {path: ROOT / path for path in packaged(ROOT) if path.name != COMMIT_FILE}
     files[Path("host.json")] = ROOT / HOST_JSON[backend]
+    # whoever builds it installs what has one of these hashes, or nothing
+    files[Path("requirements.txt")] = ROOT / LOCK
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if packages:
@@ -60,11 +62,11 @@ def _copy(target: Path, files: dict[Path, Path]) -> None:
 
 
 def _install(folder: Path) -> Path:
-    """The packages of requirements.txt, for the platform that runs them, not for this machine."""
+    """The packages of the lock, for the platform that runs them, not for this machine."""
     site = folder / ".python_packages" / "lib" / "site-packages"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(site)]
     platform = ["--platform", "manylinux2014_x86_64", "--python-version", "3.12", "--only-binary", ":all:"]
-    subprocess.run([*pip, *platform, "-r", "requirements.txt", "-c", "constraints.txt"], cwd=ROOT, check=True)
+    subprocess.run([*pip, *platform, "-r", LOCK], cwd=ROOT, check=True)
     return site
 
 

@@ -25,6 +25,8 @@ from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.identity import DefaultAzureCredential
 from azure.storage.blob import BlobServiceClient
 
+from lucius_client.cli.rendering import write
+
 ROOT = Path(__file__).resolve().parent.parent
 #: Azurite's public development account
 _AZURITE = (
@@ -72,18 +74,17 @@ class Api:
             raise Away(f"{self._url}: {type(error).__name__}: {error}") from None
 
 
-def upload(blobs: str, connection: str, document: Path) -> tuple[str, str]:
-    """Uploads the document under a new name. Returns its URI and the URI for results."""
+def upload(blobs: str, connection: str, container: str, document: Path) -> tuple[str, str]:
+    """Uploads the document into the container under a new name. Returns its URI and the URI for results."""
     try:
-        client = (
-            BlobServiceClient(blobs, credential=DefaultAzureCredential(), retry_total=2)
-            if blobs.startswith("https://")
-            else BlobServiceClient.from_connection_string(connection, retry_total=2)
-        )
-        container = client.get_container_client("documents")
-        with suppress(ResourceExistsError):
-            container.create_container()
-        blob = container.get_blob_client(f"smoke/{uuid.uuid4().hex}{document.suffix}")
+        if blobs.startswith("https://"):
+            client = BlobServiceClient(blobs, credential=DefaultAzureCredential(), retry_total=2)
+        else:
+            client = BlobServiceClient.from_connection_string(connection, retry_total=2)
+            # in Azure the template makes it
+            with suppress(ResourceExistsError):
+                client.create_container(container)
+        blob = client.get_blob_client(container, f"{uuid.uuid4().hex}{document.suffix}")
         blob.upload_blob(document.read_bytes())
     except AzureError as error:
         raise Away(f"the blob store: {type(error).__name__}: {str(error).splitlines()[0]}") from None
@@ -106,7 +107,7 @@ def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
     """Submits the document. Returns the job once it has SUCCEEDED."""
     deadline = time.monotonic() + args.timeout
     wait_ready(api, deadline)
-    input_uri, results_uri = upload(args.blobs, args.connection, args.document)
+    input_uri, results_uri = upload(args.blobs, args.connection, args.container, args.document)
     created = api.call(
         "POST",
         "/v1/orchestrate",
@@ -120,13 +121,13 @@ def run(api: Api, args: argparse.Namespace) -> dict[str, Any]:
         },
     )
     job_id = created["jobId"]
-    print(f"{job_id} {args.protocol} {args.document.name}", flush=True)
+    write(f"{job_id} {args.protocol} {args.document.name}")
     shown: list[str] = []
     while True:
         job = api.call("GET", f"/v1/jobs/{job_id}")
         now = [f"{step['stepId']} {step['status']}" for step in job["steps"]]
         if now != shown:
-            print(f"{job['status']}: {', '.join(now)}", flush=True)
+            write(f"{job['status']}: {', '.join(now)}")
             shown = now
         if job["status"] == "SUCCEEDED":
             return job
@@ -141,11 +142,14 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--api", default="http://127.0.0.1:7071", help="address of the API")
     parser.add_argument("--blobs", default="http://127.0.0.1:10000/devstoreaccount1", help="blob endpoint of documents")
+    parser.add_argument("--container", default="smoke", help="where the document is put")
     parser.add_argument("--audience", default="", help="audience of tokens; without it none is sent")
     parser.add_argument("--document", type=Path, default=ROOT / "samples" / "invoice.png")
     parser.add_argument("--protocol", default="OCR_EMBEDDING_SIS", help="request type")
     parser.add_argument("--ask", default="What is the total amount due?", help="the question, where SIS is a step")
-    parser.add_argument("--tenant", default="smoke")
+    parser.add_argument(
+        "--tenant", default="smoke", help="of the job; a token without orch:all-tenants has its own only"
+    )
     parser.add_argument("--timeout", type=float, default=900, help="seconds for all of it")
     args = parser.parse_args(argv)
     if not args.document.is_file():
@@ -154,9 +158,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         job = run(Api(args.api, args.audience), args)
     except (Failed, Away) as fault:
-        print(fault, file=sys.stderr)
+        write(str(fault), stderr=True)
         return 1 if isinstance(fault, Failed) else 3
-    print(f"SUCCEEDED {job['final_output']['uri']}")
+    write(f"SUCCEEDED {job['final_output']['uri']}")
     return 0
 
 

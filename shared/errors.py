@@ -81,7 +81,17 @@ class KeysUnavailable(Transient):
 
 
 class LedgerRefused(LuciusError):
-    """The ledger refused a row for good (a 400): the same write will never go through."""
+    """The ledger refused a row for good (a 400, or a value that fits no column): it will never go through."""
+
+
+class DataLost(LedgerRefused):
+    """A long value of the job is gone from the blobs, and no other try brings it back."""
+
+    def __init__(self, blob: str, tenant_id: str | None = None) -> None:
+        super().__init__(f"the blob {blob} of the ledger is gone")
+        self.blob = blob
+        #: whose it is; None: not known
+        self.tenant_id = tenant_id
 
 
 class Conflict(LuciusError):
@@ -210,12 +220,18 @@ class ProtocolUnknown(Refused):
         self.known = list(known)
 
 
+#: of what is wrong with one request; one more is looked for, so that the problem can say that there are more
+MAX_REQUEST_ERRORS = 50
+#: characters of the path and of the message of each
+MAX_REQUEST_ERROR = 200
+
+
 class RequestInvalid(Refused):
     """the request does not fit its protocol; see errors"""
 
     def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
         super().__init__()
-        #: (path, message) of everything that is wrong
+        #: (path, message) of what is wrong
         self.errors = tuple(errors)
 
 

@@ -261,7 +261,8 @@ class Settings:
     public_url: str | None = setting(
         "LUCIUS_PUBLIC_URL",
         form.optional(form.address),
-        help="The app's own address as services reach it; with callback keys, directives name callbacks",
+        help="The app's own address as callers and services reach it: in the API's documents and, with callback keys, "
+        "in directives",
     )
     #: (key id, secret); empty: no callbacks
     callback_keys: tuple[tuple[str, bytes], ...] = setting(
@@ -308,7 +309,8 @@ class Settings:
         "LUCIUS_ALLOWED_REF_HOSTS",
         form.names,
         help="Hosts of references, `host/container` or `host/container/prefix`, matched exactly, with commas between; "
-        "`{tenant}` stands for the tenant, a port other than the scheme's own belongs to the host; default: any",
+        "`{tenant}` stands for the tenant, a port other than the scheme's own belongs to the host; default: any; "
+        "the template names the containers of its own account",
         tuning=True,
     )
 

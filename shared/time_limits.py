@@ -1,4 +1,10 @@
-"""Time limits of functions and of calls to the bus (R43).
+"""Time limits of functions, and of calls to stores and to the bus (R43).
+
+Each is below the one around it, so that what hangs ends as an error of its own and is tried again in time:
+
+    STORE.call_s 40 < TAKE_S 45 < ACTIVITY_S 120 < REQUEST_S 200 < 230, Azure's front end
+    RETRY_FOR_S 240 + TAKE_S 45 < REPLY_S 290 < 300, the renewal of a message's lock (host.json)
+    SWEEP_S 570 < 600, `functionTimeout` (host.json)
 
 Azure's Python worker keeps no reference to the task of an invocation, and asyncio refers to tasks weakly. A task that
 waits for nothing but bytes can be collected as garbage; then its invocation never ends, and the host waits until
@@ -11,8 +17,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from shared.errors import Interrupted
 
@@ -22,8 +29,61 @@ REQUEST_S = 200.0
 ACTIVITY_S = 120.0
 #: of a reply function; the host renews the lock of its message for 300 s (host.json)
 REPLY_S = 290.0
+#: of one try to take a reply
+TAKE_S = 45.0
+#: no try to take a reply begins later than this
+RETRY_FOR_S = 240.0
 #: of the sweeper; `functionTimeout` of host.json is 600 s
 SWEEP_S = 570.0
+#: of one call of the durable client, which else waits 240 s
+ENGINE_CALL_S = 30.0
+#: of one fetch of the issuer's keys: requests wait for it
+KEYS_CALL_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreLimits:
+    """Time-outs of an Azure SDK's client, which else waits 300 s for a connection and 300 s for an answer.
+
+    They count for each try. The wait that a throttled store asks for (`Retry-After`) and the fetch of a token come on
+    top; the limit around the call ends those.
+    """
+
+    #: for a connection, with its TLS handshake
+    connect_s: float
+    #: for the next byte of an answer; Azure Tables itself gives up a query's page after 5 s
+    #: (https://learn.microsoft.com/rest/api/storageservices/query-timeout-and-pagination)
+    read_s: float
+    #: tries after the first; the layers above try again as well
+    retries: int
+
+    @property
+    def call_s(self) -> float:
+        """The longest that a call takes: its tries, and half a second between two of them."""
+        return (1 + self.retries) * (self.connect_s + self.read_s) + 0.5 * self.retries
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Keywords of a client of `azure.core`."""
+        return {
+            "connection_timeout": self.connect_s,
+            "read_timeout": self.read_s,
+            "retry_total": self.retries,
+            "retry_backoff_max": 0.5,
+        }
+
+    @property
+    def blob_options(self) -> dict[str, Any]:
+        """Keywords of a client of `azure.storage.blob`, whose retries are its own and by default 15 s apart."""
+        return {**self.options, "initial_backoff": 0.25, "increment_base": 0, "random_jitter_range": 0.25}
+
+
+#: of tables and blobs
+STORE = StoreLimits(connect_s=3, read_s=10, retries=2)
+#: of App Configuration: a request waits for the first look, and the next one comes with the next refresh
+CONFIGURATION = StoreLimits(connect_s=3, read_s=5, retries=1)
+#: of a probe, which asks for the state at this moment
+PROBE = StoreLimits(connect_s=3, read_s=3, retries=0)
 
 Given = ParamSpec("Given")
 Returned = TypeVar("Returned")

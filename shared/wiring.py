@@ -35,12 +35,14 @@ from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
+from shared.operations.readiness import Dependency, Readiness
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
 from shared.ports.index import Index, SweepMarks
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
 from shared.settings import Settings
+from shared.time_limits import STORE
 
 
 class SystemClock:
@@ -61,6 +63,8 @@ class Wiring:
         self._catalog: Catalog | None = None
         self._blob_probe: BlobProbe | None = None
         self._callers = _callers(settings)
+        #: this process's view of what it needs
+        self.readiness = Readiness(SystemClock())
 
     def context(self) -> Context:
         """Must be called on the loop that the functions run on."""
@@ -118,6 +122,12 @@ class Wiring:
                 credential=_credential(settings.blob_connection),
             )
         return self._blob_probe
+
+    async def look(self, orchestrations: Orchestrations) -> list[Dependency]:
+        """Whether each dependency responds now, or did two seconds ago. Never raises."""
+        probe = self.blob_probe()
+        blob = probe.check if probe is not None else None
+        return await self.readiness.look(self.context(), orchestrations, marks=self.sweep_marks(), blob=blob)
 
     def _build(self) -> Context:
         settings = self.settings
@@ -213,4 +223,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages, Archi
 
 def _credential(connection: str | None) -> AsyncTokenCredential | None:
     """Managed identity wherever no connection string is given."""
-    return None if connection is not None else DefaultAzureCredential()
+    if connection is not None:
+        return None
+    # its own retries stay: the identity's endpoint may need seconds after a cold start
+    return DefaultAzureCredential(connection_timeout=STORE.connect_s, read_timeout=STORE.read_s)

@@ -259,7 +259,7 @@ async def _stored_and_sent() -> dict[str, set[str]]:
         | {"id": f"rej_{1:013d}_{'0' * 24}", "received_at": START, "sequence_number": 1, "body": "x" * 40_000}
     )
     await rejected.quarantine(message)
-    await rejected.mark(message.id, redriven_at=datetime.now(UTC), outcome="APPLIED")
+    await rejected.mark(message, redriven_at=datetime.now(UTC), outcome="APPLIED")
     sender: Any = _Sender(seen)
     await ServiceBusPublisher(sender).publish(directive_of(record, record.steps[0]), time_to_live_s=1)
     # columns that this job does not have: a row leaves out what is None

@@ -166,7 +166,7 @@ def test_a_setting_is_one_declaration(copy: Copy) -> None:
     copy.generate()
 
     assert "| `LUCIUS_PAGE_SIZE` | `50` | Lines of a page that names no limit |" in copy.text("docs/settings.md")
-    assert "LUCIUS_PAGE_SIZE: string?" in copy.text("infra/bicep/modules/function-app.bicep")
+    assert "LUCIUS_PAGE_SIZE: string?" in copy.text("infra/bicep/modules/app-settings.bicep")
     assert copy.run("-c", _READ_PAGE_SIZE).strip() == "7"
     copy.run("-m", "infra.checks")
     assert "+ settings: LUCIUS_PAGE_SIZE" in copy.run("-m", "tests.promised_names", "--add")

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from shared import time_limits
 from shared.adapters import servicebus_links, servicebus_publisher, servicebus_receivers
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
 from shared.adapters.servicebus_receivers import ServiceBusDeadReplies, ServiceBusLanes
 from shared.errors import BusUnavailable, Interrupted, PublishUnavailable
-from shared.time_limits import limited, time_limit
+from shared.time_limits import CONFIGURATION, PROBE, STORE, limited, time_limit
 from tests.adapters.test_publisher import directive
 from tests.servicebus_emulator.process import start_bus
 
@@ -76,6 +77,13 @@ def test_the_functions_have_limits_below_those_of_the_host(app_functions: list[A
 def _seconds(time_span: str) -> int:
     hours, minutes, seconds = map(int, time_span.split(":"))
     return (hours * 60 + minutes) * 60 + seconds
+
+
+def test_each_limit_is_below_the_one_around_it() -> None:
+    """A store that hangs fails a try of its own; the function around it still answers."""
+    assert STORE.call_s < time_limits.TAKE_S < time_limits.ACTIVITY_S < time_limits.REQUEST_S < 230
+    assert time_limits.RETRY_FOR_S + time_limits.TAKE_S < time_limits.REPLY_S < 300
+    assert max(CONFIGURATION.call_s, PROBE.call_s, time_limits.ENGINE_CALL_S) < time_limits.TAKE_S
 
 
 async def _mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -151,5 +159,5 @@ def _kept_alive() -> list[str]:
     return [task for task in tasks if "_keep_alive_async" in task]
 
 
-async def _take(reply: object) -> None:
+async def _take(reply: object) -> bool:
     raise AssertionError("there is none")

@@ -7,12 +7,12 @@ import azure.functions as func
 
 from shared.apidocs.message_schemas import callback
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.operations.replies.callbacks import Kind, receive_callback
 from shared.responses.job import CallbackOutcome
 from shared.views.job import callback_outcome
 from shared.wiring import Wiring
-from triggers.http.bodies import json_body
+from triggers.http.bodies import json_body, sent_body
 from triggers.http.responses import respond
 from triggers.http.routes import Handler, Request, add
 
@@ -42,7 +42,8 @@ CALLBACKS = {
         body_schema=callback(kind),
         body_required=kind == "RESULT",
         responses={200: CallbackOutcome},
-        headers={200: ("Cache-Control",)},
+        # a fresh token may stand in it
+        caching=NO_STORE,
         problems=(
             (400, ProblemCode.NOT_JSON),
             (400, ProblemCode.REPLY_INVALID),
@@ -50,6 +51,7 @@ CALLBACKS = {
             (401, ProblemCode.TOKEN_INVALID),
             (403, ProblemCode.NOT_YOUR_ATTEMPT),
             (404, ProblemCode.UNKNOWN_JOB),
+            (411, ProblemCode.LENGTH_REQUIRED),
             (413, ProblemCode.BODY_TOO_LARGE),
             (415, ProblemCode.NOT_JSON),
         ),
@@ -79,7 +81,7 @@ def _callback(kind: Kind) -> Handler:
             request.orchestrations(),
             kind,
             token=_bearer(req),
-            body=json_body(req) if req.get_body().strip() else b"",
+            body=json_body(req) if sent_body(req).strip() else b"",
             key=key if 0 < len(key) <= _MAX_KEY else None,
         )
         outcome = callback_outcome(
@@ -89,8 +91,7 @@ def _callback(kind: Kind) -> Handler:
             token=called.token,
             token_end=called.grant.expires_at if called.grant is not None else None,
         )
-        # never cached: a fresh token may stand in it
-        return respond(req, outcome, headers={"Cache-Control": "no-store"})
+        return respond(req, outcome)
 
     return receive
 

@@ -28,6 +28,7 @@ CONTROL_PROBLEMS = (
     (400, ProblemCode.NOT_JSON),
     (400, ProblemCode.REASON_INVALID),
     (404, ProblemCode.JOB_NOT_FOUND),
+    (411, ProblemCode.LENGTH_REQUIRED),
     (413, ProblemCode.BODY_TOO_LARGE),
     (415, ProblemCode.NOT_JSON),
 )
@@ -104,6 +105,6 @@ async def _redrive(request: Request) -> func.HttpResponse:
 
 
 def _origin(request: Request) -> Origin:
-    """Who asks, and why, as the optional body has it. Raises BodyTooLarge and RequestError (400, 415)."""
+    """Who asks, and why, as the optional body has it. Raises BodyTooLarge and RequestError (400, 411, 415)."""
     body = optional_body(request.http, ControlRequest, ProblemCode.REASON_INVALID)
     return Origin(cause_id=f"request:{uuid.uuid4()}", actor=request.caller.actor, source="http", reason=body.reason)

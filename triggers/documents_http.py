@@ -1,28 +1,28 @@
 """Documents about the API, open to everybody: `/v1/openapi.json`, `/v1/asyncapi.json`, `/v1/schemas`, `/v1/docs`.
 
-Made of the routes, of the models and of the protocols that hold now; nothing is fetched from elsewhere.
+Made of the routes, of the models and of the protocols that hold now, once for each change of these; nothing is fetched
+from elsewhere. Anybody may read them, so they name no allowed host, and nothing of the request stands in them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import urlsplit
+from functools import cached_property
 
 import azure.durable_functions as df
 import azure.functions as func
 
-from shared.access.references import ReferencePolicy
 from shared.apidocs import asyncapi, envelope_schema, message_schemas, page, quickstart
 from shared.apidocs.json_schema import JsonObject
 from shared.apidocs.openapi import document
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import PUBLIC, Parameter, Route
 from shared.core.registry import Registry
 from shared.responses.protocol import SchemaLine, SchemaPage
 from shared.settings import Settings
 from shared.wiring import Wiring
 from triggers.http.problems import RequestError
-from triggers.http.responses import respond
+from triggers.http.responses import Content, content_of, respond
 from triggers.http.routes import Request, add
 
 OPENAPI = Route(
@@ -30,6 +30,7 @@ OPENAPI = Route(
     method="GET",
     path="v1/openapi.json",
     scope=None,
+    caching=PUBLIC,
     tag="documents",
     summary="This API as an OpenAPI 3.1 document",
     description="With the protocols that rule now: the payload of each `request_type` stands in it.",
@@ -40,6 +41,7 @@ ASYNCAPI = Route(
     method="GET",
     path="v1/asyncapi.json",
     scope=None,
+    caching=PUBLIC,
     tag="documents",
     summary="The messages on the bus as an AsyncAPI 3 document",
     responses={200: "application/json"},
@@ -49,6 +51,7 @@ SCHEMAS = Route(
     method="GET",
     path="v1/schemas",
     scope=None,
+    caching=PUBLIC,
     tag="documents",
     summary="List the JSON Schemas of messages, envelopes and payloads",
     responses={200: SchemaPage},
@@ -58,6 +61,7 @@ SCHEMA = Route(
     method="GET",
     path="v1/schemas/{name}",
     scope=None,
+    caching=PUBLIC,
     tag="documents",
     summary="Read one JSON Schema (draft 2020-12)",
     parameters=(
@@ -71,6 +75,7 @@ DOCS = Route(
     method="GET",
     path="v1/docs",
     scope=None,
+    caching=PUBLIC,
     tag="documents",
     summary="This API as a page to read",
     responses={200: "text/html"},
@@ -81,50 +86,34 @@ ROUTES = (OPENAPI, ASYNCAPI, SCHEMAS, SCHEMA, DOCS)
 def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> df.Blueprint:
     """The routes of documents; `every_route` gives all routes of the app, which the OpenAPI document describes."""
     bp = df.Blueprint()
-    settings = wiring.settings
-    policy = _policy(settings)
-    # making it takes longer than all else here, and it is served without a token
-    made: tuple[Registry, JsonObject] | None = None
+    made: Documents | None = None
 
-    async def openapi_of(request: Request) -> JsonObject:
+    async def documents(request: Request) -> Documents:
         nonlocal made
         registry = (await request.fresh_context()).registry
-        if made is None or made[0] is not registry:
-            made = registry, document(every_route(), registry, policy, server="/")
-        parts = urlsplit(request.http.url)
-        server = settings.public_url or f"{parts.scheme}://{parts.netloc}"
-        return {**made[1], "servers": [{"url": server}]}
+        if made is None or made.registry is not registry:
+            made = Documents(registry, every_route(), wiring.settings)
+        return made
 
     async def openapi(request: Request) -> func.HttpResponse:
-        return respond(request.http, await openapi_of(request))
+        return respond(request.http, (await documents(request)).openapi)
 
     async def messages(request: Request) -> func.HttpResponse:
-        names = asyncapi.BusNames(
-            lanes=settings.lanes, reply_prefix=settings.reply_prefix, reply_subscription=settings.reply_subscription
-        )
-        return respond(request.http, asyncapi.document(names))
+        return respond(request.http, (await documents(request)).asyncapi)
 
     async def schemas(request: Request) -> func.HttpResponse:
-        found = schema_documents((await request.fresh_context()).registry, policy)
-        lines = [
-            SchemaLine(name=name, title=each.get("title", name), path=f"/v1/schemas/{name}")
-            for name, each in found.items()
-        ]
-        return respond(request.http, SchemaPage(schemas=lines, next=None))
+        return respond(request.http, (await documents(request)).schema_list)
 
     async def schema(request: Request) -> func.HttpResponse:
-        documents = schema_documents((await request.fresh_context()).registry, policy)
-        found = documents.get(request.http.route_params["name"])
+        found = (await documents(request)).schemas.get(request.http.route_params["name"])
         if found is None:
             detail = "there is no such schema; GET /v1/schemas lists them"
             raise RequestError(ProblemCode.SCHEMA_NOT_FOUND, detail, status=404)
-        return respond(request.http, found, media_type="application/schema+json")
+        return respond(request.http, found)
 
     async def docs(request: Request) -> func.HttpResponse:
-        shown = await openapi_of(request)
-        issuer, blobs = settings.auth_issuer, settings.workspace_uri.removesuffix("/workspace")
-        text = page.page(shown, quickstart.section(shown["servers"][0]["url"], issuer, blobs))
-        return respond(request.http, text, media_type="text/html", headers={"Content-Security-Policy": page.POLICY})
+        headers = {"Content-Security-Policy": page.POLICY}
+        return respond(request.http, (await documents(request)).docs, headers=headers)
 
     for route, handler in (
         (OPENAPI, openapi),
@@ -137,11 +126,56 @@ def blueprint(wiring: Wiring, every_route: Callable[[], tuple[Route, ...]]) -> d
     return bp
 
 
-def _policy(settings: Settings) -> ReferencePolicy:
-    return ReferencePolicy(settings.allowed_ref_schemes, settings.allowed_ref_hosts)
+class Documents:
+    """The documents over one registry; each takes 10 to 20 ms and is made when it is first asked for."""
 
+    def __init__(self, registry: Registry, routes: tuple[Route, ...], settings: Settings) -> None:
+        self.registry = registry
+        self._routes = routes
+        self._settings = settings
 
-def schema_documents(registry: Registry, policy: ReferencePolicy) -> dict[str, JsonObject]:
-    """Every JSON Schema by name: messages, the envelope with its rules, the steps' payloads."""
-    envelope = envelope_schema.document(registry, policy)
-    return message_schemas.documents() | {"envelope": envelope} | envelope_schema.step_schemas(registry)
+    @cached_property
+    def openapi(self) -> Content:
+        return content_of(self._described)
+
+    @cached_property
+    def asyncapi(self) -> Content:
+        settings = self._settings
+        names = asyncapi.BusNames(
+            lanes=settings.lanes, reply_prefix=settings.reply_prefix, reply_subscription=settings.reply_subscription
+        )
+        return content_of(asyncapi.document(names))
+
+    @cached_property
+    def schemas(self) -> dict[str, Content]:
+        """By name."""
+        return {name: content_of(each, "application/schema+json") for name, each in self._schemas.items()}
+
+    @cached_property
+    def schema_list(self) -> Content:
+        lines = [
+            SchemaLine(name=name, title=each.get("title", name), path=f"/v1/schemas/{name}")
+            for name, each in self._schemas.items()
+        ]
+        return content_of(SchemaPage(schemas=lines, next=None))
+
+    @cached_property
+    def docs(self) -> Content:
+        issuer, blobs = self._settings.auth_issuer, self._settings.workspace_uri.removesuffix("/workspace")
+        text = page.page(self._described, quickstart.section(self._server, issuer, blobs))
+        return content_of(text, "text/html")
+
+    @property
+    def _server(self) -> str:
+        """Where callers reach the app; `/`, which is where the document came from, if nobody said it."""
+        return self._settings.public_url or "/"
+
+    @cached_property
+    def _described(self) -> JsonObject:
+        return document(self._routes, self.registry, self._settings.allowed_ref_schemes, server=self._server)
+
+    @cached_property
+    def _schemas(self) -> dict[str, JsonObject]:
+        """Every JSON Schema by name: messages, the envelope with its rules, the steps' payloads."""
+        envelope = envelope_schema.document(self.registry, self._settings.allowed_ref_schemes)
+        return message_schemas.documents() | {"envelope": envelope} | envelope_schema.step_schemas(self.registry)

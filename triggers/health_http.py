@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import azure.durable_functions as df
 import azure.functions as func
@@ -10,10 +10,10 @@ import azure.functions as func
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.build import build_info
-from shared.operations.readiness import Check, Dependency, Readiness, sweeper_late
+from shared.operations.readiness import Dependency, sweeper_late
 from shared.ports.index import SweepMark
 from shared.responses.health import DependencyState, Live, ProtocolSource, Ready, SweeperState
-from shared.wiring import SystemClock, Wiring
+from shared.wiring import Wiring
 from triggers.http.problems import RequestError
 from triggers.http.responses import json_of, respond
 from triggers.http.routes import Request, add
@@ -42,37 +42,17 @@ READY = Route(
 )
 ROUTES = (LIVE, READY)
 
-#: no instance has this id; asking for it shows that the engine responds
-_NOBODY = "health"
-_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
-
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """Live: this process responds. Ready: tables, blobs, bus and durable engine respond to it."""
     bp = df.Blueprint()
-    readiness = Readiness(SystemClock())
-    # what the look at the tables read; a look that failed leaves what was there
-    mark: SweepMark | None = None
 
     async def health_live(request: Request) -> func.HttpResponse:
         return respond(request.http, Live(status="live", build=build_info(wiring.settings.build_commit)))
 
     async def health_ready(request: Request) -> func.HttpResponse:
         context = await request.fresh_context()
-        orchestrations = request.orchestrations()
-
-        async def tables() -> None:
-            nonlocal mark
-            mark = await wiring.sweep_marks().read()
-
-        checks: dict[str, Check] = {
-            "tables": tables,
-            "servicebus": lambda: context.lanes.has_waiting_reply(0, before=_LONG_AGO),
-            "durable": lambda: orchestrations.state(_NOBODY),
-        }
-        if (probe := wiring.blob_probe()) is not None:
-            checks["blob"] = probe.check
-        found = await readiness.check_all(checks)
+        found = await wiring.look(request.orchestrations())
         dependencies = {each.name: _dependency(each) for each in found}
         down = [each for each in found if each.fault is not None]
         if down:
@@ -92,7 +72,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
                 protocols=ProtocolSource(**wiring.catalog().state(), versions=versions),
                 build=build_info(wiring.settings.build_commit),
                 dependencies=dependencies,
-                sweeper=_sweeper(mark, context.clock.now()),
+                sweeper=_sweeper(wiring.readiness.mark, context.clock.now()),
             ),
         )
 

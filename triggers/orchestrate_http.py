@@ -52,6 +52,7 @@ ORCHESTRATE = Route(
         (400, ProblemCode.DRY_RUN_INVALID),
         (403, ProblemCode.TENANT_FORBIDDEN),
         (409, ProblemCode.IDEMPOTENCY_CONFLICT),
+        (411, ProblemCode.LENGTH_REQUIRED),
         (413, ProblemCode.BODY_TOO_LARGE),
         (413, ProblemCode.TOO_MANY_LINES),
         (413, ProblemCode.DIRECTIVE_TOO_LARGE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import azure.durable_functions as df
@@ -11,6 +12,7 @@ from shared.access.caller import Caller, Scope
 from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.contracts.requests import ReconcileRequest
+from shared.operations.read_history import read_for_list
 from shared.operations.sweeper.report import Action
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.ledger import Ledger
@@ -18,6 +20,7 @@ from shared.responses.rejected import Reconciled, SweepAction
 from shared.wiring import Wiring
 from triggers.http.bodies import optional_body
 from triggers.http.parameters import DRY_RUN, dry_run_of
+from triggers.http.problems import RequestError
 from triggers.http.responses import respond
 from triggers.http.routes import Request, add
 
@@ -30,15 +33,18 @@ RECONCILE = Route(
     durable_client=True,
     tag="admin",
     summary="Sweep now",
-    description="What the sweeper does every minute: finish what was left half done. Safe at any time.",
+    description="What the sweeper does every minute: finish what was left half done. Safe at any time, one at a time "
+    "in a process.",
     parameters=(DRY_RUN,),
     body=ReconcileRequest,
     responses={200: Reconciled},
     problems=(
         (400, ProblemCode.NOT_JSON),
         (400, ProblemCode.DRY_RUN_INVALID),
+        (411, ProblemCode.LENGTH_REQUIRED),
         (413, ProblemCode.BODY_TOO_LARGE),
         (415, ProblemCode.NOT_JSON),
+        (429, ProblemCode.SWEEP_RUNNING),
     ),
 )
 OUTBOX_RETRY = replace(
@@ -46,18 +52,31 @@ OUTBOX_RETRY = replace(
 )
 ROUTES = (RECONCILE, OUTBOX_RETRY)
 
+#: most sweeps end within it
+RETRY_AFTER_S = "10"
+
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
     """The route and its older name."""
     bp = df.Blueprint()
+    running = asyncio.Lock()
+
+    async def one_at_a_time(request: Request) -> func.HttpResponse:
+        return await reconcile(request, running)
+
     for route in ROUTES:
-        add(bp, route, _reconcile, wiring)
+        add(bp, route, one_at_a_time, wiring)
     return bp
 
 
-async def _reconcile(request: Request) -> func.HttpResponse:
-    context = request.context()
-    swept = await sweep(context, request.orchestrations(), dry_run=_dry_run(request.http))
+async def reconcile(request: Request, running: asyncio.Lock) -> func.HttpResponse:
+    """A sweep, unless `running` is held. Raises RequestError (400, 415, 429), BodyTooLarge, Transient."""
+    context, dry_run = request.context(), _dry_run(request.http)
+    if running.locked():
+        detail = "a sweep by hand runs already, of every tenant; ask again when it has ended"
+        raise RequestError(ProblemCode.SWEEP_RUNNING, detail, status=429, headers={"Retry-After": RETRY_AFTER_S})
+    async with running:
+        swept = await sweep(context, request.orchestrations(), dry_run=dry_run)
     visible = await visible_actions(swept.actions, request.caller, context.ledger)
     return respond(
         request.http,
@@ -75,11 +94,11 @@ async def visible_actions(actions: list[Action], caller: Caller, ledger: Ledger)
     """A sweep is of every tenant, but an action names a job: those of the jobs that exist for the caller (R24)."""
     if caller.tenant is None:
         return actions
-    found = [(each, await ledger.read(each.job_id)) for each in actions]
+    found = [(each, await read_for_list(ledger, each.job_id)) for each in actions]
     return [each for each, stored in found if stored is not None and caller.may_see(stored.record.job.tenant_id)]
 
 
 def _dry_run(req: func.HttpRequest) -> bool:
-    """`?dryRun=true` or a body `{"dryRun": true}`. Raises BodyTooLarge and RequestError (400, 415)."""
+    """`?dryRun=true` or a body `{"dryRun": true}`. Raises BodyTooLarge and RequestError (400, 411, 415)."""
     asked = dry_run_of(req)
     return optional_body(req, ReconcileRequest, ProblemCode.DRY_RUN_INVALID).dryRun or asked

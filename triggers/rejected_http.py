@@ -9,7 +9,7 @@ import azure.functions as func
 
 from shared.access.caller import Scope
 from shared.apidocs.problem_codes import ProblemCode
-from shared.apidocs.route import Parameter, Route
+from shared.apidocs.route import NO_STORE, Parameter, Route
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
 from shared.ports.rejected import day_partition
 from shared.responses.rejected import RejectedLine, RejectedMessage, RejectedPage, WhatIf
@@ -53,6 +53,8 @@ READ = Route(
     summary="Read one whole, with what a redrive would do",
     parameters=(REJECTED_ID,),
     responses={200: RejectedMessage},
+    # its body is as it came, with whatever its sender put there
+    caching=NO_STORE,
     problems=((404, ProblemCode.REJECTED_NOT_FOUND),),
 )
 REDRIVE = Route(
@@ -66,6 +68,8 @@ REDRIVE = Route(
     description="Once a job took it, asking again changes nothing.",
     parameters=(REJECTED_ID,),
     responses={200: RejectedMessage},
+    # its body is as it came, with whatever its sender put there
+    caching=NO_STORE,
     problems=((404, ProblemCode.REJECTED_NOT_FOUND), (409, ProblemCode.STILL_NOT_APPLICABLE)),
 )
 ROUTES = (LIST, READ, REDRIVE)

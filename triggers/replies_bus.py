@@ -19,11 +19,9 @@ from shared.operations.context import Context
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.ports.durable import Orchestrations
 from shared.settings import SERVICEBUS_SETTING, Settings
-from shared.time_limits import REPLY_S, limited
+from shared.time_limits import REPLY_S, RETRY_FOR_S, TAKE_S, limited, time_limit
 from shared.wiring import Wiring
 
-#: below the host's maxAutoLockRenewalDuration of 5 minutes
-MAX_RETRYING_S = 240.0
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 15.0
 
@@ -47,16 +45,18 @@ def _register(bp: df.Blueprint, wiring: Wiring, settings: Settings, lane: int) -
     @bp.durable_client_input(client_name="client")
     @limited(REPLY_S)
     async def reply(message: func.ServiceBusMessage, client) -> None:  # type: ignore[no-untyped-def]
-        await _receive(wiring.context(), wiring.orchestrations(client), _message(wiring, message, lane))
+        await receive(wiring.context(), wiring.orchestrations(client), _message(wiring, message, lane))
 
 
-async def _receive(context: Context, orchestrations: Orchestrations, message: ReplyMessage) -> None:
+async def receive(context: Context, orchestrations: Orchestrations, message: ReplyMessage) -> None:
+    """Tries until the reply is dealt with, each time for a bounded time. Raises Transient after the last try."""
     started, wait_s = time.monotonic(), _FIRST_WAIT_S
     while True:
         try:
-            return await receive_reply(context, orchestrations, message)
+            async with time_limit(TAKE_S):
+                return await receive_reply(context, orchestrations, message)
         except Transient as fault:
-            if time.monotonic() - started + wait_s > MAX_RETRYING_S:
+            if time.monotonic() - started + wait_s > RETRY_FOR_S:
                 raise
             telemetry.record_fault(fault)
             telemetry.warn("REPLY_RETRIED", lane=message.lane, message_id=message.message_id, reason=str(fault))

@@ -1,4 +1,8 @@
-"""The sweeper's timer; by hand, `POST /v1/admin/reconcile`."""
+"""The sweeper's timer; by hand, `POST /v1/admin/reconcile`.
+
+Each pass begins with the look at the dependencies of `/v1/health/ready`, so that one that is down is counted also where
+nobody asks.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,8 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     @bp.durable_client_input(client_name="client")
     @limited(SWEEP_S)
     async def sweep_timer(timer: func.TimerRequest, client) -> None:  # type: ignore[no-untyped-def]
-        await sweep(wiring.context(), wiring.orchestrations(client))
+        orchestrations = wiring.orchestrations(client)
+        await wiring.look(orchestrations)
+        await sweep(wiring.context(), orchestrations)
 
     return bp

@@ -8,13 +8,12 @@ import secrets
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 import jwt
 from aiohttp import web
 
 from emulator.issuer.key_file import KeyFile, KeyFileError
-from emulator.serving import LOOPBACK, serve
+from emulator.serving import serve
 
 #: lifetime of a token where the form has no `expires_in`: about that of Entra ID
 _LIFETIME_S = 3600
@@ -55,7 +54,7 @@ class Issuer:
         self.url = url
 
     def application(self) -> web.Application:
-        app = web.Application(middlewares=[_loopback_only])
+        app = web.Application()
         app.router.add_get("/.well-known/openid-configuration", self._discovery)
         app.router.add_get("/keys", self._jwks)
         app.router.add_post("/token", self._token)
@@ -116,15 +115,6 @@ class Issuer:
             },
             headers={"Cache-Control": "no-store"},
         )
-
-
-@web.middleware
-async def _loopback_only(request: web.Request, handler: Any) -> web.StreamResponse:
-    """Refuses requests of a browser page whose host name was rebound to loopback: they carry another `Host`."""
-    if request.host.rsplit(":", 1)[0] not in (LOOPBACK, "localhost"):
-        return _error_response("invalid_request", f"this issuer is {LOOPBACK} only")
-    response: web.StreamResponse = await handler(request)
-    return response
 
 
 def _error_response(error: str, description: str) -> web.Response:

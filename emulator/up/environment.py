@@ -58,6 +58,7 @@ def addresses(ports: Ports) -> dict[str, str]:
     return {
         **telemetry,
         **auth,
+        "LUCIUS_PUBLIC_URL": f"http://{LOOPBACK}:{ports.api}",
         "AzureWebJobsStorage": storage,
         "LUCIUS_BLOB_CONNECTION": storage,
         "LUCIUS_TABLE_CONNECTION": storage,

@@ -41,9 +41,13 @@ async def serve(args: argparse.Namespace) -> int:
 
 
 def log(line: str) -> None:
-    """Writes a line to stderr. A terminal that was closed does not stop the stack."""
+    """Writes a line to stderr, U+FFFD for each character that is not printable: a child may quote what it got.
+
+    A terminal that was closed does not stop the stack.
+    """
+    shown = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line)
     with suppress(OSError):
-        print(f"{datetime.now().astimezone():%H:%M:%S} up: {line}", file=sys.stderr, flush=True)
+        print(f"{datetime.now().astimezone():%H:%M:%S} up: {shown}", file=sys.stderr, flush=True)
 
 
 def _waves(

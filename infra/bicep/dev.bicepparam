@@ -11,6 +11,7 @@ param callbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true' || !
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')
+param smokePrincipalId = readEnvironmentVariable('LUCIUS_SMOKE_PRINCIPAL_ID', '')
 param operatorRunsServices = true
 
 param serviceBusSku = 'Standard'
@@ -22,4 +23,6 @@ param scale = {
 }
 
 param alertEmails = filter(split(readEnvironmentVariable('LUCIUS_ALERT_EMAILS', ''), ','), email => !empty(email))
+param actionGroupIds = filter(split(readEnvironmentVariable('LUCIUS_ALERT_ACTION_GROUPS', ''), ','), id => !empty(id))
+// a day that takes in more is silent until the cap's reset: then app-down and sweeper-silent fire, and logs-capped says why
 param logDailyQuotaGb = 1

@@ -3,10 +3,11 @@ metadata description = 'A complete LUCIUS in a resource group of its own: privat
 
 targetScope = 'subscription'
 
-import { scaleType, tuningType } from 'modules/function-app.bicep'
+import { tuningType } from 'modules/app-settings.bicep'
+import { scaleType } from 'modules/function-app.bicep'
 import { tenantModeType } from 'modules/app-configuration-keys.bicep'
 import { thresholdsType } from 'modules/alerts.bicep'
-import { appConfigurationDataOwner, appConfigurationDataReader, durableTaskDataContributor, keyVaultSecretsUser, monitoringMetricsPublisher, serviceBusDataOwner, serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor, storageBlobDataOwner, storageQueueDataContributor, storageTableDataContributor } from 'modules/roles.bicep'
+import { appConfigurationDataOwner, appConfigurationDataReader, durableTaskDataContributor, keyVaultSecretsUser, monitoringMetricsPublisher, serviceBusDataOwner, serviceBusDataReceiver, serviceBusDataSender } from 'modules/roles.bicep'
 
 // ---------------------------------------------------------------- where and under what names
 
@@ -100,7 +101,7 @@ param schedulerCapacity int = 1
 @description('Optional. Settings of LUCIUS that differ from their defaults.')
 param tuning tuningType = {}
 
-@description('Optional. The app\'s own address as platform services see it. Empty: its default host name.')
+@description('Optional. The app\'s own address as callers and platform services see it. Empty: its default host name.')
 param publicUrl string = ''
 
 @description('Optional. Keys of callback tokens, `kid:base64key` with commas between: the first signs, all verify.')
@@ -145,8 +146,8 @@ param serviceBusSku string = 'Standard'
 ])
 param serviceBusCapacity int = 1
 
-@description('Optional. Whether each reply lane scales by its length. That needs the right to manage the namespace (Azure Service Bus Data Owner); without it the app may only send and receive, and scales by how fast it is.')
-param targetBasedScaling bool = true
+@description('Optional. Whether each reply lane scales by the number of its replies. That makes the app owner of the namespace (Azure Service Bus Data Owner): it may then delete topics. Without it the app may send and receive, and a lane gets one instance more at a time, while its oldest reply grows older.')
+param targetBasedScaling bool = false
 
 @description('Optional. Redundancy of the ledger and the documents.')
 @allowed([
@@ -195,7 +196,7 @@ param tenantModes tenantModeType[] = []
 @description('Optional. Platform services that get an identity with the rights to their subscriptions. Default: each of topology.json.')
 param platformServices platformServiceType[]?
 
-@description('Optional. Object id of whoever deploys: it may write the protocols and upload documents. Empty: whoever runs this deployment.')
+@description('Optional. Object id of whoever deploys: it may write the protocols. Empty: whoever runs this deployment.')
 param operatorPrincipalId string = ''
 
 @description('Optional. What kind of identity that is.')
@@ -206,7 +207,18 @@ param operatorPrincipalId string = ''
 ])
 param operatorPrincipalType string = 'User'
 
-@description('Optional. Whether the operator may act as every platform service, to try things out with the reference services on a machine of their own.')
+@description('Optional. Object id of whoever runs the smoke test: it may write into the container `smoke`. Empty: the operator.')
+param smokePrincipalId string = ''
+
+@description('Optional. What kind of identity that is, where it is given.')
+@allowed([
+  'ServicePrincipal'
+  'User'
+  'Group'
+])
+param smokePrincipalType string = 'ServicePrincipal'
+
+@description('Optional. Whether whoever runs the smoke test may also act as every platform service and upload documents, to try things out with the reference services on a machine of their own.')
 param operatorRunsServices bool = false
 
 // ---------------------------------------------------------------- network and observation
@@ -241,6 +253,9 @@ param alertThresholds thresholdsType = {}
 
 @description('Optional. Who is told of alerts and of the budget.')
 param alertEmails string[] = []
+
+@description('Optional. Resource ids of existing action groups that are told of alerts, too.')
+param actionGroupIds string[] = []
 
 @description('Optional. What a month may cost, in the currency of the bill; 0: no budget. Needs alertEmails and monthlyBudgetStart.')
 @minValue(0)
@@ -281,14 +296,6 @@ var allTags = !empty(refusal)
       application: 'lucius'
       environment: environmentName
     })
-var ledgerTables = {
-  ledger: 'luciusledger'
-  index: 'luciusindex'
-  tenants: 'luciustenants'
-  rejected: 'luciusrejected'
-}
-var deploymentContainer = 'app-package'
-var workspaceContainer = 'workspace'
 var useScheduler = durableBackend == 'DurableTaskScheduler'
 var busSku = networkIsolation ? 'Premium' : serviceBusSku
 var storeSku = networkIsolation && appConfigurationSku == 'developer' ? 'standard' : appConfigurationSku
@@ -296,6 +303,12 @@ var operator = {
   principalId: empty(operatorPrincipalId) ? deployer().objectId : operatorPrincipalId
   principalType: operatorPrincipalType
 }
+var tester = empty(smokePrincipalId)
+  ? operator
+  : {
+      principalId: smokePrincipalId
+      principalType: smokePrincipalType
+    }
 var loginAuthority = '${environment().authentication.loginEndpoint}${tenant().tenantId}'
 var auth = {
   audience: authAudience
@@ -367,128 +380,24 @@ module monitoringPrivateLink 'modules/monitoring-private-link.bicep' = if (netwo
   }
 }
 
-// What the Functions runtime keeps: packages, leases, keys, and the AzureStorage backend's hub.
-module runtimeStorage 'modules/storage-account.bicep' = {
+// The three accounts, and who may do what in each.
+module storage 'modules/storage.bicep' = {
   scope: group
-  name: 'runtime-storage'
+  name: 'storage'
   params: {
-    name: 'strun${token}'
+    token: token
     location: location
     tags: allTags
     skuName: storageSku
-    containers: [
-      deploymentContainer
-    ]
-    privateServices: [
-      'blob'
-      'queue'
-      'table'
-    ]
     softDeleteDays: softDeleteDays
+    workspaceRetentionDays: workspaceRetentionDays
+    appPrincipalId: identity.outputs.principalId
+    tester: tester
+    testerUploads: operatorRunsServices
+    queues: !useScheduler
     privateAccess: network.?outputs.privateAccess
     workspaceResourceId: monitoring.outputs.workspaceResourceId
     requestLogs: storageRequestLogs
-    roleAssignments: concat(
-      [
-        {
-          principalId: identity.outputs.principalId
-          role: storageBlobDataOwner
-        }
-        {
-          principalId: identity.outputs.principalId
-          role: storageTableDataContributor
-        }
-      ],
-      useScheduler
-        ? []
-        : [
-            {
-              principalId: identity.outputs.principalId
-              role: storageQueueDataContributor
-            }
-          ]
-    )
-  }
-}
-
-// The truth about who must do what next. Nobody but the app has a right to it.
-module ledgerStorage 'modules/storage-account.bicep' = {
-  scope: group
-  name: 'ledger-storage'
-  params: {
-    name: 'stled${token}'
-    location: location
-    tags: allTags
-    skuName: storageSku
-    containers: [
-      'lucius-ledger'
-      'lucius-archive'
-    ]
-    tables: [
-      ledgerTables.ledger
-      ledgerTables.index
-      ledgerTables.tenants
-      ledgerTables.rejected
-    ]
-    privateServices: [
-      'blob'
-      'table'
-    ]
-    softDeleteDays: softDeleteDays
-    privateAccess: network.?outputs.privateAccess
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
-    requestLogs: storageRequestLogs
-    roleAssignments: [
-      {
-        principalId: identity.outputs.principalId
-        role: storageTableDataContributor
-      }
-      {
-        principalId: identity.outputs.principalId
-        role: storageBlobDataContributor
-      }
-    ]
-  }
-}
-
-// Documents, workspaces and results: of the platform services and those who submit. The app has no right to it.
-module documentsStorage 'modules/storage-account.bicep' = {
-  scope: group
-  name: 'documents-storage'
-  params: {
-    name: 'stdoc${token}'
-    location: location
-    tags: allTags
-    skuName: storageSku
-    containers: [
-      'documents'
-      'results'
-      workspaceContainer
-    ]
-    privateServices: [
-      'blob'
-    ]
-    softDeleteDays: softDeleteDays
-    expiringContainers: workspaceRetentionDays == 0
-      ? []
-      : [
-          {
-            container: workspaceContainer
-            days: workspaceRetentionDays
-          }
-        ]
-    privateAccess: network.?outputs.privateAccess
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
-    requestLogs: storageRequestLogs
-    roleAssignments: operatorRunsServices
-      ? []
-      : [
-          {
-            principalId: operator.principalId
-            principalType: operator.principalType
-            role: storageBlobDataContributor
-          }
-        ]
   }
 }
 
@@ -599,21 +508,29 @@ module functionApp 'modules/function-app.bicep' = {
       resourceId: identity.outputs.resourceId
       clientId: identity.outputs.clientId
     }
-    runtimeStorage: {
-      blobEndpoint: runtimeStorage.outputs.blobEndpoint
-      queueEndpoint: runtimeStorage.outputs.queueEndpoint
-      tableEndpoint: runtimeStorage.outputs.tableEndpoint
-      deploymentContainer: deploymentContainer
+    packageUri: storage.outputs.packageUri
+    publicUrl: publicUrl
+    appSubnetResourceId: network.?outputs.appSubnetResourceId ?? ''
+    privateAccess: network.?outputs.privateAccess
+    workspaceResourceId: monitoring.outputs.workspaceResourceId
+  }
+}
+
+module appSettings 'modules/app-settings.bicep' = {
+  scope: group
+  name: 'app-settings'
+  params: {
+    appName: functionApp.outputs.name
+    hosting: hosting
+    identity: {
+      resourceId: identity.outputs.resourceId
+      clientId: identity.outputs.clientId
     }
-    ledger: {
-      tableEndpoint: ledgerStorage.outputs.tableEndpoint
-      blobEndpoint: ledgerStorage.outputs.blobEndpoint
-      ledgerTable: ledgerTables.ledger
-      indexTable: ledgerTables.index
-      tenantsTable: ledgerTables.tenants
-      rejectedTable: ledgerTables.rejected
-    }
-    workspaceUri: '${documentsStorage.outputs.blobEndpoint}${workspaceContainer}'
+    packageUri: storage.outputs.packageUri
+    runtimeStorage: storage.outputs.runtime
+    ledger: storage.outputs.ledger
+    workspaceUri: storage.outputs.workspaceUri
+    referenceHosts: storage.outputs.referenceHosts
     serviceBusNamespace: serviceBus.outputs.fullyQualifiedNamespace
     durable: {
       backend: durableBackend
@@ -622,13 +539,10 @@ module functionApp 'modules/function-app.bicep' = {
     }
     appConfigurationEndpoint: configurationStore.?outputs.endpoint ?? ''
     callbackKeysUri: vault.?outputs.callbackKeysUri ?? ''
-    publicUrl: publicUrl
+    publicUrl: functionApp.outputs.url
     auth: auth
     tuning: tuning
     applicationInsightsConnectionString: monitoring.outputs.connectionString
-    appSubnetResourceId: network.?outputs.appSubnetResourceId ?? ''
-    privateAccess: network.?outputs.privateAccess
-    workspaceResourceId: monitoring.outputs.workspaceResourceId
   }
 }
 
@@ -645,7 +559,7 @@ module services 'modules/platform-service.bicep' = [
       tags: allTags
       principalId: service.?principalId ?? ''
       serviceBusName: serviceBus.outputs.name
-      documentsAccountName: documentsStorage.outputs.name
+      documents: storage.outputs.documents
     }
   }
 ]
@@ -657,10 +571,10 @@ module operatorServices 'modules/platform-service.bicep' = if (operatorRunsServi
     serviceNames: map(topology.services, service => service.name)
     identityName: 'none'
     location: location
-    principalId: operator.principalId
-    principalType: operator.principalType
+    principalId: tester.principalId
+    principalType: tester.principalType
     serviceBusName: serviceBus.outputs.name
-    documentsAccountName: documentsStorage.outputs.name
+    documents: storage.outputs.documents
   }
 }
 
@@ -673,10 +587,11 @@ module alertRules 'modules/alerts.bicep' = if (alerts) {
     location: location
     tags: allTags
     emails: alertEmails
+    actionGroupIds: actionGroupIds
     thresholds: alertThresholds
     workspaceResourceId: monitoring.outputs.workspaceResourceId
     serviceBusResourceId: serviceBus.outputs.resourceId
-    ledgerResourceId: ledgerStorage.outputs.resourceId
+    ledgerResourceId: storage.outputs.ledgerResourceId
   }
 }
 
@@ -713,7 +628,7 @@ module protocols 'modules/app-configuration-keys.bicep' = if (appConfiguration &
   }
   dependsOn: [
     alertRules
-    functionApp
+    appSettings
     insights
     services
   ]
@@ -735,7 +650,7 @@ output LUCIUS_AUTH_AUDIENCE string = authAudience
 output LUCIUS_SERVICEBUS_NAMESPACE string = serviceBus.outputs.fullyQualifiedNamespace
 
 @description('Blob endpoint of documents, workspaces and results.')
-output LUCIUS_DOCUMENTS_ENDPOINT string = documentsStorage.outputs.blobEndpoint
+output LUCIUS_DOCUMENTS_ENDPOINT string = storage.outputs.documentsEndpoint
 
 @description('Name of the App Configuration store; empty: none.')
 output LUCIUS_APPCONFIG_NAME string = configurationStore.?outputs.name ?? ''

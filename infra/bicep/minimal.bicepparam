@@ -9,6 +9,7 @@ param authAudience = readEnvironmentVariable('LUCIUS_AUTH_AUDIENCE', 'not-regist
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'User')
+param smokePrincipalId = readEnvironmentVariable('LUCIUS_SMOKE_PRINCIPAL_ID', '')
 param operatorRunsServices = true
 param platformServices = []
 

@@ -11,11 +11,15 @@ param callbacks = readEnvironmentVariable('LUCIUS_CALLBACKS', '') == 'true' || !
 
 param operatorPrincipalId = readEnvironmentVariable('AZURE_PRINCIPAL_ID', '')
 param operatorPrincipalType = readEnvironmentVariable('AZURE_PRINCIPAL_TYPE', 'ServicePrincipal')
+param smokePrincipalId = readEnvironmentVariable('LUCIUS_SMOKE_PRINCIPAL_ID', '')
 param operatorRunsServices = false
 
 param networkIsolation = true
 param serviceBusSku = 'Premium'
 param serviceBusCapacity = 1
+// The app may send and receive. Owner of the namespace (true), it could delete topics and read every directive; in return, a lane
+// gets as many instances as its replies ask for, where it otherwise gets one more at a time: for loads that multiply within minutes.
+param targetBasedScaling = false
 param storageSku = 'Standard_ZRS'
 param softDeleteDays = 30
 param workspaceRetentionDays = 30
@@ -36,5 +40,6 @@ param scale = {
 
 param logRetentionDays = 90
 param alertEmails = filter(split(readEnvironmentVariable('LUCIUS_ALERT_EMAILS', ''), ','), email => !empty(email))
+param actionGroupIds = filter(split(readEnvironmentVariable('LUCIUS_ALERT_ACTION_GROUPS', ''), ','), id => !empty(id))
 param monthlyBudget = int(readEnvironmentVariable('LUCIUS_MONTHLY_BUDGET', '0'))
 param monthlyBudgetStart = readEnvironmentVariable('LUCIUS_MONTHLY_BUDGET_START', '')

@@ -5,20 +5,24 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 from infra.checks import (
+    alerts,
     app_settings,
     durable_backend,
+    hardening,
     host_json,
-    limits,
     modules,
     package_files,
+    private_links,
     refusals,
-    resources,
+    roles,
     seeds,
     symbols,
+    topics,
+    values,
 )
 from infra.checks.finding import Finding
 from infra.checks.template import Template, parse
@@ -35,7 +39,7 @@ _LAPTOP = frozenset(
         "LUCIUS_TOPOLOGY_PATH",
     }
 )
-#: without these the app does not start in Azure, or starts without tokens, metrics or identities
+#: without these the app does not start in Azure, or starts without tokens, metrics, identities or bounds
 _NEEDED = frozenset(
     {
         "LUCIUS_SERVICEBUS_CONNECTION__fullyQualifiedNamespace",
@@ -44,6 +48,8 @@ _NEEDED = frozenset(
         "LUCIUS_TABLE_ENDPOINT",
         "LUCIUS_BLOB_ENDPOINT",
         "LUCIUS_APPCONFIG_ENDPOINT",
+        "LUCIUS_ALLOWED_REF_HOSTS",
+        "LUCIUS_PUBLIC_URL",
         "LUCIUS_AUTH_MODE",
         "LUCIUS_AUTH_ISSUER",
         "LUCIUS_AUTH_AUDIENCE",
@@ -55,6 +61,8 @@ _NEEDED = frozenset(
         "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
         "AZURE_CLIENT_ID",
         "TASKHUB_NAME",
+        "DURABLE_TASK_SCHEDULER_CONNECTION_STRING",
+        "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT",
     }
 )
 _PLATFORM = frozenset(
@@ -63,7 +71,6 @@ _PLATFORM = frozenset(
         "AzureWebJobsStorage__blobServiceUri",
         "AzureWebJobsStorage__queueServiceUri",
         "AzureWebJobsStorage__tableServiceUri",
-        "DURABLE_TASK_SCHEDULER_CONNECTION_STRING",
         "FUNCTIONS_EXTENSION_VERSION",
         "WEBSITE_RUN_FROM_PACKAGE",
         "WEBSITE_RUN_FROM_PACKAGE_BLOB_MI_RESOURCE_ID",
@@ -81,23 +88,48 @@ def check(root: Path) -> list[Finding]:
     """Findings in the templates, host.json and `.funcignore`; also those of the compiler, where `bicep` is on PATH."""
     folder = root / "infra" / "bicep"
     templates = {path.resolve(): parse(path) for path in sorted(folder.rglob("*.bicep"))}
-    parameter_files = [parse(path) for path in sorted(folder.rglob("*.bicepparam"))]
-    found = _syntax([*templates.values(), *parameter_files])
-    for template in templates.values():
-        found += [*symbols.check(template), *modules.check(template, templates), *resources.check(template)]
-        found += [*limits.check(template, templates), *refusals.check(template)]
-    for file in parameter_files:
-        found += modules.check_parameters(file, templates)
-        if (target := modules.used(file, templates)) is not None:
-            found += limits.check_parameters(file, target)
-    found += app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED)
-    found += resources.check_topics(root, templates.values())
-    found += host_json.check_backends(root)
-    found += durable_backend.check(root)
-    found += package_files.check(root)
-    found += seeds.check(root)
-    found += compiled(folder)
-    return sorted(found)
+    found = [each for template in templates.values() for each in check_template(template, templates)]
+    for path in sorted(folder.rglob("*.bicepparam")):
+        found += check_parameters(parse(path), templates)
+    return sorted([*found, *check_project(root, templates), *compiled(folder)])
+
+
+def check_template(template: Template, templates: Mapping[Path, Template]) -> list[Finding]:
+    """What is found in one template; `templates` by resolved path."""
+    return [
+        *_syntax(template),
+        *symbols.check(template),
+        *modules.check(template, templates),
+        *roles.check_ids(template),
+        *symbols.check_declarations(template, templates),
+        *values.check(template, templates),
+        *refusals.check(template),
+        *hardening.check(template, templates),
+        *private_links.check(template),
+        *alerts.check(template),
+    ]
+
+
+def check_parameters(file: Template, templates: Mapping[Path, Template]) -> list[Finding]:
+    """What is found in one parameter file."""
+    found = [*_syntax(file), *modules.check_parameters(file, templates)]
+    if (target := modules.used(file, templates)) is not None:
+        found += values.check_parameters(file, target, templates)
+    return found
+
+
+def check_project(root: Path, templates: Mapping[Path, Template]) -> list[Finding]:
+    """What is found in the templates as a whole, and in the files around them."""
+    return [
+        *app_settings.check(templates.values(), known=known_settings(), needed=_NEEDED),
+        *roles.check(templates),
+        *topics.check(root, templates.values()),
+        *host_json.check_backends(root),
+        *durable_backend.check(root),
+        *package_files.check(root),
+        *seeds.check(root),
+        *package_files.check_named(root),
+    ]
 
 
 def known_settings() -> frozenset[str]:
@@ -118,7 +150,5 @@ def compiled(folder: Path) -> list[Finding]:
     return found
 
 
-def _syntax(templates: Iterable[Template]) -> list[Finding]:
-    return [
-        Finding(template.path, line, "syntax", "is not Bicep") for template in templates for line in template.broken
-    ]
+def _syntax(template: Template) -> list[Finding]:
+    return [Finding(template.path, line, "syntax", "is not Bicep") for line in template.broken]

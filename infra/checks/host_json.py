@@ -10,7 +10,6 @@ from typing import Any
 
 from infra.checks.durable_backend import HOST_JSON
 from infra.checks.finding import Finding
-from infra.checks.known import KNOWN
 
 _DURABLE = ("extensions", "durableTask")
 #: what the scale controller must read in the file, by the template's backend
@@ -23,6 +22,80 @@ _PROVIDERS = {
 }
 #: an idle hub is looked at this often; the default of 30 s is the latency of every timer and event
 _POLL_S = (1, 2)
+
+#: documented keys; `*` stands for free names (https://learn.microsoft.com/azure/azure-functions/functions-host-json and
+#: the pages of the extensions that it names)
+_DOCUMENTED = (
+    "version",
+    "functionTimeout",
+    "telemetryMode",
+    "watchDirectories",
+    "watchFiles",
+    "singleton.*",
+    "logging.fileLoggingMode",
+    "logging.logLevel.*",
+    "logging.console.*",
+    "logging.applicationInsights.*",
+    "extensionBundle.id",
+    "extensionBundle.version",
+    "concurrency.dynamicConcurrencyEnabled",
+    "concurrency.snapshotPersistenceEnabled",
+    "aggregator.*",
+    "healthMonitor.*",
+    "functions",
+    "managedDependency.enabled",
+    "retry.*",
+    "extensions.http.routePrefix",
+    "extensions.http.maxConcurrentRequests",
+    "extensions.http.maxOutstandingRequests",
+    "extensions.http.dynamicThrottlesEnabled",
+    "extensions.http.hsts.*",
+    "extensions.http.customHeaders.*",
+    "extensions.serviceBus.prefetchCount",
+    "extensions.serviceBus.autoCompleteMessages",
+    "extensions.serviceBus.maxConcurrentCalls",
+    "extensions.serviceBus.maxConcurrentSessions",
+    "extensions.serviceBus.maxMessageBatchSize",
+    "extensions.serviceBus.minMessageBatchSize",
+    "extensions.serviceBus.maxBatchWaitTime",
+    "extensions.serviceBus.sessionIdleTimeout",
+    "extensions.serviceBus.enableCrossEntityTransactions",
+    "extensions.serviceBus.maxAutoLockRenewalDuration",
+    "extensions.serviceBus.transportType",
+    "extensions.serviceBus.clientRetryOptions.*",
+    "extensions.durableTask.hubName",
+    "extensions.durableTask.defaultVersion",
+    "extensions.durableTask.versionMatchStrategy",
+    "extensions.durableTask.versionFailureStrategy",
+    "extensions.durableTask.storageProvider.*",
+    "extensions.durableTask.tracing.*",
+    "extensions.durableTask.notifications.*",
+    "extensions.durableTask.maxConcurrentActivityFunctions",
+    "extensions.durableTask.maxConcurrentOrchestratorFunctions",
+    "extensions.durableTask.maxConcurrentEntityFunctions",
+    "extensions.durableTask.extendedSessionsEnabled",
+    "extensions.durableTask.extendedSessionIdleTimeoutInSeconds",
+    "extensions.durableTask.useGracefulShutdown",
+    "extensions.durableTask.maxEntityOperationBatchSize",
+    "extensions.durableTask.maxOrchestrationActions",
+    "extensions.durableTask.overridableExistingInstanceStates",
+    "extensions.durableTask.storeInputsInOrchestrationHistory",
+    "extensions.durableTask.httpSettings.*",
+    "extensions.queues.*",
+    "extensions.blobs.*",
+)
+_LOG_LEVEL = ("logging", "logLevel")
+#: of Microsoft.Extensions.Logging, in the order of what they let through
+_LEVELS = ("Trace", "Debug", "Information", "Warning", "Error", "Critical", "None")
+#: categories with INFO lines for each request, message or work item: `default` shows them, and Azure bills them
+#: (Azure/azure-functions-host#8973, Azure/azure-functions-durable-extension#1497)
+_QUIET = (
+    "Azure.Core",
+    "Azure.Messaging.ServiceBus",
+    "DurableTask.AzureStorage",
+    "DurableTask.Core",
+    "Host.Triggers.DurableTask",
+)
 
 _Kind = Callable[[Any], bool]
 
@@ -94,6 +167,8 @@ def check(path: Path) -> list[Finding]:
             found.append(Finding(path, 0, "host-json", f"{name} is not a documented key"))
         elif name in _KINDS and not _KINDS[name][0](value):
             found.append(Finding(path, 0, "host-json", f"{name} is {value!r}, not {_KINDS[name][1]}"))
+        elif key[:2] == _LOG_LEVEL and value not in _LEVELS:
+            found.append(Finding(path, 0, "host-json", f"{name} is {value!r}, not one of {', '.join(_LEVELS)}"))
     return found
 
 
@@ -123,6 +198,12 @@ def check_backends(root: Path) -> list[Finding]:
             and not _POLL_S[0] <= _seconds(provider.get("maxQueuePollingInterval")) <= _POLL_S[1]
         ):
             wrong.append("storageProvider.maxQueuePollingInterval is not 1 to 2 s")
+        shown = content.get(_LOG_LEVEL[0], {}).get(_LOG_LEVEL[1], {})
+        wrong += [
+            f"logging.logLevel.{category} is not Warning: its lines would flood the log"
+            for category in _QUIET
+            if category not in shown or _LEVELS.index(shown[category]) < _LEVELS.index("Warning")
+        ]
         found += [Finding(path, 0, "host-json", each) for each in wrong]
         others[name] = content
     if len(others) == len(HOST_JSON) and len({json.dumps(each, sort_keys=True) for each in others.values()}) > 1:
@@ -134,7 +215,7 @@ def check_backends(root: Path) -> list[Finding]:
 
 def documented(key: tuple[str, ...]) -> bool:
     """Whether a key's path is in the list; app settings (`AzureFunctionsJobHost__a__b`) name the same keys."""
-    return any(_matches(key, tuple(each.split("."))) for each in KNOWN["host_json"])
+    return any(_matches(key, tuple(each.split("."))) for each in _DOCUMENTED)
 
 
 def _seconds(value: Any) -> float:

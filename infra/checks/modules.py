@@ -1,60 +1,41 @@
-"""Modules: the file exists, gets the parameters that it needs and no other, and has the outputs that are read."""
+"""Modules and files: each exists, no module holds itself, imports are exported.
+
+What a module is given, and what is read of it, is checked in values.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from infra.checks.finding import Finding
-from infra.checks.template import Node, Template, literal, text, walk
+from infra.checks.template import Module, Template, literal, text, walk
 
 
 def check(template: Template, templates: Mapping[Path, Template]) -> list[Finding]:
-    """Wrong paths, parameters and outputs of the template's modules; `templates` by resolved path."""
-    found = []
+    """Of one template; `templates` by resolved path."""
+    found = [*_files(template), *_imports(template, templates)]
     for module in template.modules:
-        target = templates.get((template.path.parent / module.path).resolve())
+        target = _target(template, module.path, templates)
         if target is None:
-            found.append(Finding(template.path, module.line, "module-path", f"there is no {module.path}"))
-            continue
-        takes = target.of_kind("parameter")
-        for name, node in module.parameters.items():
-            if name not in takes:
-                line = node.start_point.row + 1
-                found.append(Finding(template.path, line, "module-parameter", f"{module.path} takes no {name}"))
-        for name, parameter in takes.items():
-            if not parameter.optional and name not in module.parameters:
-                found.append(
-                    Finding(
-                        template.path, module.line, "module-parameter", f"{module.path} needs {name}, which is missing"
-                    )
-                )
-        found += _outputs(template, module.name, module.path, target)
+            found.append(Finding(template.path, module.line, "module-path", f"there is no {module.path} (BCP091)"))
+        elif (cycle := _cycle(template, module, templates)) is not None:
+            names = " -> ".join(each.path.name for each in cycle)
+            found.append(Finding(template.path, module.line, "module-cycle", f"{names} (BCP095)"))
     return found
 
 
 def check_parameters(file: Template, templates: Mapping[Path, Template]) -> list[Finding]:
-    """A `.bicepparam` file against the template that it names."""
-    path, target = _using(file), used(file, templates)
-    if target is None:
-        return [Finding(file.path, 1, "module-path", f"uses {path}, which does not exist")]
-    takes, sets = target.of_kind("parameter"), file.of_kind("variable")
-    found = [
-        Finding(file.path, each.line, "module-parameter", f"{path} takes no {name}")
-        for name, each in sets.items()
-        if name not in takes
-    ]
-    return found + [
-        Finding(file.path, 1, "module-parameter", f"{path} needs {name}, which is missing")
-        for name, parameter in takes.items()
-        if not parameter.optional and name not in sets
-    ]
+    """A `.bicepparam` file names a template that exists."""
+    if used(file, templates) is not None:
+        return []
+    return [Finding(file.path, 1, "module-path", f"uses {_using(file)}, which does not exist")]
 
 
 def used(file: Template, templates: Mapping[Path, Template]) -> Template | None:
     """The template of a `.bicepparam` file; None where there is none."""
     path = _using(file)
-    return templates.get((file.path.parent / path).resolve()) if path else None
+    return _target(file, path, templates) if path else None
 
 
 def _using(file: Template) -> str | None:
@@ -62,23 +43,42 @@ def _using(file: Template) -> str | None:
     return literal(next((each for each in walk(using) if each.type == "string"), None)) if using else None
 
 
-def _outputs(template: Template, name: str, path: str, target: Template) -> list[Finding]:
-    has = target.of_kind("output")
-    found = []
+def _target(template: Template, path: str, templates: Mapping[Path, Template]) -> Template | None:
+    return templates.get((template.path.parent / path).resolve())
+
+
+def _files(template: Template) -> Iterator[Finding]:
+    """`loadTextContent` and its like read files that are there (BCP091)."""
     for node in walk(template.root):
-        if node.type == "member_expression" and _reads_outputs(node.named_children[0], name):
-            output = text(node.named_children[-1])
-            if output not in has:
-                line = node.start_point.row + 1
-                found.append(Finding(template.path, line, "module-output", f"{path} has no output {output}"))
-    return found
+        if node.type != "call_expression" or not text(node.named_children[0]).startswith("load"):
+            continue
+        given = node.named_children[1].named_children
+        path = literal(given[0]) if given else None
+        if path is not None and not (template.path.parent / path).exists():
+            yield Finding(template.path, node.start_point.row + 1, "file", f"there is no {path} (BCP091)")
 
 
-def _reads_outputs(node: Node, name: str) -> bool:
-    """`NAME.outputs`, also of one of a loop (`NAME[0].outputs`) and where it may be missing (`NAME.?outputs`)."""
-    if node.type != "member_expression" or text(node.named_children[-1]) != "outputs":
-        return False
-    owner = node.named_children[0]
-    while owner.type != "identifier" and owner.named_children:
-        owner = owner.named_children[0]
-    return text(owner) == name
+def _imports(template: Template, templates: Mapping[Path, Template]) -> Iterator[Finding]:
+    for name, path in template.imports.items():
+        line = template.of_kind("import")[name].line
+        target = _target(template, path, templates)
+        if target is None:
+            yield Finding(template.path, line, "module-path", f"there is no {path} (BCP091)")
+        elif not any(each.name == name and "export" in each.decorators for each in target.declared):
+            yield Finding(template.path, line, "import", f"{path} exports no {name} (BCP360)")
+
+
+def _cycle(template: Template, module: Module, templates: Mapping[Path, Template]) -> list[Template] | None:
+    """The way back to the template through one of its modules; None: there is none."""
+    ways = [[template, target] for target in [_target(template, module.path, templates)] if target is not None]
+    seen = {template.path.resolve()}
+    while ways:
+        way = ways.pop()
+        if way[-1] is template:
+            return way
+        for each in way[-1].modules:
+            target = _target(way[-1], each.path, templates)
+            if target is not None and (target is template or target.path.resolve() not in seen):
+                seen.add(target.path.resolve())
+                ways.append([*way, target])
+    return None

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from infra.checks import environment
 from infra.checks.finding import CheckFailed
-from infra.checks.package_files import packaged
+from infra.checks.package_files import LOCK, packaged
 
 #: Flex Consumption takes packages up to 1 GB; far below that, a cold start gets slow
 MOST_BYTES = 300 * 1024 * 1024
@@ -41,14 +41,14 @@ class Built:
 
 
 def build(root: Path, target: Path) -> Built:
-    """Copies what `.funcignore` leaves and resolves requirements.txt for 3.12. Raises CheckFailed."""
+    """Copies what `.funcignore` leaves and installs the lock on 3.12. Raises CheckFailed."""
     app = target / "app"
     for path in packaged(root):
         (app / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / path, app / path)
-    requirements, pins = root / "requirements.txt", root / "constraints.txt"
-    python, files = environment.python312(), (requirements, pins)
-    installed = environment.made(root, "package", python, "-r", str(requirements), files=files)
+    lock, python = root / LOCK, environment.python312()
+    shutil.copy2(lock, app / "requirements.txt")
+    installed = environment.made(root, "package", python, "-r", str(lock), files=(lock,))
     site = environment.site_packages(installed)
     packages = app / ".python_packages" / "lib" / "site-packages"
     packages.parent.mkdir(parents=True)
@@ -63,7 +63,7 @@ def start(root: Path, built: Built, data: Path) -> list[str]:
     """Starts the package under the emulators; the names of its functions. Raises CheckFailed.
 
     The interpreter has the deployed packages only. What the emulators need and the package lacks precedes them on the
-    path; a package that the app needs and requirements.txt forgot is missing there too, unless the emulators need it.
+    path; a package that the app needs and the lock forgot is missing there too, unless the emulators need it.
     """
     pins = root / "constraints.txt"
     requirements = (*_requirements(root), "-c", str(pins))

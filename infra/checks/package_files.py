@@ -1,7 +1,10 @@
-"""Which files are deployed: those of the checkout that `.funcignore` does not name."""
+"""Files: those that are deployed, which `.funcignore` does not name, and those that azd, workflows and hooks read."""
 
 from __future__ import annotations
 
+import re
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from infra.checks.finding import Finding
@@ -17,8 +20,15 @@ APP = (
     "shared",
     "protocols",
 )
+#: what the package has as its requirements.txt: each package that is deployed, by version and hash
+LOCK = "requirements.lock"
 #: folders that must not be in it
 NOT_APP = ("tests", "emulator", "packages", "platform_service", "benchmarks", "docs", "samples", "scripts")
+#: what azd deploys to Azure Functions, and builds as Python (its schema of azure.yaml)
+_SERVICE = {"host": ("function",), "language": ("py", "python")}
+#: a path from the root, as a command or an expression names it
+_PATH = re.compile(r"(?<![\w./{}-])(?:infra|scripts|protocols|tests|docs)/[\w./-]*\w(?![\w*{$/-])")
+_SCRIPTS = ("infra/hooks", "infra/pipelines")
 
 
 def ignored(root: Path) -> list[str]:
@@ -57,3 +67,39 @@ def _files(root: Path, folder: Path, names: list[str]) -> list[Path]:
             continue
         found += _files(root, path, names) if path.is_dir() and not path.is_symlink() else [path]
     return found
+
+
+def check_named(root: Path) -> list[Finding]:
+    """azure.yaml names what can be deployed, paths in workflows are there, sh can read the scripts."""
+    return [*_project(root / "azure.yaml"), *_workflows(root), *_scripts(root)]
+
+
+def _project(path: Path) -> Iterator[Finding]:
+    """The app's host and language, by names that azd has, and the folder of the templates."""
+    text = path.read_text(encoding="utf-8")
+    for name, known in _SERVICE.items():
+        value = re.search(rf"(?m)^services:\n  lucius:\n(?:    .*\n)*?    {name}: (\S+)$", text)
+        if value is None or value[1] not in known:
+            shown = value[1] if value is not None else "not there"
+            yield Finding(path, 0, "azd", f"services.lucius.{name} is {shown}, not {' or '.join(known)}")
+    folder = re.search(r"(?m)^  path: (\S+)$", text)
+    if folder is None or not (path.parent / folder[1]).is_dir():
+        yield Finding(path, 0, "azd", f"infra.path: there is no folder {folder[1] if folder else ''}".rstrip())
+
+
+def _workflows(root: Path) -> Iterator[Finding]:
+    for path in [root / "azure.yaml", *sorted((root / ".github" / "workflows").glob("*.yml"))]:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            named = [] if line.lstrip().startswith("#") else _PATH.findall(line)
+            for each in named:
+                if not (root / each).exists():
+                    yield Finding(path, number, "path", f"there is no {each}")
+
+
+def _scripts(root: Path) -> Iterator[Finding]:
+    for path in sorted(each for folder in _SCRIPTS for each in (root / folder).glob("*.sh")):
+        done = subprocess.run(["sh", "-n", str(path)], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            lines = re.search(r"(?:line )?(\d+): (.*)", done.stderr.replace(str(path), ""))
+            line, text = (int(lines[1]), lines[2]) if lines else (0, done.stderr.strip())
+            yield Finding(path, line, "shell", text)

@@ -1,19 +1,23 @@
-"""Names that are used and not declared, or declared and not used."""
+"""Names that are used and not declared, or declared and not used; what a default names and a decorator is for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
+from infra.checks.built_in import DECORATORS, FUNCTIONS, TYPES
+from infra.checks.declared import written
 from infra.checks.finding import Finding
-from infra.checks.known import KNOWN
-from infra.checks.template import Node, Template, text, walk
+from infra.checks.kinds import NULL, Alternative, Items, Plain
+from infra.checks.template import Declared, Node, Template, decorator, text, walk
 
-#: functions and namespaces that need no declaration (Bicep's own)
-_BUILT_IN = frozenset(KNOWN["functions"])
-#: only between `@` and the declaration
-_DECORATORS = frozenset(KNOWN["decorators"])
-#: types that need no declaration
-_TYPES = frozenset(KNOWN["types"])
+#: the compiler's own rules
+_LINTER = {
+    "import": "no-unused-imports",
+    "parameter": "no-unused-params",
+    "type": "no-unused-types",
+    "variable": "no-unused-vars",
+}
 
 
 def check(template: Template) -> list[Finding]:
@@ -26,17 +30,64 @@ def check(template: Template) -> list[Finding]:
         if name in _local_names(node):
             continue
         used.add(name)
-        if name in declared or name in children or name in _BUILT_IN or name in _TYPES:
+        if name in declared or name in children or name in FUNCTIONS or name in TYPES:
             continue
-        if name in _DECORATORS and _within(node, "decorator"):
+        if name in DECORATORS and _within(node, "decorator"):
             continue
-        found.append(Finding(template.path, node.start_point.row + 1, "undefined", f"{name} is not declared"))
+        found.append(Finding(template.path, node.start_point.row + 1, "undefined", f"{name} is not declared (BCP057)"))
     for each in template.declared:
         if each.kind in ("parameter", "variable", "type", "function", "import") and each.name not in used:
             if each.public and each.kind != "parameter":
                 continue
-            found.append(Finding(template.path, each.line, "unused", f"{each.kind} {each.name} is not used"))
+            rule = f" ({_LINTER[each.kind]})" if each.kind in _LINTER else ""
+            found.append(Finding(template.path, each.line, "unused", f"{each.kind} {each.name} is not used{rule}"))
     return found
+
+
+def check_declarations(template: Template, templates: Mapping[Path, Template]) -> list[Finding]:
+    """A default names parameters only, a decorator stands on a kind that it is for; `templates` by resolved path."""
+    parameters = template.of_kind("parameter").values()
+    return [*(each for one in parameters for each in _default(template, one)), *_decorators(template, templates)]
+
+
+def _default(template: Template, parameter: Declared) -> Iterator[Finding]:
+    if parameter.value is None:
+        return
+    parameters = template.of_kind("parameter")
+    for node in references(parameter.value):
+        name, line = text(node), node.start_point.row + 1
+        if name.startswith("load"):
+            reason = f"{parameter.name}: {name} becomes a variable, which Resource Manager refuses in a default"
+            yield Finding(template.path, line, "default", reason)
+        elif name not in parameters and name not in FUNCTIONS:
+            yield Finding(template.path, line, "default", f"{parameter.name}: {name} is no parameter (BCP072)")
+
+
+def _decorators(template: Template, templates: Mapping[Path, Template]) -> Iterator[Finding]:
+    """Of parameters, outputs and types, and of the properties of types."""
+    for node in walk(template.root):
+        if node.type != "decorators" or node.next_named_sibling is None:
+            continue
+        target = node.next_named_sibling
+        if target.type in ("parameter_declaration", "output_declaration"):
+            declared = target.named_children[1]
+        elif target.type in ("type_declaration", "object_property"):
+            declared = target.named_children[-1]
+        else:
+            continue
+        found = {_name(each) for each in written(template, declared, templates) if each not in NULL}
+        for each in node.named_children:
+            name, line = decorator(each), each.start_point.row + 1
+            takes = DECORATORS.get(name)
+            if takes and not found <= takes:
+                reason = f"@{name} is for {' and '.join(sorted(takes))}, not {' or '.join(sorted(found))} (BCP124)"
+                yield Finding(template.path, line, "decorator", reason)
+
+
+def _name(kind: Alternative) -> str:
+    if isinstance(kind, Plain):
+        return kind.name
+    return "array" if isinstance(kind, Items) else "object"
 
 
 def references(root: Node) -> Iterator[Node]:

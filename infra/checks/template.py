@@ -29,6 +29,8 @@ class Declared:
     public: bool = False
     #: what `@minLength`, `@maxLength`, `@minValue` and `@maxValue` promise
     limits: Mapping[str, int] = field(default_factory=dict)
+    #: by name
+    decorators: Mapping[str, Node] = field(default_factory=dict)
 
     @property
     def value(self) -> Node | None:
@@ -78,6 +80,10 @@ class Template:
     declared: list[Declared] = field(default_factory=list)
     resources: list[Resource] = field(default_factory=list)
     modules: list[Module] = field(default_factory=list)
+    #: the files that imported names are of
+    imports: dict[str, str] = field(default_factory=dict)
+    #: codes that `#disable-next-line` silences, by the line that follows
+    disabled: dict[int, frozenset[str]] = field(default_factory=dict)
 
     def of_kind(self, kind: str) -> dict[str, Declared]:
         return {each.name: each for each in self.declared if each.kind == kind}
@@ -93,7 +99,7 @@ def parse(path: Path) -> Template:
     source = re.sub(rb"(?m)^(var \w+)( [\w\[\]?]+)(?= = )", lambda each: each[1] + b" " * len(each[2]), source)
     root = tree_sitter.Parser(_LANGUAGE).parse(source).root_node
     broken = sorted({node.start_point.row + 1 for node in walk(root) if node.is_error or node.is_missing})
-    template = Template(path, root, broken)
+    template = Template(path, root, broken, disabled=_disabled(root))
     decorators: list[Node] = []
     for node in root.named_children:
         if node.type == "decorators":
@@ -107,9 +113,12 @@ def parse(path: Path) -> Template:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    yield node
-    for child in node.children:
-        yield from walk(child)
+    """The node and all below it, as they stand in the file."""
+    left = [node]
+    while left:
+        here = left.pop()
+        yield here
+        left += reversed(here.children)
 
 
 def text(node: Node) -> str:
@@ -168,12 +177,14 @@ def _declare(template: Template, node: Node, decorators: list[Node]) -> None:
     if node.type == "import_functionality":
         names = [each for each in walk(node) if each.type == "identifier"]
         template.declared += [Declared("import", text(each), each) for each in names]
+        path = literal(next((each for each in node.named_children if each.type == "string"), None))
+        template.imports |= {text(each): path for each in names if path is not None}
         return
     kind = _KINDS.get(node.type)
     if kind is None:
         return
     name = next(text(child) for child in node.named_children if child.type == "identifier")
-    marks = {_decorator(each): each for each in decorators}
+    marks = {decorator(each): each for each in decorators}
     described = marks.get("description")
     strings = [literal(each) for each in walk(described) if each.type == "string"] if described else []
     template.declared.append(
@@ -184,7 +195,8 @@ def _declare(template: Template, node: Node, decorators: list[Node]) -> None:
             description=strings[0] if strings else None,
             optional=kind == "parameter" and _has_default(node),
             public=kind == "parameter" or "export" in marks,
-            limits={name: value for name, mark in marks.items() if (value := _number(mark)) is not None},
+            limits={name: value for name, mark in marks.items() if (value := number(mark)) is not None},
+            decorators=marks,
         )
     )
     if kind == "resource":
@@ -193,21 +205,31 @@ def _declare(template: Template, node: Node, decorators: list[Node]) -> None:
         _module(template, node, name)
 
 
-def _decorator(node: Node) -> str:
+def decorator(node: Node) -> str:
+    """The name of a decorator, without its namespace."""
     call = node.named_children[0]
     name = call.named_children[0] if call.type == "call_expression" else call
     return text(name).rpartition(".")[2]
 
 
-def _number(decorator: Node) -> int | None:
+def number(node: Node) -> int | None:
     """The argument of `@minValue(1)` and its like."""
-    match = re.search(r"\.?(?:min|max)(?:Length|Value)\((-?\d+)\)$", text(decorator).strip())
+    match = re.search(r"\.?(?:min|max)(?:Length|Value)\((-?\d+)\)$", text(node).strip())
     return int(match[1]) if match else None
 
 
+def _disabled(root: Node) -> dict[int, frozenset[str]]:
+    found = {}
+    for node in walk(root):
+        if node.type == "diagnostic_comment" and text(node).startswith("#disable-next-line"):
+            found[node.start_point.row + 2] = frozenset(text(node).split()[1:])
+    return found
+
+
 def _has_default(node: Node) -> bool:
+    declared = node.named_children[1]
     return any(text(child) == "=" for child in node.children) or any(
-        child.type == "nullable_type" for child in walk(node)
+        child.type == "nullable_type" for child in (declared, *declared.named_children)
     )
 
 

@@ -8,6 +8,10 @@ stack=lucius-$AZURE_ENV_NAME parameters=infra/bicep/$AZURE_ENV_NAME.bicepparam
 
 stop() { echo "deploy_stack: $1" >&2; exit 1; }
 
+# else the identity that deploys would be the one that runs it, with a right to documents
+[ -n "${LUCIUS_SMOKE_PRINCIPAL_ID:-}" ] ||
+  stop "LUCIUS_SMOKE_PRINCIPAL_ID is not set: make the identity of the smoke test (docs/deploy.md, Pipelines)"
+
 sh "$hooks/check_az.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/check_callbacks.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME"
 sh "$hooks/register_providers.sh" "$AZURE_SUBSCRIPTION_ID"

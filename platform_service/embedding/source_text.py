@@ -21,13 +21,15 @@ class TextPage:
 
 
 def read_json(data: bytes) -> dict[str, Any] | None:
-    """The object in `data`; None where it is not a JSON object."""
+    """The object in `data`; None where it is not a JSON object. Raises FailedFinal where it nests too deep."""
     if data.lstrip()[:1] != b"{":
         return None
     try:
         value = json.loads(data)
     except ValueError:
         return None
+    except RecursionError:
+        raise FailedFinal(INPUT_BROKEN, "the input is JSON that nests too deep") from None
     return value if isinstance(value, dict) else None
 
 
@@ -42,7 +44,7 @@ def read_text(data: bytes) -> list[TextPage]:
     if value is not None and value.get("format") == TEXT_FORMAT:
         try:
             pages = [TextPage(int(page["page"]), replace_surrogates(page["text"])) for page in value["pages"]]
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, RecursionError):
             raise FailedFinal(INPUT_BROKEN, f"the input is {TEXT_FORMAT}, but its pages are missing") from None
     elif value is not None:
         raise FailedFinal(INPUT_TYPE_UNSUPPORTED, f"the input is JSON, but not {TEXT_FORMAT}")

@@ -61,7 +61,7 @@ def from_json(value: dict[str, Any], embedder: Embedder) -> EmbeddedText:
             vectors = np.array([chunk["vector"] for chunk in chunks], np.float32).reshape(-1, DIMENSIONS)
         else:
             vectors = embedder.embed([passage.text for passage in passages])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         raise FailedFinal(INPUT_BROKEN, f"the input is {FORMAT}, but chunks or vectors are missing") from None
     if not passages or len(vectors) != len(passages):
         raise FailedFinal(INPUT_BROKEN, f"the input is {FORMAT}, but it has {len(vectors)} vectors")

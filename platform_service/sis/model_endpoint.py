@@ -64,7 +64,7 @@ def _post(endpoint: ModelEndpoint, body: dict[str, Any]) -> str:
         raise FailedFinal(MODEL_REFUSED, f"the model endpoint answered {error.code}") from None
     except OSError as error:
         raise FailedRetry(MODEL_UNAVAILABLE, f"the model endpoint is out of reach ({type(error).__name__})") from None
-    except (ValueError, KeyError, IndexError, TypeError):
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         raise FailedRetry(MODEL_UNAVAILABLE, "the response of the model endpoint is not a chat completion") from None
 
 
@@ -73,7 +73,7 @@ def _read(content: str, passages: int) -> ModelAnswer:
     start, end = content.find("{"), content.rfind("}")
     try:
         value = json.loads(content[start : end + 1])
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or "answer" not in value:
         return ModelAnswer(content.strip() or None, None, None)

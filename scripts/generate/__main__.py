@@ -20,12 +20,19 @@ from scripts.generate import (
     job_life,
     operator_tables,
     protocol_schema,
+    template_checks,
     transitions,
 )
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
-PARTS = {**transitions.PARTS, **operator_tables.PARTS, **api_tables.PARTS, **comparisons.PARTS}
+PARTS = {
+    **transitions.PARTS,
+    **operator_tables.PARTS,
+    **api_tables.PARTS,
+    **comparisons.PARTS,
+    **template_checks.PARTS,
+}
 
 
 def render(text: str) -> str:
@@ -44,6 +51,7 @@ def generated() -> dict[Path, str]:
     texts |= {DOCS / name: text for name, text in api.items()}
     texts |= {protocol_schema.FILE: protocol_schema.text(), topology.CONFIG: topology.render()}
     texts |= bicep.files()
+    texts |= template_checks.files()
     texts |= {job_life.FILE: job_life.text()}
     texts |= {client_models.FILE: client_models.text(api["openapi.json"])}
     return texts

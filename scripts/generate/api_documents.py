@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from shared.access.references import ReferencePolicy
 from shared.adapters.protocol_files import load_registry
 from shared.apidocs import asyncapi
 from shared.apidocs.openapi import document
@@ -17,8 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def openapi() -> dict[str, Any]:
     registry = load_registry(ROOT / "protocols", ROOT / "infra" / "bicep" / "topology.json")
-    policy = ReferencePolicy(frozenset({"https", "s3", "abfss", "http"}))
-    return document(ROUTES, registry, policy, server="http://127.0.0.1:7071")
+    return document(ROUTES, registry, ("https", "s3", "abfss", "http"), server="http://127.0.0.1:7071")
 
 
 def files() -> dict[str, str]:

@@ -1,15 +1,18 @@
-"""Parts of the Bicep that the app's own declarations give: the type of `tuning`, and the packaged protocols."""
+"""Made of and for the Bicep: the type of `tuning`, the packaged protocols, which roles may be assigned."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from infra.checks.seeds import seeds
 from shared.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
-APP = ROOT / "infra" / "bicep" / "modules" / "function-app.bicep"
+SETTINGS_MODULE = ROOT / "infra" / "bicep" / "modules" / "app-settings.bicep"
+ROLES = ROOT / "infra" / "bicep" / "modules" / "roles.bicep"
+ASSIGNABLE = ROOT / "infra" / "pipelines" / "assignable_roles.txt"
 PROTOCOLS = ROOT / "infra" / "bicep" / "protocols.json"
 
 _START, _END = "// generated: tuning\n", "// end\n"
@@ -17,9 +20,13 @@ _START, _END = "// generated: tuning\n", "// end\n"
 
 def files() -> dict[Path, str]:
     """The generated files with their text."""
-    before, rest = APP.read_text(encoding="utf-8").split(_START)
+    before, rest = SETTINGS_MODULE.read_text(encoding="utf-8").split(_START)
     after = rest.split(_END)[1]
-    return {APP: f"{before}{_START}{_tuning_type()}{_END}{after}", PROTOCOLS: _protocols()}
+    return {
+        SETTINGS_MODULE: f"{before}{_START}{_tuning_type()}{_END}{after}",
+        PROTOCOLS: _protocols(),
+        ASSIGNABLE: _assignable_roles(),
+    }
 
 
 def _tuning_type() -> str:
@@ -29,6 +36,21 @@ def _tuning_type() -> str:
             description = each.help.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\${")
             members.append(f"  @description('Optional. {description}.')\n  {each.name}: string?\n")
     return "type tuningType = {\n" + "\n".join(members) + "}\n"
+
+
+def _assignable_roles() -> str:
+    """A condition, for who deploys, on the right to assign roles: those of roles.bicep, and no other.
+
+    https://learn.microsoft.com/azure/role-based-access-control/delegate-role-assignments-examples
+    """
+    ids = ", ".join(re.findall(r"(?m)^var \w+ = '(\S+)'$", ROLES.read_text(encoding="utf-8")))
+    kind = "Microsoft.Authorization/roleAssignments"
+    halves = [
+        f"((!(ActionMatches{{'{kind}/{action}'}})) OR "
+        f"(@{source}[{kind}:RoleDefinitionId] ForAnyOfAnyValues:GuidEquals {{{ids}}}))"
+        for action, source in (("write", "Request"), ("delete", "Resource"))
+    ]
+    return " AND ".join(halves) + "\n"
 
 
 def _protocols() -> str:

@@ -1,13 +1,20 @@
-"""Tables for operators: settings, reasons, metrics, spans and log lines."""
+"""Tables for operators: settings, reasons, alerts, metrics, spans and log lines."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from infra.checks import kql
+from infra.checks.alerts import Rule, rules
+from infra.checks.template import parse
 from scripts.generate.tables import markdown_table
 from shared.core.reasons import Reason
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
 from shared.telemetry.span_table import SPANS
+
+_ALERTS = Path(__file__).resolve().parents[2] / "infra" / "bicep" / "modules" / "alerts.bicep"
 
 
 def settings() -> str:
@@ -19,6 +26,28 @@ def reasons() -> str:
     """Every `error_code` that LUCIUS itself gives."""
     rows = ((f"`{reason}`", reason.cause, reason.what_to_do) for reason in Reason)
     return markdown_table(("`error_code`", "cause", "what to do"), rows)
+
+
+def alerts() -> str:
+    """Every alert rule of the template, with its section of the runbook and the line to begin with."""
+    rows = (
+        (f"`{rule.word('name')}`", rule.word("means"), _watched(rule), f"{_section(rule)}, `{rule.word('command')}`")
+        for rule in rules(parse(_ALERTS))
+    )
+    return markdown_table(("alert", "it means", "it watches", "do"), rows)
+
+
+def _watched(rule: Rule) -> str:
+    metric = rule.word("metric")
+    if metric is not None:
+        return f"`{metric}`"
+    query = kql.read(rule.query(_ALERTS.parent))
+    return ", ".join(f"`{name}`" for name in sorted(query.names or {query.table}))
+
+
+def _section(rule: Rule) -> str:
+    slug = str(rule.word("section"))
+    return f"[{slug.replace('-', ' ').capitalize()}](#{slug})"
 
 
 def failure_reasons() -> str:
@@ -54,6 +83,7 @@ def log_lines() -> str:
 PARTS = {
     "settings": settings,
     "reasons": reasons,
+    "alerts": alerts,
     "metrics": metrics,
     "failure-reasons": failure_reasons,
     "reserved-metrics": reserved_metrics,

@@ -71,8 +71,8 @@ class ReferencePolicy:
             return f"has host {host!r}, which is not among the allowed hosts"
         tenant = self.workspace.tenant if self.workspace is not None else ""
         for place in places:
-            wanted = [tenant if folder == _TENANT else folder.lower() for folder in place if folder]
-            if _lower(folders[: len(wanted)]) == wanted:
+            expected = [tenant if folder == _TENANT else folder.lower() for folder in place if folder]
+            if _lower(folders[: len(expected)]) == expected:
                 return None
         return (
             f"has container {folders[0] if folders else ''!r} of host {host!r}, or a folder in it, that is not allowed"

@@ -8,9 +8,7 @@ from azure.core.exceptions import AzureError, ResourceNotFoundError
 
 from shared.errors import ConfigurationUnavailable
 from shared.ports.environment import CONFIGURATION_PREFIX, CONFIGURATION_SENTINEL
-
-#: a request waits for the first look, so that it may not take long; the next one comes with the next refresh
-_SHORT = {"retry_total": 1, "retry_backoff_factor": 0.2, "connection_timeout": 3, "read_timeout": 5}
+from shared.time_limits import CONFIGURATION, StoreLimits
 
 #: App Configuration's filter for "no label"
 _NO_LABEL = "\0"
@@ -24,13 +22,18 @@ class AppConfigurationStore:
 
     @classmethod
     def connect(
-        cls, *, connection: str | None, endpoint: str | None, credential: AsyncTokenCredential | None
+        cls,
+        *,
+        connection: str | None,
+        endpoint: str | None,
+        credential: AsyncTokenCredential | None,
+        limits: StoreLimits = CONFIGURATION,
     ) -> AppConfigurationStore:
         if connection is not None:
-            return cls(AzureAppConfigurationClient.from_connection_string(connection, **_SHORT))
+            return cls(AzureAppConfigurationClient.from_connection_string(connection, **limits.options))
         if endpoint is None or credential is None:
             raise ValueError("needs a connection string, or an endpoint and a credential")
-        return cls(AzureAppConfigurationClient(endpoint, credential, **_SHORT))
+        return cls(AzureAppConfigurationClient(endpoint, credential, **limits.options))
 
     async def version(self) -> str | None:
         try:

@@ -9,7 +9,8 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob.aio import BlobServiceClient
 
-from shared.errors import LedgerUnavailable
+from shared.errors import DataLost, LedgerUnavailable
+from shared.time_limits import PROBE, STORE, StoreLimits
 
 CONTAINER = "lucius-ledger"
 ARCHIVE = "lucius-archive"
@@ -32,12 +33,13 @@ class BlobTexts:
         endpoint: str | None,
         credential: AsyncTokenCredential | None,
         container: str = CONTAINER,
+        limits: StoreLimits = STORE,
     ) -> BlobTexts:
         if connection is not None:
-            return cls(BlobServiceClient.from_connection_string(connection), container)
+            return cls(BlobServiceClient.from_connection_string(connection, **limits.blob_options), container)
         if endpoint is None or credential is None:
             raise ValueError("needs a connection string, or an endpoint and a credential")
-        return cls(BlobServiceClient(endpoint, credential=credential), container)
+        return cls(BlobServiceClient(endpoint, credential=credential, **limits.blob_options), container)
 
     async def put(self, name: str, text: str) -> None:
         try:
@@ -51,6 +53,8 @@ class BlobTexts:
         try:
             stream = await self._service.get_blob_client(self._container, name).download_blob()
             return bytes(await stream.readall()).decode("utf-8")
+        except ResourceNotFoundError as error:
+            raise DataLost(name) from error
         except AzureError as error:
             raise LedgerUnavailable(f"the claim-check blobs do not answer: {type(error).__name__}") from error
 
@@ -83,14 +87,18 @@ class BlobProbe:
 
     @classmethod
     def connect(
-        cls, *, connection: str | None, endpoint: str | None, credential: AsyncTokenCredential | None
+        cls,
+        *,
+        connection: str | None,
+        endpoint: str | None,
+        credential: AsyncTokenCredential | None,
+        limits: StoreLimits = PROBE,
     ) -> BlobProbe:
-        # no retries: a probe asks for the state at this moment
         if connection is not None:
-            return cls(BlobServiceClient.from_connection_string(connection, retry_total=0))
+            return cls(BlobServiceClient.from_connection_string(connection, **limits.blob_options))
         if endpoint is None or credential is None:
             raise ValueError("needs a connection string, or an endpoint and a credential")
-        return cls(BlobServiceClient(endpoint, credential=credential, retry_total=0))
+        return cls(BlobServiceClient(endpoint, credential=credential, **limits.blob_options))
 
     async def check(self) -> None:
         """Raises LedgerUnavailable; a container that was not needed yet is no fault."""

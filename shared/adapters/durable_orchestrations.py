@@ -7,9 +7,12 @@ from typing import Any
 import aiohttp
 from azure.durable_functions import DurableOrchestrationClient
 
-from shared.errors import InstanceEnded, InstanceNotFound, OrchestrationUnavailable
+from shared.errors import InstanceEnded, InstanceNotFound, Interrupted, OrchestrationUnavailable
 from shared.ports.durable import InstanceState
+from shared.time_limits import ENGINE_CALL_S, time_limit
 
+#: what a call raises while the host does not answer
+_FAULTS = (aiohttp.ClientError, OSError, TimeoutError, Interrupted)
 _ENDED = frozenset({"Completed", "Failed", "Canceled", "Terminated"})
 
 
@@ -22,8 +25,9 @@ class DurableOrchestrations:
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
         try:
-            await self._client.start_new(self._function, instance_id, plan)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            async with time_limit(ENGINE_CALL_S):
+                await self._client.start_new(self._function, instance_id, plan)
+        except _FAULTS as error:
             raise OrchestrationUnavailable(f"the durable client does not answer: {type(error).__name__}") from error
         except Exception as error:
             # the SDK raises a bare Exception with the server's text, here of a 409
@@ -33,7 +37,8 @@ class DurableOrchestrations:
 
     async def state(self, instance_id: str) -> InstanceState:
         try:
-            status = await self._client.get_status(instance_id)
+            async with time_limit(ENGINE_CALL_S):
+                status = await self._client.get_status(instance_id)
         except Exception as error:
             raise OrchestrationUnavailable(f"the durable client does not answer: {type(error).__name__}") from error
         if not status or status.runtime_status is None:
@@ -45,15 +50,17 @@ class DurableOrchestrations:
         if await self.state(instance_id) is InstanceState.ALIVE:
             return False
         try:
-            await self._client.purge_instance_history(instance_id)
+            async with time_limit(ENGINE_CALL_S):
+                await self._client.purge_instance_history(instance_id)
         except Exception as error:
             raise OrchestrationUnavailable(f"the history was not purged: {error}") from error
         return True
 
     async def raise_event(self, instance_id: str, name: str, data: dict[str, Any]) -> None:
         try:
-            await self._client.raise_event(instance_id, name, data)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            async with time_limit(ENGINE_CALL_S):
+                await self._client.raise_event(instance_id, name, data)
+        except _FAULTS as error:
             raise OrchestrationUnavailable(f"the durable client does not answer: {type(error).__name__}") from error
         except Exception as error:
             # a bare Exception: 404 and 410 differ by their text only

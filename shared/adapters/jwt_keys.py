@@ -13,6 +13,7 @@ from jwt.exceptions import PyJWTError
 
 from shared import telemetry
 from shared.errors import KeysUnavailable
+from shared.time_limits import KEYS_CALL_S
 
 #: issuers rotate over days; a withdrawn key is good for so long here
 REFRESH_S = 3600.0
@@ -22,7 +23,6 @@ STALE_S = 24 * 3600.0
 COOLDOWN_S = 30.0
 #: the same while there is no key at all
 RETRY_S = 5.0
-_FETCH_TIMEOUT_S = 5.0
 _MAX_BYTES = 256 * 1024
 #: the one algorithm that is taken: the token does not choose
 ALGORITHM = "RS256"
@@ -74,7 +74,7 @@ class JwtKeys:
             self._fetched_at = self._tried_at
 
     async def _download(self) -> bytes:
-        timeout = aiohttp.ClientTimeout(total=_FETCH_TIMEOUT_S)
+        timeout = aiohttp.ClientTimeout(total=KEYS_CALL_S)
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
             session.get(self._url, allow_redirects=False) as answer,

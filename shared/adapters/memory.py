@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import fields, replace
+from datetime import date, datetime
 
 from shared.adapters.tables.keys import ended_row, list_row
 from shared.core.job import Event, Job, Record
@@ -16,7 +16,7 @@ from shared.errors import AlreadyExists, Conflict, GateFull
 from shared.ports.bus import DeadReply
 from shared.ports.index import FIRST_CHECK, FIRST_CLEARING, ActiveRow, Claim, EndedRow, Guard, ListRow, SweepMark
 from shared.ports.ledger import Stored
-from shared.ports.rejected import RejectedMessage, day_partition, row_key
+from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key
 
 
 class MemoryLedger:
@@ -248,17 +248,28 @@ class MemoryRejected:
     async def read(self, id_: str) -> RejectedMessage | None:
         return self.quarantined.get(id_)
 
-    async def list_day(self, day: str, *, after: str | None, limit: int) -> list[RejectedMessage]:
-        rows = sorted(
-            ((row_key(id_), message) for id_, message in self.quarantined.items() if day_partition(id_) == day),
-            key=lambda row: row[0],
-        )
+    async def list_days(
+        self, first: date, last: date, *, tenant: str | None, after: str | None, limit: int
+    ) -> list[Rejection]:
         start = row_key(after) if after is not None else ""
-        return [message for row, message in rows if row > start][:limit]
+        rows = sorted((row_key(id_), message) for id_, message in self.quarantined.items())
+        return [
+            Rejection(**{field.name: getattr(message, field.name) for field in fields(Rejection)})
+            for row, message in rows
+            if row > start
+            and f"{first:%Y%m%d}" <= day_partition(message.id) <= f"{last:%Y%m%d}"
+            and tenant in (None, message.tenant)
+        ][:limit]
 
-    async def mark(self, id_: str, *, redriven_at: datetime, outcome: str) -> None:
-        if id_ in self.quarantined:
-            self.quarantined[id_] = replace(self.quarantined[id_], redriven_at=redriven_at, redriven_outcome=outcome)
+    async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
+        if (known := self.quarantined.get(message.id)) is not None:
+            self.quarantined[message.id] = replace(known, redriven_at=redriven_at, redriven_outcome=outcome)
+
+    async def delete_before(self, day: date, *, limit: int) -> int:
+        old = sorted(id_ for id_ in self.quarantined if day_partition(id_) < f"{day:%Y%m%d}")[:limit]
+        for id_ in old:
+            del self.quarantined[id_]
+        return len(old)
 
 
 class MemoryArchive:
@@ -280,14 +291,12 @@ class MemoryDeadReplies:
     async def waiting(self, lane: int) -> int:
         return len(self.lying.get(lane, []))
 
-    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[None]]) -> int:
-        taken = 0
+    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
         queue = self.lying.get(lane, [])
-        while queue:
-            await take(queue[0])
-            del queue[0]
-            taken += 1
-        return taken
+        for reply in list(queue):
+            if await take(reply):
+                queue.remove(reply)
+        return True
 
 
 class MemorySweepMark:

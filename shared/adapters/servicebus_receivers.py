@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -19,8 +20,9 @@ from shared.time_limits import time_limit
 
 #: of one lane in one drain; the next sweep goes on
 MAX_A_DRAIN = 200
-#: received together: all of them must be dealt with within the lock of a minute
 _BATCH = 10
+#: of one drain: what it has received it must give back within the lock of a minute
+_DRAIN_S = 40.0
 #: the oldest of what waits; enough to find a directive among its elders
 _PEEKED = 32
 #: of one call, with the opening of its link (R43)
@@ -29,7 +31,7 @@ _CALL_S = 15.0
 _RECEIVE_WAIT_S = 2.0
 
 Answer = TypeVar("Answer")
-Take = Callable[[DeadReply], Awaitable[None]]
+Take = Callable[[DeadReply], Awaitable[bool]]
 
 
 class ServiceBusDeadReplies:
@@ -44,28 +46,35 @@ class ServiceBusDeadReplies:
         async with self._receiver(lane) as receiver:
             return len(await self._call(lane, receiver.peek_messages(max_message_count=_PEEKED)))
 
-    async def drain(self, lane: int, take: Take) -> int:
-        taken = 0
+    async def drain(self, lane: int, take: Take) -> bool:
+        seen, until = 0, time.monotonic() + _DRAIN_S
         async with self._receiver(lane) as receiver:
             # a peek answers at once, where a receive would wait
             if not await self._call(lane, receiver.peek_messages(max_message_count=1)):
-                return 0
-            while taken < MAX_A_DRAIN:
-                batch = await self._call(
-                    lane, receiver.receive_messages(max_message_count=_BATCH, max_wait_time=_RECEIVE_WAIT_S)
-                )
-                if not batch:
-                    break
-                for place, message in enumerate(batch):
-                    try:
-                        await take(_dead(message))
-                    except Exception:
-                        for left in batch[place:]:
-                            await self._call(lane, receiver.abandon_message(left))
-                        raise
-                    await self._call(lane, receiver.complete_message(message))
-                    taken += 1
-        return taken
+                return True
+            # held to the end: a message that is given back is the first to come again
+            held: list[ServiceBusReceivedMessage] = []
+            try:
+                while seen < MAX_A_DRAIN and time.monotonic() < until:
+                    batch = await self._call(
+                        lane, receiver.receive_messages(max_message_count=_BATCH, max_wait_time=_RECEIVE_WAIT_S)
+                    )
+                    if not batch:
+                        return True
+                    seen += len(batch)
+                    held += batch
+                    for message in batch:
+                        if time.monotonic() >= until:
+                            break
+                        if await take(_dead(message)):
+                            await self._call(lane, receiver.complete_message(message))
+                            held.remove(message)
+            finally:
+                for message in held:
+                    # where its lock is over, or the bus away, it is back by itself
+                    with suppress(BusUnavailable):
+                        await self._call(lane, receiver.abandon_message(message))
+        return False
 
     def _receiver(self, lane: int) -> AbstractAsyncContextManager[ServiceBusReceiver]:
         return _closing(

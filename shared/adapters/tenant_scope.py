@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 
 from shared.access.caller import Caller
 from shared.core.job import Event, Job, Record
+from shared.errors import DataLost
 from shared.ports.index import ActiveRow, Claim, EndedRow, Guard, Index, ListRow
 from shared.ports.ledger import Ledger, Stored
-from shared.ports.rejected import RejectedMessage, RejectedMessages, tenant_named_in
+from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
 
 
 class TenantLedger:
@@ -21,7 +22,12 @@ class TenantLedger:
         self._seen: set[str] = set()
 
     async def read(self, job_id: str) -> Stored | None:
-        stored = await self._ledger.read(job_id)
+        try:
+            stored = await self._ledger.read(job_id)
+        except DataLost as lost:
+            if lost.tenant_id is None or not self._caller.may_see(lost.tenant_id):
+                return None
+            raise
         if stored is None or not self._caller.may_see(stored.record.job.tenant_id):
             return None
         self._seen.add(job_id)
@@ -148,9 +154,6 @@ def _sweeper_only() -> PermissionError:
     return PermissionError("only a sweep of every tenant does this")
 
 
-_PAGE = 200
-
-
 class TenantRejected:
     """See `shared.ports.rejected.RejectedMessages`. One a request: only messages that it has read can be marked."""
 
@@ -164,24 +167,21 @@ class TenantRejected:
 
     async def read(self, id_: str) -> RejectedMessage | None:
         message = await self._rejected.read(id_)
-        if message is None or not self._sees(message):
+        if message is None or message.tenant is None or not self._caller.may_see(message.tenant):
             return None
         self._seen.add(id_)
         return message
 
-    async def list_day(self, day: str, *, after: str | None, limit: int) -> list[RejectedMessage]:
-        kept: list[RejectedMessage] = []
-        while True:
-            found = await self._rejected.list_day(day, after=after, limit=_PAGE)
-            kept += filter(self._sees, found)
-            if len(found) < _PAGE or len(kept) >= limit:
-                return kept[:limit]
-            after = found[-1].id
+    async def list_days(
+        self, first: date, last: date, *, tenant: str | None, after: str | None, limit: int
+    ) -> list[Rejection]:
+        own = self._caller.tenant
+        _check(own is not None and tenant in (None, own))
+        return await self._rejected.list_days(first, last, tenant=own, after=after, limit=limit)
 
-    async def mark(self, id_: str, *, redriven_at: datetime, outcome: str) -> None:
-        _check(id_ in self._seen)
-        await self._rejected.mark(id_, redriven_at=redriven_at, outcome=outcome)
+    async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
+        _check(message.id in self._seen)
+        await self._rejected.mark(message, redriven_at=redriven_at, outcome=outcome)
 
-    def _sees(self, message: RejectedMessage) -> bool:
-        tenant_id = tenant_named_in(message.body)
-        return tenant_id is not None and self._caller.may_see(tenant_id)
+    async def delete_before(self, day: date, *, limit: int) -> int:
+        raise _sweeper_only()

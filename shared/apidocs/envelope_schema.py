@@ -1,13 +1,15 @@
-"""JSON Schema of an envelope beyond its model: references by the policy, the payload by its protocol.
+"""JSON Schema of an envelope beyond its model: references by their schemes, the payload by its protocol.
 
-The app's own checks decide (`shared.operations.create_job`); these are the same, for people who write requests.
+The app's own checks decide (`shared.operations.create_job`); these are the same, for people who write requests. Which
+hosts are allowed does not stand here, since everybody may read it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from jsonschema import Draft202012Validator
 
-from shared.access.references import ReferencePolicy
 from shared.apidocs.json_schema import DIALECT, JsonObject, schemas
 from shared.contracts.envelope import Envelope
 from shared.contracts.reference import MAX_URI, uri_pattern
@@ -17,7 +19,7 @@ from shared.core.registry import Protocol, Registry
 ENVELOPE = ("Envelope", "EnvelopeRules")
 
 
-def components(registry: Registry, policy: ReferencePolicy, at: str = "#/components/schemas/") -> JsonObject:
+def components(registry: Registry, schemes: Collection[str], at: str = "#/components/schemas/") -> JsonObject:
     """The schemas of an envelope and of all that it names, by name; `at` is where they will stand."""
     found = schemas([(Envelope, "write")], ref_template=f"{at}{{model}}")
     found.pop("Reference")
@@ -29,18 +31,18 @@ def components(registry: Registry, policy: ReferencePolicy, at: str = "#/compone
         }
     steps = step_schemas(registry)
     return found | {
-        "DocumentReference": _reference(policy),
+        "DocumentReference": _reference(schemes),
         "EnvelopeRules": _rules(registry, at),
         # the draft is named by the document that contains them
         **{name: {key: each for key, each in step.items() if key != "$schema"} for name, step in steps.items()},
     }
 
 
-def document(registry: Registry, policy: ReferencePolicy) -> JsonObject:
+def document(registry: Registry, schemes: Collection[str]) -> JsonObject:
     """All of it as one JSON Schema."""
     at = "#/$defs/"
     whole = {"$schema": DIALECT, "title": "Envelope", "allOf": [{"$ref": f"{at}{name}"} for name in ENVELOPE]}
-    return whole | {"$defs": components(registry, policy, at)}
+    return whole | {"$defs": components(registry, schemes, at)}
 
 
 def step_schemas(registry: Registry) -> dict[str, JsonObject]:
@@ -58,8 +60,8 @@ def _name(protocol: Protocol, step_id: str) -> str:
     return (step.payload_schema or "").removesuffix(".json").removesuffix(".schema").replace("/", "-")
 
 
-def _reference(policy: ReferencePolicy) -> JsonObject:
-    uri = {"type": "string", "maxLength": MAX_URI, "pattern": uri_pattern(policy.schemes, policy.host_names)}
+def _reference(schemes: Collection[str]) -> JsonObject:
+    uri = {"type": "string", "maxLength": MAX_URI, "pattern": uri_pattern(schemes)}
     return {
         "title": "DocumentReference",
         "description": "Where a document is. A bare string is taken as its `uri`; other members are passed on.",

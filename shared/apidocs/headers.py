@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shared.apidocs.json_schema import JsonObject
-from shared.apidocs.route import Route
+from shared.apidocs.route import NO_STORE, OWN, PUBLIC, Route
 
 PARAMETERS: JsonObject = {
     "CorrelationId": {
@@ -41,13 +41,15 @@ HEADERS: JsonObject = {
     "WWW-Authenticate": _header("What is missing or wrong, as RFC 6750 has it.", pattern="^Bearer"),
     "Deprecation": _header("Since when this is an older name (RFC 9745).", pattern="^@[0-9]+$"),
     "Link": _header("The newer name, as `successor-version`."),
-    "Cache-Control": _header("A secret stands in the answer.", enum=["no-store"]),
+    "Cache-Control": _header(
+        "Whether it may be kept: never where a secret may stand in it, and no refusal.", enum=[OWN, PUBLIC, NO_STORE]
+    ),
 }
 
 
 def of(route: Route, status: int) -> JsonObject:
     """The headers of one answer of a route."""
-    names = ["X-Correlation-Id"]
+    names = ["X-Correlation-Id", "Cache-Control"]
     if route.method == "GET" and status in (200, 304):
         names.append("ETag")
     names += route.headers.get(status, ())

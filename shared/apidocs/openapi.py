@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel
 
-from shared.access.references import ReferencePolicy
 from shared.apidocs import envelope_schema, headers
 from shared.apidocs.examples import by_model
 from shared.apidocs.json_schema import JsonObject, Way, schemas
@@ -72,11 +71,11 @@ _AUTHENTICATION = {
 def document(
     routes: Iterable[Route],
     registry: Registry,
-    policy: ReferencePolicy,
+    schemes: Collection[str],
     *,
     server: str,
 ) -> JsonObject:
-    """`server` is the address that examples call."""
+    """`schemes` are those of references; `server` is the address that examples call."""
     routes = list(routes)
     known = [protocol_response(protocol).model_dump(mode="json", exclude_unset=True) for protocol in registry][:1]
     examples = by_model() | {"ProtocolPage": {"protocols": known, "next": None}}
@@ -98,7 +97,7 @@ def document(
         "tags": [{"name": tag, "description": text} for tag, text in _TAGS.items() if tag in used],
         "paths": paths,
         "components": {
-            "schemas": dict(sorted(_schemas(routes, registry, policy).items())),
+            "schemas": dict(sorted(_schemas(routes, registry, schemes).items())),
             "parameters": headers.PARAMETERS,
             "headers": headers.HEADERS,
             "securitySchemes": _AUTHENTICATION,
@@ -106,13 +105,13 @@ def document(
     }
 
 
-def _schemas(routes: Iterable[Route], registry: Registry, policy: ReferencePolicy) -> JsonObject:
+def _schemas(routes: Iterable[Route], registry: Registry, schemes: Collection[str]) -> JsonObject:
     models: dict[type[BaseModel], Way] = {Problem: "read"}
     for route in routes:
         if route.body not in (None, Envelope):
             models[route.body] = "write"
         models |= {model: "read" for answer in route.responses.values() for model in models_of(answer)}
-    found = schemas(list(models.items())) | envelope_schema.components(registry, policy)
+    found = schemas(list(models.items())) | envelope_schema.components(registry, schemes)
     for route in routes:
         if route.body_schema is not None:
             found |= _parts(route.body_schema)

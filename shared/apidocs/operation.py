@@ -21,7 +21,7 @@ from shared.responses.job import Accepted
 _SCHEMAS = "#/components/schemas/"
 
 #: (status, code) that any route may answer with
-_ALWAYS = ((500, ProblemCode.INTERNAL), (503, ProblemCode.DEPENDENCY_UNAVAILABLE))
+_ALWAYS = ((410, ProblemCode.DATA_LOST), (500, ProblemCode.INTERNAL), (503, ProblemCode.DEPENDENCY_UNAVAILABLE))
 _WITH_TOKEN = (
     (401, ProblemCode.TOKEN_MISSING),
     (401, ProblemCode.TOKEN_INVALID),

@@ -105,7 +105,7 @@ def _scopes(operation: JsonObject) -> str:
 
 
 def _curl(document: JsonObject, method: str, path: str, operation: JsonObject) -> str:
-    """A command that works against a local stack, once `TOKEN` and the ids are put in."""
+    """A command that works once `TOKEN`, the ids and, where the document names no server, `API` are put in."""
     words = ["curl -s"]
     if method != "GET":
         words.append(f"-X {method}")
@@ -116,7 +116,8 @@ def _curl(document: JsonObject, method: str, path: str, operation: JsonObject) -
         example = json.dumps(next(iter(examples.values()))["value"], ensure_ascii=False)
         words += ["-H 'Content-Type: application/json'", f"-d '{example}'"]
     shown = path.replace("{", "$").replace("}", "")
-    return f'{" ".join(words)} "{document["servers"][0]["url"]}{shown}"'
+    server = document["servers"][0]["url"].rstrip("/") or "$API"
+    return f'{" ".join(words)} "{server}{shown}"'
 
 
 def _parameters(document: JsonObject, operation: JsonObject) -> str:

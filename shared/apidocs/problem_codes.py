@@ -22,6 +22,7 @@ class ProblemCode(StrEnum):
     BODY_TOO_LARGE = "BODY_TOO_LARGE", "The body has more bytes than are taken."
     CONTROL_NOT_POSSIBLE = "CONTROL_NOT_POSSIBLE", "The job's state does not allow it."
     CURSOR_INVALID = "CURSOR_INVALID", "`cursor` is not one that `next` of a page gave."
+    DATA_LOST = "DATA_LOST", "A stored part of the job is gone; only an operator can restore it."
     DATE_INVALID = "DATE_INVALID", "`date` is not a day of the UTC calendar as YYYY-MM-DD."
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",
@@ -45,6 +46,10 @@ class ProblemCode(StrEnum):
     JOB_TERMINAL = "JOB_TERMINAL", "The job has ended and never moves again."
     LABEL_INVALID = "LABEL_INVALID", "`label` is not key:value."
     LEDGER_REFUSED = "LEDGER_REFUSED", "The ledger cannot hold a value of the reply."
+    LENGTH_REQUIRED = (
+        "LENGTH_REQUIRED",
+        "The body came in chunks, which Azure Functions does not hand on: send it with a `Content-Length`.",
+    )
     LIMIT_INVALID = "LIMIT_INVALID", "`limit` is not a whole number within its bounds."
     LIMIT_REACHED = "LIMIT_REACHED", "The setting in `limit` allows no more active jobs; ask again after `Retry-After`."
     NOT_JSON = (
@@ -57,7 +62,7 @@ class ProblemCode(StrEnum):
     NOT_YOUR_ATTEMPT = "NOT_YOUR_ATTEMPT", "The body names another job, step, attempt or lease than the token."
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", "There is no such protocol."
     PROTOCOL_UNKNOWN = "PROTOCOL_UNKNOWN", "No protocol has that `request_type`; `known` lists those there are."
-    REASON_INVALID = "REASON_INVALID", "The body is no object whose `reason` is a string of at most 1,024 characters."
+    REASON_INVALID = "REASON_INVALID", "The body is no object whose `reason` is one line of at most 1,024 characters."
     REJECTED_NOT_FOUND = "REJECTED_NOT_FOUND", "There is no such rejected message."
     REPLY_INVALID = "REPLY_INVALID", "The body is no reply of this kind."
     REQUEST_INVALID = (
@@ -70,6 +75,7 @@ class ProblemCode(StrEnum):
     SINCE_INVALID = "SINCE_INVALID", "`since` is not an instant with its zone."
     STATUS_INVALID = "STATUS_INVALID", "`status` names a state that no job has."
     STILL_NOT_APPLICABLE = "STILL_NOT_APPLICABLE", "No job can take the message; `reason` has why."
+    SWEEP_RUNNING = "SWEEP_RUNNING", "A sweep by hand runs already; ask again after `Retry-After`."
     TENANT_FORBIDDEN = "TENANT_FORBIDDEN", "The token is for another tenant than the request names."
     TENANT_MISSING = "TENANT_MISSING", "The token names no tenant."
     TENANT_REQUIRED = "TENANT_REQUIRED", "The request must name a tenant."

@@ -18,6 +18,13 @@ from shared.apidocs.problem_codes import ProblemCode
 #: since when the older names are older (RFC 9745): 2026-01-01
 DEPRECATED_SINCE = "@1767225600"
 
+#: `Cache-Control` (RFC 9111 5.2.2): of what belongs to its caller, who asks whether it still holds before each use
+OWN = "private, no-cache"
+#: of what is everybody's
+PUBLIC = "public, max-age=60"
+#: of what may hold a secret, and of every refusal
+NO_STORE = "no-store"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
@@ -64,10 +71,16 @@ class Route:
     headers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     #: (status, code) of the problems beyond those that every route has
     problems: tuple[tuple[int, ProblemCode], ...] = ()
+    #: what `Cache-Control` says about a response that is no refusal
+    caching: str = OWN
     #: guarded by the token of a directive
     callback: bool = False
     #: the path to use instead; such a route is an older name
     successor: str | None = None
+
+    @property
+    def takes_body(self) -> bool:
+        return self.body is not None or self.body_schema is not None
 
     @property
     def deprecated(self) -> bool:

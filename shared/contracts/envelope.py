@@ -12,6 +12,7 @@ from shared.contracts.reference import MAX_URI, LooseReference, uri_pattern
 
 #: the major version of the envelope that this code understands; any minor of it is taken
 SCHEMA_MAJOR = "1"
+MAX_LABELS = 32
 
 _HTTPS = re.compile(uri_pattern(["https"]))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -36,7 +37,8 @@ def _no_path(value: str) -> str:
 
 
 #: the patterns are for the schema; the validators check the same and name what is wrong
-_Line = Annotated[str, AfterValidator(_one_line), Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"})]
+_LINE = r"^[^\x00-\x1f\x7f-\x9f]*$"
+Line = Annotated[str, AfterValidator(_one_line), Field(json_schema_extra={"pattern": _LINE})]
 _Word = Annotated[
     str,
     AfterValidator(_one_line),
@@ -53,6 +55,17 @@ _Tenant = Annotated[
         }
     ),
 ]
+
+
+_MAX_LABEL_NAME = 128
+_LabelName = Annotated[str, AfterValidator(_one_line), Field(max_length=_MAX_LABEL_NAME)]
+
+
+def _few_labels(value: Any) -> Any:
+    """Counted first: the model would name each wrong one of any number."""
+    if isinstance(value, dict) and len(value) > MAX_LABELS:
+        raise ValueError(f"must be at most {MAX_LABELS}")
+    return value
 
 
 def _mode_from_older_name(value: Any) -> Any:
@@ -112,12 +125,12 @@ class Envelope(BaseModel):
     ] = None
     """BURST spreads one tenant's documents over the lanes and needs `doc_id`; SAFE is an older name of DEFAULT; null:
     the configured default."""
-    idempotency_key: Annotated[_Line, Field(min_length=1, max_length=512)] | None = None
+    idempotency_key: Annotated[Line, Field(min_length=1, max_length=512)] | None = None
     """Two requests with the same key are one job; null: the body's own hash is the key."""
     doc_id: Annotated[_Word, Field(min_length=1, max_length=512)] | None = None
     """Which document of the tenant's it is."""
     callback_urls: CallbackUrls | None = None
-    correlation_id: Annotated[_Line, Field(min_length=1, max_length=128)] | None = None
+    correlation_id: Annotated[Line, Field(min_length=1, max_length=128)] | None = None
     """Stands in every log line, message and answer about the job; null: the request's `X-Correlation-Id`."""
     traceparent: Annotated[str, Field(pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")] | None = None
     """W3C Trace Context, passed through to the services."""
@@ -126,12 +139,18 @@ class Envelope(BaseModel):
         default_factory=list
     )
     """Ids of jobs that must have succeeded first; not supported by this version, so it must be empty."""
-    labels: Annotated[dict[str, str], Field(max_length=32)] = Field(default_factory=dict)
+    labels: Annotated[
+        dict[_LabelName, Annotated[Line, Field(max_length=512)]],
+        BeforeValidator(_few_labels),
+        Field(
+            max_length=MAX_LABELS, json_schema_extra={"propertyNames": {"pattern": _LINE, "maxLength": _MAX_LABEL_NAME}}
+        ),
+    ] = Field(default_factory=dict)
     """For filters of lists."""
-    requested_by: Annotated[_Line, Field(max_length=256)] | None = None
+    requested_by: Annotated[Line, Field(max_length=256)] | None = None
     requested_at: GivenInstant | None = None
     """When the caller was asked; null: when LUCIUS was."""
-    source: Annotated[_Line, Field(max_length=256)] | None = None
+    source: Annotated[Line, Field(max_length=256)] | None = None
     """Where the request came from, in the caller's words."""
 
     @field_validator("schema_version")

@@ -16,6 +16,8 @@ ReplyType = Literal["ACK", "HEARTBEAT", "RESULT"]
 ResultStatus = Literal["SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"]
 
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
+#: Edm.Int32, the column that it is compared with and kept in
+_MAX_ATTEMPT_NO = 2**31 - 1
 
 
 class Callbacks(BaseModel):
@@ -85,7 +87,7 @@ class Reply(BaseModel):
     jobId: _Id
     stepId: _Id
     tenant_id: _Id
-    attempt_no: Annotated[int, Field(ge=1)]
+    attempt_no: Annotated[int, Field(ge=1, le=_MAX_ATTEMPT_NO)]
     lease_id: _Id
     timestamp: SentAt | None = None
     correlation_id: str | None = None

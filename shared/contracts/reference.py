@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Annotated, Any
 
@@ -16,17 +15,15 @@ _PORT = "(?::(?:[0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2]
 _REST = r"(?:[/?#][^\x00-\x20\x7f\\]*)?"
 
 
-def uri_pattern(schemes: Iterable[str], hosts: Iterable[str] = ()) -> str:
-    """A regular expression, in the grammar that ECMA 262 and Python share, of URIs that a policy takes.
+def uri_pattern(schemes: Iterable[str]) -> str:
+    """A regular expression, in the grammar that ECMA 262 and Python share, of URIs with these schemes and any host.
 
     `shared.access.references` decides; it also takes schemes and hosts in capitals, and IPv6 addresses.
     """
-    host = "|".join(re.escape(host).replace(r"\-", "-") for host in sorted(hosts))
-    host = f"(?:{host})" if host else _HOST
     plain = "|".join(sorted(set(schemes) - {"abfss"}))
     ways = [f"(?:{plain})://"] if plain else []
     ways += ["abfss://(?:[A-Za-z0-9-]+@)?"] if "abfss" in schemes else []
-    return f"^(?:{'|'.join(ways)}){host}{_PORT}{_REST}$"
+    return f"^(?:{'|'.join(ways)}){_HOST}{_PORT}{_REST}$"
 
 
 class Reference(BaseModel):

@@ -6,14 +6,16 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
+from shared.contracts.envelope import Line
+
 
 class ControlRequest(BaseModel):
     """Why a job is cancelled, paused, resumed or redriven; it stands in the job's history."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
-    reason: Annotated[str, Field(max_length=1024, examples=["wrong document"])] | None = None
-    """In words."""
+    reason: Annotated[Line, Field(max_length=1024, examples=["wrong document"])] | None = None
+    """In words, on one line."""
 
 
 class ReconcileRequest(BaseModel):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
+from jsonschema.exceptions import ValidationError as Violation
+from jsonschema.validators import extend
 from pydantic import ValidationError
 
 from shared.contracts.protocol import ProtocolDefinition, StepDefinition
 from shared.core.canonical import canonical_json, digest
-from shared.errors import ProtocolError
+from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS, ProtocolError
 
 
 @dataclass(frozen=True)
@@ -26,19 +29,23 @@ class Protocol:
     schemas: Mapping[str, Mapping[str, Any]]
 
     def payload_errors(self, payload: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """(path, message) of everything that is wrong with a job's payload."""
-        wrong: list[tuple[str, str]] = []
+        """(path, message) of what is wrong with a job's payload: at most one more than `MAX_REQUEST_ERRORS`.
+
+        Nothing is looked for past that, so that a payload costs no more than its own size.
+        """
+        return list(islice(self._payload_errors(payload), MAX_REQUEST_ERRORS + 1))
+
+    def _payload_errors(self, payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         parts = self.split(payload)
         known = {step.step_id for step in self.definition.steps}
-        wrong += [(f"payload.{key}", "is no step of this protocol") for key in parts if key not in known]
+        yield from ((f"payload.{key}", "is no step of this protocol") for key in parts if key not in known)
         for step in self.definition.steps:
             part = parts.get(step.step_id, {})
             schema = self.schemas.get(step.step_id)
             if not isinstance(part, Mapping):
-                wrong.append((f"payload.{step.step_id}", "must be an object"))
+                yield f"payload.{step.step_id}", "must be an object"
             elif schema is not None:
-                wrong += _schema_errors(schema, part, self._path(step, payload))
-        return wrong
+                yield from _schema_errors(schema, part, self._path(step, payload))
 
     def split(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
         """The payload by step id. A one-step protocol takes the flat form too."""
@@ -115,6 +122,23 @@ def _is_keyed(payload: Mapping[str, Any], step_id: str) -> bool:
     return set(payload) == {step_id} and isinstance(payload[step_id], Mapping)
 
 
+def _items_unless_too_many(validator: Any, items: Any, instance: Any, schema: Any) -> Iterator[Violation]:
+    """The keyword `items`, which is not asked where `maxItems` refuses the array: it would look at each of them."""
+    if not (isinstance(instance, list) and len(instance) > schema.get("maxItems", len(instance))):
+        yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema) or ()
+
+
+_Validator = extend(Draft202012Validator, {"items": _items_unless_too_many})
+
+
 def _schema_errors(schema: Mapping[str, Any], part: Mapping[str, Any], prefix: str) -> list[tuple[str, str]]:
-    found = Draft202012Validator(schema).iter_errors(part)
-    return sorted((".".join([prefix, *map(str, error.absolute_path)]), error.message) for error in found)
+    found = islice(_Validator(schema).iter_errors(part), MAX_REQUEST_ERRORS + 1)
+    return sorted((".".join([prefix, *map(str, error.absolute_path)]), _message(error)) for error in found)
+
+
+def _message(error: Violation) -> str:
+    """The library's own, which repeats the value; where that makes it long, the keyword and what it asks for."""
+    if len(error.message) <= MAX_REQUEST_ERROR:
+        return str(error.message)
+    limit = f" {error.validator_value}" if type(error.validator_value) in (int, float) else ""
+    return f"does not fit {error.validator}{limit} of the step's schema"

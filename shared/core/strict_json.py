@@ -6,10 +6,16 @@ import json
 from typing import Any, NoReturn
 
 MAX_DEPTH = 64
+#: characters of a key or number that a message repeats
+MAX_QUOTED = 40
+#: of an integer that any double is larger than
+_MAX_DIGITS = 308
 
 
 def parse_json(body: bytes) -> Any:
-    """The value of a JSON text in UTF-8. Raises ValueError: what is wrong, in one line."""
+    """The value of a JSON text in UTF-8, in time that grows with its length. Raises ValueError: what is wrong, in one
+    line.
+    """
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -17,7 +23,9 @@ def parse_json(body: bytes) -> Any:
     if _depth(text) > MAX_DEPTH:
         raise ValueError(f"the JSON nests deeper than {MAX_DEPTH}")
     try:
-        value = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_no_duplicates)
+        value = json.loads(
+            text, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer, object_pairs_hook=_no_duplicates
+        )
     except json.JSONDecodeError as wrong:
         raise ValueError(f"the body is not JSON: {wrong.msg} at line {wrong.lineno}, column {wrong.colno}") from None
     _no_lone_surrogates(text, value)
@@ -53,16 +61,23 @@ def _no_constant(name: str) -> NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise ValueError(f"the number {text[:40]} is out of range")
+        raise ValueError(f"the number {text[:MAX_QUOTED]} is out of range")
     return number
 
 
+def _integer(text: str) -> int:
+    """Exact, where other parsers have a double; one that no double reaches is none of theirs."""
+    if len(text) > _MAX_DIGITS:
+        _finite(text)
+    return int(text)
+
+
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands twice in one object")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the key {name[:MAX_QUOTED]!r} stands twice in one object")
+        found[name] = value
     return found
 
 

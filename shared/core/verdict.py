@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from shared.core.job import Record
+from shared.core import durable_names
+from shared.core.job import Record, Step
 from shared.core.states import JobStatus, StepStatus
 
 #: between two looks of a step that may not start while the job waits for a sibling of it to end
@@ -84,3 +85,13 @@ def verdict_for(record: Record | None, step_id: str, instance_id: str, now: date
             return Verdict(VerdictKind.BACKOFF, step.attempt_no, step.due_at)
         case _:
             return Verdict(VerdictKind.RECORD, step.attempt_no + 1)
+
+
+def end_event(step: Step) -> str:
+    """The external event to which the step's orchestration listens when the job ends by something else (R12).
+
+    Of an attempt in flight it is its RESULT; between attempts that of the next one, since the RESULT of the last one
+    may have been heard, and an event is waited for once (R31).
+    """
+    between = step.attempt_no == 0 or step.retry_cause is not None
+    return durable_names.result(step.step_id, step.attempt_no + between)

@@ -13,7 +13,8 @@ from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import Contended, PublishUnavailable
 from shared.operations.context import Context
 from shared.operations.replies.callbacks import callback_urls
-from shared.operations.transition import Transitioned, transition
+from shared.operations.transition import transition
+from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.telemetry import SpanName, tracing
 from shared.telemetry.spans import activity_span, publish_span
@@ -22,20 +23,29 @@ from shared.telemetry.spans import activity_span, publish_span
 _MAX_RACES = 4
 
 
-async def dispatch_step(context: Context, *, job_id: str, instance_id: str, step_id: str) -> Verdict:
+async def dispatch_step(
+    context: Context, orchestrations: Orchestrations, *, job_id: str, instance_id: str, step_id: str
+) -> Verdict:
     """Safe to run again at any point: the attempt's message id stays, so duplicate detection drops a second publish.
 
-    Raises Contended, LedgerUnavailable; a publish fault is a verdict.
+    Raises Contended, LedgerUnavailable, and OrchestrationUnavailable where the job ended; a publish fault is a verdict.
     """
     began_ns = tracing.now_ns()
     stored = await context.ledger.read(job_id)
     with activity_span(SpanName.DISPATCH, stored.record if stored else None, step_id, began_ns) as report:
-        verdict = await _dispatch(context, stored, job_id, instance_id, step_id)
+        verdict = await _dispatch(context, orchestrations, stored, job_id, instance_id, step_id)
         report(verdict)
         return verdict
 
 
-async def _dispatch(context: Context, stored: Stored | None, job_id: str, instance_id: str, step_id: str) -> Verdict:
+async def _dispatch(
+    context: Context,
+    orchestrations: Orchestrations,
+    stored: Stored | None,
+    job_id: str,
+    instance_id: str,
+    step_id: str,
+) -> Verdict:
     for _ in range(_MAX_RACES):
         now = context.clock.now()
         verdict = verdict_for(stored.record if stored else None, step_id, instance_id, now)
@@ -49,17 +59,19 @@ async def _dispatch(context: Context, stored: Stored | None, job_id: str, instan
             occurrence = RenewLease(step_id, step.attempt_no)
             key = f"renew:{instance_id}:{step_id}:{step.attempt_no}:{now.isoformat()}"
         else:
-            return await _publish(context, stored, step, instance_id)
-        done = await transition(context, stored, occurrence, _origin(key))
+            return await _publish(context, orchestrations, stored, step, instance_id)
+        done = await transition(context, stored, occurrence, _origin(key), orchestrations=orchestrations)
         stored = done.stored
         step = _step(stored, step_id)
         if (done.outcome.transitioned or done.repeated) and step.status is StepStatus.INITIATED:
-            return await _publish(context, stored, step, instance_id)
+            return await _publish(context, orchestrations, stored, step, instance_id)
         stored = await context.ledger.read(job_id)
     raise Contended(f"job {job_id}, step {step_id} was changed {_MAX_RACES} times during one dispatch")
 
 
-async def _publish(context: Context, stored: Stored, step: Step, instance_id: str) -> Verdict:
+async def _publish(
+    context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, instance_id: str
+) -> Verdict:
     directive = directive_of(stored.record, step, callback_urls(context.settings, stored.record, step))
     # the last instant at which anyone would still take a RESULT of this attempt
     time_to_live_s = step.timings.ack_timeout_s + step.timings.lease_s
@@ -71,15 +83,12 @@ async def _publish(context: Context, stored: Stored, step: Step, instance_id: st
     except PublishUnavailable as fault:
         telemetry.record_fault(fault)
         telemetry.warn("PUBLISH_FAILED", **telemetry.line_ids(stored.record.job, step), reason=str(fault))
-        failed = await _publish_failed(context, stored, step, str(fault), instance_id)
+        key = f"publish:{instance_id}:{step.step_id}:{step.attempt_no}:{step.publish_failures + 1}"
+        missed = PublishFailed(step.step_id, step.attempt_no, str(fault))
+        failed = await transition(context, stored, missed, _origin(key), orchestrations=orchestrations)
         record = failed.stored.record
         return verdict_for(record, step.step_id, instance_id, context.clock.now())
     return Verdict(VerdictKind.SENT, step.attempt_no, step.lease_expires_at)
-
-
-async def _publish_failed(context: Context, stored: Stored, step: Step, message: str, instance_id: str) -> Transitioned:
-    key = f"publish:{instance_id}:{step.step_id}:{step.attempt_no}:{step.publish_failures + 1}"
-    return await transition(context, stored, PublishFailed(step.step_id, step.attempt_no, message), _origin(key))
 
 
 def _origin(key: str) -> Origin:

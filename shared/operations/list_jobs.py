@@ -16,6 +16,7 @@ from typing import TypeVar
 from shared.core.routing import normalise
 from shared.core.states import JobStatus
 from shared.operations.context import Context
+from shared.operations.read_history import read_for_list
 from shared.ports.index import ListRow
 from shared.responses.job import DeadLetter, JobLine
 from shared.views.job import dead_letter, job_line
@@ -75,7 +76,7 @@ async def list_jobs(
     async def render(listed: ListRow) -> JobLine | None:
         status, step_id, seq = JobStatus(listed.status), listed.current_step_id, listed.seq
         if job_filter.needs_ledger and not status.terminal:
-            if (stored := await context.ledger.read(listed.job_id)) is not None:
+            if (stored := await read_for_list(context.ledger, listed.job_id)) is not None:
                 job = stored.record.job
                 status, step_id, seq = job.status, job.current_step_id, job.event_seq
             if status not in (job_filter.statuses or ()):
@@ -91,7 +92,7 @@ async def list_dead_letters(
     """Jobs that are FAILED_FINAL, with why, where and what became of them. Raises LedgerUnavailable."""
 
     async def render(listed: ListRow) -> DeadLetter | None:
-        stored = await context.ledger.read(listed.job_id)
+        stored = await read_for_list(context.ledger, listed.job_id)
         return dead_letter(stored.record) if stored is not None else None
 
     job_filter = JobFilter(tenant_id=tenant_id, statuses=frozenset({JobStatus.FAILED_FINAL}))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from shared import telemetry
 from shared.errors import LuciusError
+from shared.operations.context import Context
+from shared.ports.durable import Orchestrations
 from shared.ports.environment import Clock
-from shared.ports.index import SweepMark
+from shared.ports.index import SweepMark, SweepMarks
 
 Check = Callable[[], Awaitable[object]]
 
@@ -20,6 +22,10 @@ CHECK_TIMEOUT_S = 3.0
 RECHECK_AFTER = timedelta(seconds=2)
 #: the sweeper comes every minute
 SWEEPER_LATE_AFTER = timedelta(minutes=5)
+
+#: no instance has this id; asking for it shows that the engine responds
+_NOBODY = "health"
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -39,9 +45,26 @@ class Readiness:
         self._known: dict[str, Dependency] = {}
         self._looked_at: datetime | None = None
         self._looking = asyncio.Lock()
+        #: what the last look that reached the tables read there
+        self.mark: SweepMark | None = None
 
-    async def check_all(self, checks: Mapping[str, Check]) -> list[Dependency]:
-        """In the order of `checks`. Never raises: what a check raises becomes its fault."""
+    async def look(
+        self, context: Context, orchestrations: Orchestrations, *, marks: SweepMarks, blob: Check | None
+    ) -> list[Dependency]:
+        """Asks each dependency by a call that changes nothing; `blob` None: no blobs are used. Never raises."""
+
+        async def tables() -> None:
+            self.mark = await marks.read()
+
+        checks: dict[str, Check] = {
+            "tables": tables,
+            "servicebus": lambda: context.lanes.has_waiting_reply(0, before=_LONG_AGO),
+            "durable": lambda: orchestrations.state(_NOBODY),
+        }
+        return await self._check_all(checks if blob is None else checks | {"blob": blob})
+
+    async def _check_all(self, checks: Mapping[str, Check]) -> list[Dependency]:
+        """In the order of `checks`; what a check raises becomes its fault."""
         async with self._looking:
             now = self._clock.now()
             if self._looked_at is None or now - self._looked_at >= RECHECK_AFTER:
@@ -52,6 +75,7 @@ class Readiness:
         return [self._known[name] for name in checks]
 
     def _note(self, name: str, fault: str | None, now: datetime) -> None:
+        telemetry.increment("dependency_checks_total", dependency=name, outcome="ok" if fault is None else "down")
         before = self._known.get(name)
         changed = before is None or (before.fault is None) is not (fault is None)
         since = now if before is None or changed else before.since

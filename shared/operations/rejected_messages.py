@@ -9,39 +9,43 @@ from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.occurrences import ReplyArrived
 from shared.core.outcome import OutcomeKind
-from shared.errors import RejectedNotFound, ReplyUnfit, StillNotApplicable
+from shared.errors import LedgerRefused, RejectedNotFound, ReplyUnfit, StillNotApplicable
 from shared.operations.context import Context
 from shared.operations.replies.apply import apply_reply, parse_reply
 from shared.operations.replies.receive import message_cause
 from shared.ports.durable import Orchestrations
-from shared.ports.rejected import RejectedMessage, day_partition
+from shared.ports.rejected import RejectedMessage, Rejection, day_partition
 
-#: how far back a list without a date goes
-MAX_DAYS = 90
+#: how long they are kept, and how far back a list without a date goes
+RETENTION_DAYS = 90
+#: most that one sweep removes; the next one goes on
+MAX_REMOVED = 1000
 
 
 async def list_rejected(
     context: Context, *, day: date | None, after: str | None, limit: int
-) -> tuple[list[RejectedMessage], str | None]:
+) -> tuple[list[Rejection], str | None]:
     """A page, newest first, and the id to go on from. With `day`, that day alone; without, back from today.
 
     `after` must be an id of an earlier page. Raises LedgerUnavailable.
     """
     today = context.clock.now().date()
-    # from tomorrow on: the bus has a clock of its own
-    days = [day] if day is not None else [today - timedelta(days=back) for back in range(-1, MAX_DAYS)]
-    start = day_partition(after) if after is not None else None
-    found: list[RejectedMessage] = []
-    for each in days:
-        partition = f"{each:%Y%m%d}"
-        if start is not None and partition > start:
-            continue
-        found += await context.rejected.list_day(
-            partition, after=after if partition == start else None, limit=limit - len(found)
-        )
-        if len(found) == limit:
-            return found, found[-1].id
-    return found, None
+    # until tomorrow: the bus has a clock of its own
+    first, last = (day, day) if day is not None else (_oldest(today), today + timedelta(days=1))
+    found = await context.rejected.list_days(first, last, tenant=None, after=after, limit=limit)
+    return found, found[-1].id if len(found) == limit else None
+
+
+async def remove_old(context: Context) -> bool:
+    """The sweeper's part: what is older than the retention goes. True: there may be more. Raises LedgerUnavailable."""
+    removed = await context.rejected.delete_before(_oldest(context.clock.now().date()), limit=MAX_REMOVED)
+    if removed:
+        telemetry.info("REJECTED_REMOVED", count=removed)
+    return removed == MAX_REMOVED
+
+
+def _oldest(today: date) -> date:
+    return today - timedelta(days=RETENTION_DAYS)
 
 
 async def read_rejected(context: Context, id_: str) -> RejectedMessage:
@@ -61,9 +65,11 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
     """What a redrive would do now, by a dry `apply`: the outcome's kind and its reason. Raises LedgerUnavailable."""
     try:
         reply = parse_reply(_body(message))
+        stored = await context.ledger.read(reply.jobId)
     except ReplyUnfit as unfit:
-        return "REJECTED", f"{unfit.reason}: {unfit.detail}"
-    stored = await context.ledger.read(reply.jobId)
+        return "REJECTED", str(unfit)
+    except LedgerRefused as refused:
+        return "REJECTED", f"LEDGER_REFUSED: {refused}"
     if stored is None:
         return "REJECTED", f"UNKNOWN_JOB: no job {reply.jobId}"
     provenance = Provenance(cause_id="what-if", actor="what-if", source="http", at=context.clock.now(), salt="")
@@ -97,7 +103,7 @@ async def redrive_rejected(context: Context, orchestrations: Orchestrations, id_
     except ReplyUnfit as unfit:
         raise StillNotApplicable(unfit.reason, unfit.detail) from None
     telemetry.info("REJECTED_REDRIVEN", id=id_, jobId=result.record.job.job_id, outcome=result.outcome)
-    await context.rejected.mark(id_, redriven_at=context.clock.now(), outcome=result.outcome)
+    await context.rejected.mark(message, redriven_at=context.clock.now(), outcome=result.outcome)
     return await read_rejected(context, id_)
 
 

@@ -14,6 +14,7 @@ from shared.core.verdict import Verdict, VerdictKind, verdict_for
 from shared.errors import BusUnavailable
 from shared.operations.context import Context
 from shared.operations.transition import transition
+from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.telemetry import SpanName, tracing
 from shared.telemetry.spans import activity_span
@@ -21,25 +22,41 @@ from shared.telemetry.spans import activity_span
 _BACKLOGS = ("replies wait on the lane", "directives wait on the lane")
 
 
-async def settle_step(context: Context, *, job_id: str, instance_id: str, step_id: str, attempt_no: int) -> Verdict:
+async def settle_step(
+    context: Context,
+    orchestrations: Orchestrations,
+    *,
+    job_id: str,
+    instance_id: str,
+    step_id: str,
+    attempt_no: int,
+) -> Verdict:
     """Ends the attempt if its lease is over; answers the ledger's verdict either way.
 
-    Race settle: a reply that comes while we look at the lanes wins. Raises LedgerUnavailable.
+    Race settle: a reply that comes while we look at the lanes wins. Raises LedgerUnavailable, and
+    OrchestrationUnavailable where the job ended.
     """
     began_ns = tracing.now_ns()
     stored = await context.ledger.read(job_id)
     with activity_span(SpanName.SETTLE, stored.record if stored else None, step_id, began_ns) as report:
-        verdict = await _settle(context, stored, instance_id, step_id, attempt_no)
+        verdict = await _settle(context, orchestrations, stored, instance_id, step_id, attempt_no)
         report(verdict)
         return verdict
 
 
-async def _settle(context: Context, stored: Stored | None, instance_id: str, step_id: str, attempt_no: int) -> Verdict:
+async def _settle(
+    context: Context,
+    orchestrations: Orchestrations,
+    stored: Stored | None,
+    instance_id: str,
+    step_id: str,
+    attempt_no: int,
+) -> Verdict:
     step = stored.record.step(step_id) if stored is not None else None
     if stored is None or step is None or stored.record.job.instance_id != instance_id:
         return Verdict(VerdictKind.END)
     if step.attempt_no == attempt_no:
-        stored = await _end(context, stored, step, instance_id)
+        stored = await _end(context, orchestrations, stored, step, instance_id)
     now = context.clock.now()
     verdict = verdict_for(stored.record, step_id, instance_id, now)
     if verdict.kind is VerdictKind.RECORD:
@@ -48,7 +65,9 @@ async def _settle(context: Context, stored: Stored | None, instance_id: str, ste
     return verdict
 
 
-async def _end(context: Context, stored: Stored, step: Step, instance_id: str) -> Stored:
+async def _end(
+    context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, instance_id: str
+) -> Stored:
     """The job after its lease, if that is over; LUCIUS's own backlog is not a failure (R8)."""
     if not step.status.in_flight or step.lease_expires_at is None or step.lease_expires_at > context.clock.now():
         return stored
@@ -60,7 +79,8 @@ async def _end(context: Context, stored: Stored, step: Step, instance_id: str) -
         if waited.outcome.reason_code != IgnoreReason.BACKLOG_TOO_LONG:
             return stored
     origin = Origin(cause_id=f"settle:{key}", actor="system", source="settle")
-    return (await transition(context, stored, DeadlinePassed(step.step_id, step.attempt_no), origin)).stored
+    passed = DeadlinePassed(step.step_id, step.attempt_no)
+    return (await transition(context, stored, passed, origin, orchestrations=orchestrations)).stored
 
 
 async def _backlog(context: Context, job_id: str, step: Step) -> str | None:

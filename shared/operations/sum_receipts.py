@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.core.routing import normalise
-from shared.errors import JobNotFound
+from shared.errors import DataLost, JobNotFound
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
 from shared.ports.index import ListRow
@@ -37,8 +37,8 @@ async def sum_receipts(
         async with semaphore:
             try:
                 return receipt(*await read_history(context, job.job_id), now)
-            except JobNotFound:
-                return None  # a creation that is not finished, or was withdrawn
+            except (JobNotFound, DataLost):
+                return None  # a creation that is not finished, or was withdrawn; a job that cannot be read
 
     found = [each for each in await asyncio.gather(*map(one, listed)) if each is not None]
     return {"tenant_id": tenant, **add_up(found)}, listed[-1].cursor if len(listed) == limit else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -14,6 +15,7 @@ from shared.core.occurrences import Occurrence
 from shared.core.outcome import Outcome, OutcomeKind, ignored
 from shared.core.reasons import IgnoreReason
 from shared.core.states import JobStatus
+from shared.core.verdict import end_event
 from shared.errors import Conflict, Contended, InstanceEnded, InstanceNotFound, LedgerUnavailable
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
@@ -47,7 +49,7 @@ async def transition(
 ) -> Transitioned:
     """Applies `occurrence` to the job, commits, and closes the index rows of a job that ended.
 
-    With `orchestrations`, parked orchestrations of the job are woken before it is closed: killed in between, ACTIVE is
+    With `orchestrations`, those of a job that ended are told before it is closed: killed in between, ACTIVE is
     still there for the sweeper. `again`: this occurrence may have been committed before: then its EVENT is
     looked for first, since a second delivery can look like news (a late heartbeat restarts a lease): Race redelivery,
     also where two deliveries are in two hands at once. Raises
@@ -90,6 +92,7 @@ async def _repeated(
 async def _end(context: Context, stored: Stored, orchestrations: Orchestrations | None) -> None:
     if orchestrations is not None:
         await resume_parked(orchestrations, stored.record)
+        await raise_end(orchestrations, stored.record)
     await close(context, stored)
 
 
@@ -124,3 +127,14 @@ async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
                 await orchestrations.raise_event(instance_id, durable_names.resume(park_no), {"status": job.status})
         except (InstanceEnded, InstanceNotFound) as gone:
             telemetry.info("ORCHESTRATION_GONE", **telemetry.line_ids(job), reason=type(gone).__name__)
+
+
+async def raise_end(orchestrations: Orchestrations, record: Record) -> None:
+    """Raises the end of a failed or cancelled job in the orchestration of each step that did not succeed (R12).
+
+    Else they would wait for the leases and backoffs of steps that are over. Of a job that SUCCEEDED each has had its
+    RESULT. Repeated ones are harmless. Raises OrchestrationUnavailable.
+    """
+    for step in record.open_steps:
+        with contextlib.suppress(InstanceEnded, InstanceNotFound):  # Race heard; one that starts later asks the ledger
+            await orchestrations.raise_event(record.instance_of(step), end_event(step), {"next": "END"})

@@ -46,8 +46,9 @@ class DeadReplies(Protocol):
     async def waiting(self, lane: int) -> int:
         """How many lie there, up to a bound of the adapter's; takes none. Raises BusUnavailable."""
 
-    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[None]]) -> int:
-        """Hands them to `take` one by one, up to a bound, and removes each once `take` has returned; how many.
+    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
+        """Hands them to `take` one by one, up to a bound, and removes each for which it gives True; the others stay.
 
-        What `take` raises ends the drain and is raised; that message stays. Raises BusUnavailable.
+        False: the bound was reached, so there may be more. What `take` raises ends the drain and is raised; that
+        message stays. Raises BusUnavailable.
         """

@@ -21,7 +21,10 @@ class Ledger(Protocol):
     """One partition a job: JOB, STEP and EVENT rows, moved in one transaction."""
 
     async def read(self, job_id: str) -> Stored | None:
-        """JOB and STEPs in one query; None if there is no such job. Raises LedgerUnavailable."""
+        """JOB and STEPs in one query; None if there is no such job.
+
+        Raises DataLost where a part of it is gone for good, and LedgerUnavailable.
+        """
 
     async def create(self, record: Record, event: Event) -> Stored:
         """Inserts all rows of a new job. Raises AlreadyExists, LedgerRefused, LedgerUnavailable."""

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Protocol
 
 from shared.core.canonical import digest
+from shared.core.routing import normalise
 from shared.core.strict_json import parse_json
 
 _ID = re.compile(r"rej_(\d{13})_([0-9a-f]{24})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_FUTURE_MS = 9_999_999_999_999
+#: of a job's tenant (`shared.contracts.envelope`)
+_MAX_TENANT = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class RejectedMessage:
-    """A message that no job could take (luciusrejected)."""
+class Rejection:
+    """A message that no job could take (luciusrejected), without its body."""
 
     #: the same for every delivery of the same message (`shared.ports.rejected`)
     id: str
@@ -32,11 +35,19 @@ class RejectedMessage:
     message_id: str
     sequence_number: int
     delivery_count: int
-    body: str
+    #: whose it is by its own words, normalised; None: it names no tenant
+    tenant: str | None = None
     #: when a job took it after all
     redriven_at: datetime | None = None
     #: what came of that
     redriven_outcome: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejectedMessage(Rejection):
+    """The same with its body."""
+
+    body: str
 
 
 class RejectedMessages(Protocol):
@@ -46,13 +57,24 @@ class RejectedMessages(Protocol):
         """Again is harmless, and keeps the mark of a redrive. Raises LedgerUnavailable."""
 
     async def read(self, id_: str) -> RejectedMessage | None:
-        """None if there is no such message. Raises LedgerUnavailable."""
+        """None if there is no such message. Raises DataLost where its body is gone, and LedgerUnavailable."""
 
-    async def list_day(self, day: str, *, after: str | None, limit: int) -> list[RejectedMessage]:
-        """A day's messages (`YYYYMMDD`, UTC), newest first, past the id `after`. Raises LedgerUnavailable."""
+    async def list_days(
+        self, first: date, last: date, *, tenant: str | None, after: str | None, limit: int
+    ) -> list[Rejection]:
+        """Those received on these days (UTC) and between them, newest first, past the id `after`.
 
-    async def mark(self, id_: str, *, redriven_at: datetime, outcome: str) -> None:
+        With `tenant` that tenant's, for which nothing of another's is read; None: all. Raises LedgerUnavailable.
+        """
+
+    async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
         """Says that a job took the message. Raises LedgerUnavailable."""
+
+    async def delete_before(self, day: date, *, limit: int) -> int:
+        """Removes what was received before that day, with its bodies, at most `limit` of it; how many it was.
+
+        Again is harmless. Raises LedgerUnavailable.
+        """
 
 
 def rejection_id(received_at: datetime, *, lane: int, message_id: str, sequence_number: int) -> str:
@@ -72,6 +94,15 @@ def row_key(id_: str) -> str:
     return f"{_FAR_FUTURE_MS - millis:013d}:{mark}"
 
 
+def row_keys_between(first: date, last: date) -> tuple[str, str]:
+    """All RowKeys of messages of these days and between them are greater than the one and smaller than the other."""
+    newest, oldest = (
+        int(datetime.combine(day, time(), UTC).timestamp() * 1000) for day in (last + timedelta(days=1), first)
+    )
+    # `;` is the character after `:`
+    return f"{_FAR_FUTURE_MS - newest:013d};", f"{_FAR_FUTURE_MS - oldest:013d};"
+
+
 def _instant(id_: str) -> datetime:
     try:
         return _EPOCH + timedelta(milliseconds=_parts(id_)[0])
@@ -86,10 +117,11 @@ def _parts(id_: str) -> tuple[int, str]:
 
 
 def tenant_named_in(body: str) -> str | None:
-    """The tenant that a rejected message names; None if it names none."""
+    """The tenant that a rejected message names, normalised; None if it names none that a job could have."""
     try:
         value = parse_json(body.encode("utf-8"))
     except ValueError:
         return None
     tenant_id = value.get("tenant_id") if isinstance(value, dict) else None
-    return tenant_id if isinstance(tenant_id, str) else None
+    tenant = normalise(tenant_id) if isinstance(tenant_id, str) else ""
+    return tenant if 0 < len(tenant) <= _MAX_TENANT else None

@@ -46,7 +46,7 @@ class RejectedMessage(RejectedLine):
     """A rejected message, whole."""
 
     body: str
-    """The message's text; bytes that are no UTF-8 stand as escapes."""
+    """The message's text; for bytes that are no UTF-8 it has U+FFFD, or escapes if it was dead-lettered."""
     what_if: WhatIf | None = None
     """Only where the message is read."""
 

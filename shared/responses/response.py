@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from shared.core.reasons import Reason
 from shared.core.states import FailureCause, JobStatus, StepStatus
+from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 
 
 class Response(BaseModel):
@@ -69,9 +70,9 @@ Cursor = Annotated[
 class FieldError(Response):
     """One thing that is wrong with a request."""
 
-    path: Annotated[str, Field(examples=["payload.sis.prompt_set"])]
+    path: Annotated[str, Field(max_length=MAX_REQUEST_ERROR, examples=["payload.sis.prompt_set"])]
     """Where, with points between the names."""
-    message: str
+    message: Annotated[str, Field(max_length=MAX_REQUEST_ERROR)]
 
 
 class Problem(Response):
@@ -86,8 +87,8 @@ class Problem(Response):
     """Stable, for programs."""
     detail: str
     """What to do, for people."""
-    errors: list[FieldError]
-    """Everything that is wrong with the request's content; empty for other problems."""
+    errors: Annotated[list[FieldError], Field(max_length=MAX_REQUEST_ERRORS)]
+    """What is wrong with the request's content; empty for other problems. `detail` says where there is more."""
     correlation_id: str
     """The answer's `X-Correlation-Id`; the logs have it too."""
     jobId: JobId | None = None

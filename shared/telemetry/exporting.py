@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -73,13 +74,14 @@ def _resource(environ: Mapping[str, str], version: str) -> Any:
 def _azure_monitor(environ: Mapping[str, str], resource: Any) -> None:
     from azure.monitor.opentelemetry import configure_azure_monitor
 
+    # log lines reach Application Insights through the host already; there is no argument for it
+    # (microsoft/ApplicationInsights-Python#277)
+    os.environ.setdefault("OTEL_LOGS_EXPORTER", "none")
     #: its default would keep five traces a second; a trace with holes explains nothing
     sampled = {} if environ.get("OTEL_TRACES_SAMPLER") else {"sampling_ratio": 1.0}
     try:
         configure_azure_monitor(
             resource=resource,
-            # log lines reach Application Insights through the host already
-            disable_logging=True,
             enable_live_metrics=False,
             enable_performance_counters=False,
             instrumentation_options={name: {"enabled": False} for name in _INSTRUMENTATIONS},

@@ -50,6 +50,7 @@ METRICS: tuple[Metric, ...] = (
         "`queued`: POST to the first ACK; `running`: first ACK to the end; `total`: POST to the end",
     ),
     Metric("job_queue_depth", _G, "{job}", ("jobType", "tenant"), "Jobs that no service has taken up yet (QUEUED)"),
+    Metric("job_queue_oldest_seconds", _G, "s", (), "Age of the oldest QUEUED job since its POST, pauses included"),
     Metric("job_active", _G, "{job}", ("status",), "Jobs that have not ended"),
     Metric(
         "step_latency_seconds",
@@ -119,6 +120,14 @@ METRICS: tuple[Metric, ...] = (
         "{fault}",
         ("dependency",),
         "Calls that `ledger`, `bus`, `orchestration`, `configuration` or `issuer` did not answer",
+    ),
+    Metric(
+        "dependency_checks_total",
+        _C,
+        "{check}",
+        ("dependency", "outcome"),
+        "Looks at `tables`, `servicebus`, `durable`, `blob`, by each pass of the sweeper and by `/v1/health/ready`: "
+        "`ok` or `down`",
     ),
     Metric(
         "contention_total",

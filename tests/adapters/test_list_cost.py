@@ -44,7 +44,7 @@ class Counted(AioHttpTransport):
     async def send(self, request: Any, **options: Any) -> Any:
         response = await super().send(request, **options)
         if request.method == "GET":
-            self.entities.append(len(json.loads(response.body())["value"]))
+            self.entities.append(len(json.loads(response.body()).get("value", ())))
         return response
 
 

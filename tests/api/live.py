@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,7 +49,8 @@ class Live:
 
     def callback_token(self) -> str:
         """The token of an attempt whose directive was sent."""
-        job_id = self.client().post("/v1/orchestrate", json=envelope(doc_id="callbacks")).json()["jobId"]
+        body = envelope(idempotency_key=str(uuid.uuid4()))  # a job of its own: its directive is received once
+        job_id = self.client().post("/v1/orchestrate", json=body).json()["jobId"]
         with ScriptedService(self.stack.bus_connection) as service:
             return str(service.directive(job_id)["callback_urls"]["token"])
 

@@ -24,6 +24,9 @@ from tests.api.strict import misfits
 from tests.stack.scripted_service import LANE
 
 JSON = {"Content-Type": "application/json"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+#: httpx does not know the length of an iterable, as JsonContent of .NET does not know its own
+CHUNKED: dict[str, Any] = {"content": (b"{}",), "headers": JSON}
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,12 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("POST", "/v1/orchestrate", {"content": b" " * (1024 * 1024 + 1), "headers": JSON}, 413, "BODY_TOO_LARGE"),
     ("POST", "/v1/orchestrate", {"content": b"{}", "headers": {"Content-Type": "text/plain"}}, 415, "NOT_JSON"),
     ("POST", "/v1/callbacks/ack", {}, 401, "TOKEN_INVALID"),
+    ("POST", "/v1/orchestrate", CHUNKED, 411, "LENGTH_REQUIRED"),
+    ("POST", "/v1/orchestrate", {**CHUNKED, "headers": NDJSON}, 411, "LENGTH_REQUIRED"),
+    ("POST", "/v1/jobs/job_0:cancel", CHUNKED, 411, "LENGTH_REQUIRED"),
+    ("POST", "/v1/jobs/job_0:redrive", CHUNKED, 411, "LENGTH_REQUIRED"),
+    ("POST", "/v1/admin/reconcile", CHUNKED, 411, "LENGTH_REQUIRED"),
+    *(("POST", f"/v1/callbacks/{kind}", CHUNKED, 411, "LENGTH_REQUIRED") for kind in ("ack", "result", "heartbeat")),
 ]
 
 
@@ -168,6 +177,38 @@ def test_pages_lead_from_the_first_line_to_the_last(me: httpx.Client, job_id: st
         cursor = page["next"]
     assert seen == whole
     assert me.get(path, params={"cursor": "bm9uZQ=="}).json()["code"] == "CURSOR_INVALID"
+
+
+def test_answers_say_whether_they_may_be_kept(api: Live, me: httpx.Client, job_id: str) -> None:
+    """One's own reads are asked for again (304 too), documents are everybody's, secrets and refusals are not kept."""
+    read = me.get(f"/v1/jobs/{job_id}")
+    known = me.get(f"/v1/jobs/{job_id}", headers={"If-None-Match": read.headers["ETag"]})
+    token = api.callback_token()
+    ack = me.post("/v1/callbacks/ack", headers={"Authorization": f"Bearer {token}"})
+    rejected = api.operator().get(f"/v1/rejected/{api.rejected()[0]}")
+    for answer, status, expected in (
+        (read, 200, "private, no-cache"),
+        (known, 304, "private, no-cache"),
+        (me.get("/v1/jobs"), 200, "private, no-cache"),
+        (me.get("/v1/jobs/job_0"), 404, "no-store"),
+        (api.stack.http.get("/v1/openapi.json"), 200, "public, max-age=60"),
+        (ack, 200, "no-store"),
+        (rejected, 200, "no-store"),
+    ):
+        assert (answer.status_code, answer.headers["Cache-Control"]) == (status, expected), answer.url
+
+
+def test_every_answer_binds_the_browser(api: Live, me: httpx.Client, job_id: str) -> None:
+    """No type is guessed, and once over https always over https: on answers of the app, and of the host to no route."""
+    for answer in (
+        me.get(f"/v1/jobs/{job_id}"),
+        me.get("/v1/jobs/job_0"),
+        api.stack.http.get("/v1/docs"),
+        api.stack.http.options("/v1/jobs"),
+        api.stack.http.get("/v1/fax"),
+    ):
+        assert answer.headers["X-Content-Type-Options"] == "nosniff", answer.url
+        assert answer.headers["Strict-Transport-Security"] == "max-age=31536000", answer.url
 
 
 def test_options_say_what_a_path_takes(api: Live) -> None:

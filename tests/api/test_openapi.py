@@ -91,6 +91,12 @@ def test_every_refusal_is_a_problem_with_its_codes() -> None:
         assert {"500", "503"} < operation["responses"].keys()
 
 
+def test_a_body_needs_its_length() -> None:
+    """Every operation that takes a body can answer 411, and no other: the host gives chunked ones empty."""
+    for _, path, operation in operations():
+        assert ("411" in operation["responses"]) == ("requestBody" in operation), path
+
+
 def test_every_code_is_declared() -> None:
     """Each code of a problem stands in the document, and no other; that the app raises each: `test_problems`."""
     declared = {
@@ -150,6 +156,12 @@ ENVELOPES: list[tuple[str, dict[str, Any], bool]] = [
     ("a later minor version", {"schema_version": "1.7"}, True),
     ("dependencies", {"dependencies": ["job_1"]}, False),
     ("a label that is no text", {"labels": {"a": 1}}, False),
+    ("an escape in a label", {"labels": {"a": "\x1b[2J"}}, False),
+    ("a control character in the name of a label", {"labels": {"a\x9b": "x"}}, False),
+    ("the longest label", {"labels": {"a" * 128: "x" * 512}}, True),
+    ("the name of a label too long", {"labels": {"a" * 129: "x"}}, False),
+    ("a label too long", {"labels": {"a": "x" * 513}}, False),
+    ("a label without a name and text", {"labels": {"": ""}}, True),
     ("an instant as a number", {"requested_at": 1769508120}, False),
     ("an instant", {"requested_at": "2026-01-27T10:02:00.5+01:00"}, True),
     ("a callback that is not https", {"callback_urls": {"done": "http://example.com"}}, False),
@@ -166,7 +178,7 @@ def test_the_schema_and_the_app_agree_on_envelopes(changes: dict[str, Any], good
     # its patterns are ECMA's, as JSON Schema has it; Python's `$` would let a newline pass
     schema = {**body["schema"], "components": DOCUMENT["components"]}
     assert jsonschema_rs.Draft202012Validator(schema).is_valid(whole) == good
-    alone = jsonschema_rs.Draft202012Validator(envelope_schema.document(registry(), POLICY))
+    alone = jsonschema_rs.Draft202012Validator(envelope_schema.document(registry(), POLICY.schemes))
     assert alone.is_valid(whole) == good
     assert _accepts(whole) == good
 
@@ -202,9 +214,9 @@ def test_a_protocol_of_ones_own_stands_in_it() -> None:
         {},
         {"ocr": "OCR"},
     )
-    described = document(ROUTES, Registry([own]), POLICY, server="http://127.0.0.1:1")
+    described = document(ROUTES, Registry([own]), POLICY.schemes, server="http://127.0.0.1:1")
     assert list(OpenAPIV31SpecValidator(described).iter_errors()) == []
-    alone = Draft202012Validator(envelope_schema.document(Registry([own]), POLICY))
+    alone = Draft202012Validator(envelope_schema.document(Registry([own]), POLICY.schemes))
     base = json.loads(envelope(request_type="OWN", payload={}).model_dump_json(exclude_unset=True))
     for payload, good in (({"a": 1}, True), ({"ocr": {"a": 1}}, True), ({"ocr": 1}, True), ([], False)):
         assert alone.is_valid(base | {"payload": payload}) == good

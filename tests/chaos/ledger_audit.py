@@ -82,7 +82,7 @@ def audit(stored: StoredRows, accepted: Mapping[str, str], rubbish: set[str]) ->
             ]
             wrong.append("\n".join([f"{job_id}: {broken}", *history]))
     wrong += _check_index(stored, accepted)
-    quarantined = {row["body"] for row in stored.rejected}
+    quarantined = {row["body"] for row in stored.rejected if "body" in row}
     wrong += [f"lost and not quarantined: {text}" for text in sorted(rubbish - quarantined)]
     return wrong
 

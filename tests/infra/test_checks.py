@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.checks import app_settings, every, host_json, modules, package_files, resources, seeds, symbols
+from infra.checks import app_settings, every, host_json, modules, package_files, seeds, symbols, topics, values
 from infra.checks.finding import Finding
 from infra.checks.template import Template, parse
 from tests.jobs import ROOT
@@ -23,8 +23,10 @@ param zones string[] = []
 var names = [for lane in range(0, 2): 'p${lane}']
 
 resource storage 'Microsoft.Storage/storageAccounts@2025-06-01' = [for (name, index) in names: {
-  name: '${name}${index}'
+  name: 'docs${name}${index}'
   location: location
+  kind: 'StorageV2'
+  sku: { name: 'Standard_LRS' }
   tags: { zones: join(map(zones, zone => toLower(zone)), ',') }
 }]
 
@@ -61,7 +63,7 @@ def test_a_sound_template_passes(tmp_path: Path) -> None:
     """Loops, lambdas and outputs are understood."""
     good = template(tmp_path, GOOD)
     assert good.broken == []
-    assert [*symbols.check(good), *resources.check(good)] == []
+    assert [*symbols.check(good), *values.check(good, {})] == []
 
 
 def test_syntax(tmp_path: Path) -> None:
@@ -94,17 +96,18 @@ def test_names(tmp_path: Path, was: str, becomes: str, rule: str | None, text: s
         ("inner.bicep", "other.bicep", "module-path"),
         ("location: location }", "location: location, color: 'red' }", "module-parameter"),
         ("{ location: location }", "{ }", "module-parameter"),
-        ("outputs.ids", "outputs.names", "module-output"),
+        ("outputs.ids", "outputs.names", "property"),
     ],
 )
 def test_modules(tmp_path: Path, was: str, becomes: str, rule: str) -> None:
     """A module's path, the parameters it needs and takes, and its outputs."""
     inner = template(tmp_path, GOOD)
     known = {inner.path.resolve(): inner}
-    assert modules.check(template(tmp_path, CALLER, "main.bicep"), known) == []
+    sound = template(tmp_path, CALLER, "main.bicep")
+    assert [*modules.check(sound, known), *values.check(sound, known)] == []
     assert was in CALLER
     broken = template(tmp_path, CALLER.replace(was, becomes), "main.bicep")
-    assert rules(modules.check(broken, known)) == [rule]
+    assert rules([*modules.check(broken, known), *values.check(broken, known)]) == [rule]
 
 
 @pytest.mark.parametrize(
@@ -121,25 +124,19 @@ def test_parameter_files(tmp_path: Path, text: str, found: list[str]) -> None:
     inner = template(tmp_path, GOOD)
     file = template(tmp_path, text, "dev.bicepparam")
     assert file.broken == []
-    assert rules(modules.check_parameters(file, {inner.path.resolve(): inner})) == found
+    known = {inner.path.resolve(): inner}
+    wrong = modules.check_parameters(file, known)
+    if (target := modules.used(file, known)) is not None:
+        wrong += values.check_parameters(file, target, known)
+    assert rules(wrong) == found
 
 
 def test_resource_types_and_versions(tmp_path: Path) -> None:
-    """A type that is not in the list, and a version that its type does not have."""
-    wrong_type = GOOD.replace("storageAccounts@", "storageAcounts@")
-    assert rules(resources.check(template(tmp_path, wrong_type))) == ["resource-type"]
-    wrong_version = GOOD.replace("@2025-06-01", "@2023-01-01")
-    assert rules(resources.check(template(tmp_path, wrong_version))) == ["api-version"]
-
-
-def test_roles_are_named_for_what_they_are(tmp_path: Path) -> None:
-    """A role's GUID under another role's name, and a GUID that is no role."""
-    text = "var roles = {{\n  {name}: '{guid}'\n}}\noutput roles object = roles\n"
-    sender, receiver = "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39", "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0"
-    assert resources.check(template(tmp_path, text.format(name="serviceBusDataSender", guid=sender))) == []
-    for guid in (receiver, sender.replace("6", "7")):
-        broken = template(tmp_path, text.format(name="serviceBusDataSender", guid=guid))
-        assert rules(resources.check(broken)) == ["role"]
+    """A type or version that the data lacks is reported with the way to get it."""
+    wrong_type = values.check(template(tmp_path, GOOD.replace("storageAccounts@", "storageAcounts@")), {})
+    wrong_version = values.check(template(tmp_path, GOOD.replace("@2025-06-01", "@2023-01-01")), {})
+    assert rules([*wrong_type, *wrong_version]) == ["resource-type", "api-version"]
+    assert all("scripts.generate.azure_types" in each.text for each in [*wrong_type, *wrong_version])
 
 
 @pytest.mark.parametrize(
@@ -176,7 +173,7 @@ def test_topics(tmp_path: Path) -> None:
     bus = tmp_path / "infra" / "bicep" / "modules" / "service-bus.bicep"
 
     def found() -> list[str]:
-        return rules(resources.check_topics(tmp_path, [parse(bus)]))
+        return rules(topics.check(tmp_path, [parse(bus)]))
 
     assert found() == []
     good = bus.read_text()
@@ -204,7 +201,7 @@ def test_rules_of_services(tmp_path: Path, was: str, becomes: str) -> None:
     bus = tmp_path / "infra" / "bicep" / "modules" / "service-bus.bicep"
     assert was in bus.read_text()
     bus.write_text(bus.read_text().replace(was, becomes))
-    assert rules(resources.check_topics(tmp_path, [parse(bus)])) == ["topics"]
+    assert rules(topics.check(tmp_path, [parse(bus)])) == ["topics"]
 
 
 def test_seeds(tmp_path: Path) -> None:
@@ -263,3 +260,13 @@ def test_funcignore(tmp_path: Path, lines: str, text: str) -> None:
     assert any(text in each.text for each in package_files.check(tmp_path))
     (tmp_path / ".funcignore").unlink()
     assert rules(package_files.check(tmp_path)) == ["funcignore"]
+
+
+def test_each_rule_of_the_linter_is_decided() -> None:
+    """`bicepconfig.json` has every rule; what is off by default, or off here, has its reason."""
+    rules = json.loads((ROOT / "infra" / "checks" / "linter_rules.json").read_text(encoding="utf-8"))["rules"]
+    configured = json.loads((ROOT / "infra" / "bicep" / "bicepconfig.json").read_text(encoding="utf-8"))
+    levels = {name: each["level"] for name, each in configured["analyzers"]["core"]["rules"].items()}
+    assert levels == {name: each["level"] for name, each in rules.items()}
+    assert set(levels.values()) <= {"error", "warning", "off"}
+    assert [name for name, each in rules.items() if "off" in each.values() and not each.get("reason")] == []

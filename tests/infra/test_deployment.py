@@ -9,12 +9,12 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
 import yaml
 
+from infra.checks.template import literal, nested, parse, properties, text
 from shared.build import COMMIT_FILE
-from shared.telemetry.metric_table import METRICS
 from tests.jobs import ROOT
+from triggers.http.bodies import MAX_BODY_BYTES
 
 
 def test_azd_runs_hooks_and_parameters_that_exist() -> None:
@@ -33,8 +33,35 @@ def test_the_zip_holds_the_app_and_its_commit(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "scripts/package.py", str(target)], cwd=ROOT, check=True, capture_output=True)
     names = set(zipfile.ZipFile(target).namelist())
     assert COMMIT_FILE in names
+    # what is built from it in Azure is what has these hashes
+    assert zipfile.ZipFile(target).read("requirements.txt") == (ROOT / "requirements.lock").read_bytes()
     assert {"function_app.py", "host.json", "requirements.txt", "infra/bicep/topology.json"} <= names
     assert not [name for name in names if name.startswith(("tests/", "emulator/", "infra/hooks/", "infra/pipelines/"))]
+
+
+def test_the_template_sets_the_bounds_that_it_knows() -> None:
+    """Jobs refer to the documents' account, not to workspaces; the host takes little more than the app does."""
+    settings = parse(ROOT / "infra/bicep/modules/app-settings.bicep").of_kind("variable")
+
+    def literal_of(variable: str, name: str) -> str | None:
+        value = settings[variable].value
+        assert value is not None
+        return literal(properties(value)[name])
+
+    most = int(literal_of("hostSettings", "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT") or 0)
+    assert MAX_BODY_BYTES < most <= 4 * MAX_BODY_BYTES
+    always = settings["appSettings"].value
+    assert always is not None
+    assert {"LUCIUS_PUBLIC_URL", "LUCIUS_ALLOWED_REF_HOSTS"} <= properties(always).keys()
+    hosts = parse(ROOT / "infra/bicep/modules/storage.bicep").of_kind("output")["referenceHosts"].value
+    assert hosts is not None
+    assert "map(concat(inputContainers, [resultsContainer]), " in text(hosts)
+
+
+def test_the_hosts_own_admin_routes_are_closed() -> None:
+    """Whatever the plan: the master key opens nothing from outside."""
+    (app,) = [each for each in parse(ROOT / "infra/bicep/modules/function-app.bicep").resources if each.name == "app"]
+    assert text(nested(app.node, "properties")["functionsRuntimeAdminIsolationEnabled"]) == "true"
 
 
 def test_no_package_without_a_commit(tmp_path: Path) -> None:
@@ -75,18 +102,3 @@ def test_the_guide_names_scripts_and_parameters_that_exist() -> None:
     documented = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
     parameters = set(re.findall(r"^param (\w+)", (ROOT / "infra" / "bicep" / "main.bicep").read_text(), re.MULTILINE))
     assert documented == parameters
-
-
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "infra" / "bicep" / "queries").glob("*.kql")), ids=lambda path: path.stem
-)
-def test_queries_ask_for_metrics_that_are_emitted(path: Path) -> None:
-    """A saved query or an alert names metrics of the table, with attributes that they have, and a template loads it."""
-    text, known = path.read_text(), {metric.name: set(metric.attributes) for metric in METRICS}
-    named = set(re.findall(r"'(\w+_(?:total|seconds|depth|active|backlog))'", text))
-    assert named <= known.keys()
-    if named:
-        attributes = set(re.findall(r"Properties\['([\w.]+)'\]", text))
-        assert attributes <= set().union(*(known[name] for name in named))
-    templates = "".join(each.read_text() for each in (ROOT / "infra" / "bicep" / "modules").glob("*.bicep"))
-    assert f"queries/{path.name}'" in templates

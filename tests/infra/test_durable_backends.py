@@ -50,6 +50,7 @@ def change(path: Path, key: str, value: Any) -> None:
         ("host.json", "extensions.serviceBus.maxConcurrentCalls", "four", "maxConcurrentCalls is 'four'"),
         ("host.json", "extensions.serviceBus.maxConcurrentCalls", 8, "differ beyond storageProvider"),
         ("host.json", "extensionBundle.version", "[3.*, 4.0.0)", "extensionBundle.version is '[3.*, 4.0.0)'"),
+        ("host.json", "logging.logLevel.default", "Info", "logging.logLevel.default is 'Info'"),
         ("host.json", "functionTimeout", "10 minutes", "functionTimeout is '10 minutes'"),
         ("host.AzureStorage.json", "extensions.durableTask.storageProvider.partitionCount", 17, "partitionCount is 17"),
         (
@@ -66,6 +67,19 @@ def test_a_wrong_host_json_is_found(copy: Path, file: str, key: str, value: Any,
     change(copy / file, key, value)
     found = [each.text for each in host_json.check_backends(copy)]
     assert any(text in each for each in found), found
+
+
+@pytest.mark.parametrize("category", ["Azure.Core", "DurableTask.AzureStorage"])
+@pytest.mark.parametrize("level", [None, "Information"])
+def test_a_category_that_floods_the_log_is_found(copy: Path, category: str, level: str | None) -> None:
+    """Left out, or shown from INFO on, in both files alike."""
+    for name in ("host.json", "host.AzureStorage.json"):
+        content = json.loads((copy / name).read_text())
+        content["logging"]["logLevel"].pop(category)
+        content["logging"]["logLevel"] |= {} if level is None else {category: level}
+        (copy / name).write_text(json.dumps(content))
+    expected = f"logging.logLevel.{category} is not Warning: its lines would flood the log"
+    assert expected in [each.text for each in host_json.check_backends(copy)]
 
 
 def test_a_backend_without_its_file_is_found(copy: Path) -> None:

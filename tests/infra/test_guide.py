@@ -31,15 +31,22 @@ def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
     # the guide removes it before it comes to pipelines
     for step in [*(each for each in steps if not each.startswith("remove")), "remove", "remove stack"]:
         known = {**walk.state()["azd"], "AZURE_SUBSCRIPTION_ID": "sub-1", "app": "00000001-2222-3333-4444-555555555555"}
+        known |= {"SUBMITTER": "a-client", "GITHUB_REPOSITORY": "owner/repo", "REVIEWER": "7"}
         known = {name: value for name, value in known.items() if not (step == "up" and name.startswith("AZURE"))}
         done = walk.run(block(GUIDE, step), **known)
         assert done.code == 0, (step, done.error)
         assert not [line for line in done.error.splitlines() if "ERROR" in line], step
     state = walk.state()
     assert state["code"] == COMMIT
+    # who may deploy: the guide's own check has read these
+    assert sorted(state["environments"]) == ["dev", "dev-smoke", "prod", "prod-smoke"]
     assert state["deployed"] is None
     # what azd made is gone; what the guide makes by hand stays
-    assert sorted(app["displayName"] for app in state["apps"]) == ["lucius-github-dev", "lucius-prod"]
+    assert sorted(app["displayName"] for app in state["apps"]) == [
+        "lucius-github-dev",
+        "lucius-github-dev-smoke",
+        "lucius-prod",
+    ]
 
 
 def test_a_second_deployment_and_a_later_month_go_through(walk: Walk) -> None:
@@ -87,3 +94,15 @@ def test_an_environment_is_removed_twice(walk: Walk) -> None:
     for _ in range(2):
         assert walk.run(block(GUIDE, "remove"), **walk.state()["azd"]).code == 0
         assert walk.state()["apps"] == []
+
+
+def test_a_condition_leaves_the_roles_of_the_template(walk: Walk) -> None:
+    """The guide's condition names each of them; a role that is new asks for it to be renewed."""
+    walk.run(block(GUIDE, "identity"), AZURE_SUBSCRIPTION_ID="sub-1")
+    modules = walk.own("infra/bicep") / "modules"
+    text = (modules / "roles.bicep").read_text()
+    named = re.findall(r"'([0-9a-f-]{36})'", text)
+    assert walk.state()["assignable"] == named
+    assert walk.run(block(GUIDE, "up")).code == 0
+    (modules / "roles.bicep").write_text(f"{text}\nvar owner = '8e3af657-a8ff-443c-a75c-2fe8c4bcb635'\n")
+    assert "AuthorizationFailed" in walk.run("azd provision", **walk.state()["azd"]).error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.checks import limits
+from infra.checks import symbols, values
 from infra.checks.template import parse
 
 INNER = """
@@ -28,7 +28,8 @@ def found(folder: Path, caller: str, inner: str = INNER) -> list[str]:
     templates = {path.resolve(): parse(path) for path in folder.glob("*.bicep")}
     main = templates[(folder / "main.bicep").resolve()]
     assert main.broken == []
-    return [f"{each.rule} {each.text}" for each in limits.check(main, templates)]
+    checked = [*symbols.check_declarations(main, templates), *values.check(main, templates)]
+    return [f"{each.rule} {each.text}" for each in checked if each.rule in ("default", "limit")]
 
 
 @pytest.mark.parametrize(
@@ -74,12 +75,12 @@ def test_values_keep_to_the_limits_of_a_module(tmp_path: Path, head: str, given:
 def test_a_modules_own_name_is_that_of_a_deployment(tmp_path: Path) -> None:
     """At most 64 characters."""
     caller = "@maxLength(61)\nparam short string\nmodule inner 'inner.bicep' = {\n  name: 'pep-${short}'\n}\n"
-    assert found(tmp_path, caller) == ["limit name can be 65, above its most length 64"]
+    assert found(tmp_path, caller) == ["limit name can be 65, above its most length 64 (BCP335)"]
 
 
 def test_values_of_a_parameter_file(tmp_path: Path) -> None:
     """Literals of a `.bicepparam` file against its template."""
     (tmp_path / "inner.bicep").write_text(INNER)
     (tmp_path / "dev.bicepparam").write_text("using 'inner.bicep'\nparam name = 'x'\nparam amount = 10\n")
-    rules = limits.check_parameters(parse(tmp_path / "dev.bicepparam"), parse(tmp_path / "inner.bicep"))
+    rules = values.check_parameters(parse(tmp_path / "dev.bicepparam"), parse(tmp_path / "inner.bicep"), {})
     assert [each.line for each in rules] == [2, 3]

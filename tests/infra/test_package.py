@@ -2,24 +2,54 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from infra.checks import environment, package
 from infra.checks.finding import CheckFailed
+from scripts import lock as locks
 from tests.jobs import ROOT
 
 
 @pytest.mark.needs("python3.12")
 @pytest.mark.timeout(400)
 def test_the_package_starts_on_the_deployed_version(tmp_path: Path) -> None:
-    """Built by Azure's rules, on a clean Python 3.12 with requirements.txt alone, it serves every function."""
+    """Built by Azure's rules, on a clean Python 3.12 with the lock alone, it serves every function."""
     built = package.build(ROOT, tmp_path)
     print(f"package: {built}")
     assert not list((built.app).glob("tests*"))
     functions = package.start(ROOT, built, tmp_path / "data")
     assert {"orchestrate", "job_read", "reply_p0", "reply_p15", "sweep"} <= set(functions), functions
+
+
+def requirements(name: str) -> list[Requirement]:
+    """Those of a file and of the files that it names, for the version that is deployed."""
+    found = []
+    for line in (ROOT / name).read_text().splitlines():
+        if other := re.fullmatch(r"-r (\S+)", line):
+            found += requirements(other[1])
+        elif re.match(r"\w", line):
+            found.append(Requirement(line.partition("#")[0].partition("\\")[0]))
+    deployed = {"python_version": "3.12", "python_full_version": "3.12.0"}
+    return [each for each in found if each.marker is None or each.marker.evaluate(deployed)]
+
+
+@pytest.mark.parametrize("lock", locks.LOCKS, ids=lambda lock: lock.target.name)
+def test_what_is_installed_has_a_hash(lock: locks.Lock) -> None:
+    """Each package in the version of constraints.txt, and none that is asked for is left out: else `make lock`."""
+    content = lock.target.read_text()
+    assert content.splitlines()[1:3] == ["--require-hashes", "--only-binary :all:"]
+    packages = re.findall(r"(?m)^(\S+)==(\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", content)
+    assert len(packages) == len(re.findall(r"(?m)^\w", content))
+    locked = {canonicalize_name(name): version for name, version, _ in packages}
+    pins = {canonicalize_name(each.name): str(each.specifier) for each in requirements("constraints.txt")}
+    assert {name: f"=={version}" for name, version in locked.items()} == {name: pins.get(name) for name in locked}
+    for each in requirements(lock.source):
+        assert each.specifier.contains(locked.get(canonicalize_name(each.name), "0")), each
 
 
 def test_no_python_312_is_a_failure_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

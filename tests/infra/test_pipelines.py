@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts import kept_package
+from scripts import github_environments, kept_package
 from tests.infra.walk import COMMIT, Walk
 from tests.infra.workflows import FOLDER, command, load, signs_in, waits_for
 from tests.jobs import ROOT
@@ -21,6 +21,7 @@ VALUES = {
     "vars.AZURE_SUBSCRIPTION_ID": "sub-1",
     "vars.AZURE_LOCATION": "westeurope",
     "vars.LUCIUS_AUTH_AUDIENCE": "audience",
+    "vars.LUCIUS_SMOKE_PRINCIPAL_ID": "principal-of-smoke",
     "matrix.environment": "dev",
     "needs.template.outputs.group": "rg-lucius-dev",
     "needs.template.outputs.app": "func-lucius",
@@ -62,17 +63,43 @@ def test_workflows_are_pinned_and_may_little(path: Path) -> None:
 
 
 def test_nothing_is_deployed_that_is_not_tested() -> None:
-    """Every job that signs in waits for the tests and for the checks of the templates, and stops where one fails."""
+    """A job that signs in waits for tests, and for checks of templates and environments; it stops where one fails."""
     workflow = load("deploy")
     for name, job in workflow["jobs"].items():
-        if name not in ("test", "validate"):
-            assert waits_for(workflow, name) >= {"test", "validate"}, name
+        if name not in ("environments", "test", "validate"):
+            assert waits_for(workflow, name) >= {"environments", "test", "validate"}, name
             # jobs that are left out for a kept package may not leave out these
             assert job["if"] == "${{ !cancelled() && !failure() }}"
     called = {name: workflow["jobs"][name]["uses"] for name in ("test", "validate")}
     assert called == {name: f"./.github/workflows/{name}.yml" for name in called}
     assert all("workflow_call" in load(name)["on"] for name in called)
     assert [name for name, job in workflow["jobs"].items() if signs_in(job)] == ["template", "code", "smoke"]
+
+
+def test_the_smoke_test_signs_in_as_somebody_else() -> None:
+    """GitHub names the environment in the token, so the packages of its job get none that may deploy."""
+    jobs = load("deploy")["jobs"]
+    deploys = {jobs[name]["environment"] for name in ("template", "code")}
+    assert deploys == {"${{ inputs.environment || 'dev' }}"}
+    assert jobs["smoke"]["environment"] == "${{ inputs.environment || 'dev' }}-smoke"
+    (login,) = [step["with"] for step in jobs["smoke"]["steps"] if "azure/login@" in step.get("uses", "")]
+    assert "subscription-id" not in login
+    # each environment that signs in has its identity in the guide
+    subjects = set(re.findall(r"repo:OWNER/REPO:environment:([\w-]+)", (ROOT / "docs" / "deploy.md").read_text()))
+    assert subjects == {"dev", "dev-smoke"}
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yml")), ids=lambda path: path.stem)
+def test_nothing_unknown_is_installed_next_to_a_token(path: Path) -> None:
+    """A package that turned bad could ask GitHub for the token of its job: there, only what has a hash is installed."""
+    for job in filter(signs_in, load(path.stem)["jobs"].values()):
+        for line in "\n".join(step.get("run", "") for step in job["steps"]).splitlines():
+            assert not re.search(r"\b(make|npm|npx|uv|apt-get|curl) ", line), line
+            assert "pip install" not in line or "pip install --require-hashes -r" in line
+            # Microsoft's own compiler has no hash to give; it is the one that validates
+            assert "bicep install" not in line or "--version" in line
+    versions = re.findall(r"az bicep install(?: --version (v[\d.]+))?", (FOLDER / "validate.yml").read_text())
+    assert set(re.findall(r"az bicep install(?: --version (v[\d.]+))?", path.read_text())) <= set(versions)
 
 
 def test_a_package_is_kept_of_each_commit_and_deployed_again() -> None:
@@ -144,6 +171,7 @@ def test_a_stack_is_deployed_and_put_out(walk: Walk) -> None:
         ({"az": "2.76.0"}, {}, "az 2.76.0 is older than 2.89.0"),
         ({"denied": ["deploy"]}, {}, "AuthorizationFailed"),
         ({}, {"vars.AZURE_LOCATION": "uksouth"}, "does not offer Flex Consumption"),
+        ({}, {"vars.LUCIUS_SMOKE_PRINCIPAL_ID": ""}, "LUCIUS_SMOKE_PRINCIPAL_ID is not set"),
     ],
 )
 def test_a_stack_is_refused_before_it_changes_anything(
@@ -228,3 +256,49 @@ esac
     listing.write_text(json.dumps({"artifacts": []}))
     assert "is kept" in walk.run(f"{fetch} dev {COMMIT} .", GITHUB_REPOSITORY="owner/repo").refusal
     assert "not a whole commit id" in walk.run(f"{fetch} dev 0123456 .", GITHUB_REPOSITORY="owner/repo").refusal
+
+
+ONLY_MAIN = {"deployment_branch_policy": {"protected_branches": False, "custom_branch_policies": True}}
+MAIN = {"branch_policies": [{"id": 1, "name": "main", "type": "branch"}]}
+REVIEWED = {**ONLY_MAIN, "protection_rules": [{"type": "branch_policy"}, {"type": "required_reviewers"}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "environment", "policies", "sentence"),
+    [
+        ("dev", ONLY_MAIN, MAIN, None),
+        ("prod", REVIEWED, MAIN, None),
+        ("dev", {"deployment_branch_policy": None}, {}, "every branch"),
+        (
+            "dev",
+            {"deployment_branch_policy": {"protected_branches": True, "custom_branch_policies": False}},
+            {},
+            "every protected one",
+        ),
+        ("dev", ONLY_MAIN, {"branch_policies": []}, "nothing may deploy"),
+        ("dev", ONLY_MAIN, {"branch_policies": [{"name": "ma*", "type": "branch"}]}, "branch ma* may deploy"),
+        ("dev", ONLY_MAIN, {"branch_policies": [{"name": "main", "type": "tag"}]}, "tag main may deploy"),
+        ("prod", ONLY_MAIN, MAIN, "nobody is asked"),
+    ],
+)
+def test_only_main_may_deploy(
+    name: str, environment: dict[str, Any], policies: dict[str, Any], sentence: str | None
+) -> None:
+    """GitHub lets every branch into an environment unless it is told otherwise; prod asks somebody as well."""
+    found = github_environments.wrong(name, environment, policies)
+    assert (found is None) if sentence is None else (found is not None and sentence in found)
+
+
+def test_the_pipeline_stops_where_another_branch_may_deploy(walk: Walk) -> None:
+    """Both environments of a deployment are read; one that is too open, or is not there, is one line."""
+    (walk.bin / "python3").unlink()
+    (walk.bin / "python3").symlink_to(sys.executable)
+    dev = {**ONLY_MAIN, "policies": MAIN["branch_policies"]}
+    text, environment = command(load("deploy")["jobs"]["environments"], "Only main may deploy", VALUES)
+    walk.know(environments={"dev": dev, "dev-smoke": dev})
+    assert walk.run(text, **environment, GITHUB_REPOSITORY="owner/repo").code == 0
+    for smoke, sentence in (({"deployment_branch_policy": None}, "every branch"), (None, "(HTTP 404)")):
+        walk.know(environments={"dev": dev, **({"dev-smoke": smoke} if smoke else {})})
+        refusal = walk.run(text, **environment, GITHUB_REPOSITORY="owner/repo").refusal
+        assert "dev-smoke: " in refusal
+        assert sentence in refusal

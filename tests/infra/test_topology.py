@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 from benchmarks.scale.cost import fixed_a_month
 from emulator.topology import config
@@ -60,27 +59,3 @@ def test_the_parameter_file_has_the_price_of_zones() -> None:
         )
     )
     assert {name.split("_p")[0] for name in groups} == named
-
-
-def test_thresholds_reach_the_query() -> None:
-    """`alertThresholds.failedJobs` takes the place of the query's own number."""
-    alerts = (BICEP / "modules" / "alerts.bicep").read_text()
-    replaced = re.search(r"failure-rate\.kql'\), '([^']+)'", alerts)
-    assert replaced is not None
-    assert replaced[1] in Path(BICEP / "queries" / "failure-rate.kql").read_text()
-
-
-def test_stuck_jobs_are_seen_below_the_ceiling_of_their_metric() -> None:
-    """A directive is counted for ACK timeout and lease at most: then its attempt counts, and the next begins at 0."""
-    defaults = {each.name: each.default for each in SETTINGS}
-    ceiling = float(str(defaults["LUCIUS_ACK_TIMEOUT_SECONDS"])) + float(
-        str(defaults["LUCIUS_STEP_RESULT_TIMEOUT_SECONDS"])
-    )
-    alerts = (BICEP / "modules" / "alerts.bicep").read_text()
-    default = re.search(r"stuckSeconds \?\? (\d+)", alerts)
-    most = re.search(r"@maxValue\((\d+)\)\n  stuckSeconds", alerts)
-    assert default is not None
-    assert most is not None
-    # sampled once a minute, over five-minute evaluations
-    assert float(default[1]) <= ceiling / 2
-    assert float(most[1]) < ceiling

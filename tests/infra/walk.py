@@ -1,4 +1,4 @@
-"""A checkout in a folder of its own, in which commands meet stand-ins for az, azd, git and curl."""
+"""A checkout in a folder of its own, in which commands meet stand-ins for az, azd, gh, git and curl."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.jobs import ROOT
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
-_AZD = """#!/bin/sh
+_PROGRAM = """#!/bin/sh
 exec {python} -I -S -c 'import sys; sys.path += ["{root}"]
-from tests.infra.stand_in.azd import main
+from tests.infra.stand_in.{name} import main
 sys.exit(main())' "$@"
 """
 _PASSED_ON = ("AZURE_ENV_NAME", "LUCIUS_AUTH_AUDIENCE", "LUCIUS_CALLBACK_KEYS", "LUCIUS_MONTHLY_BUDGET")
@@ -85,11 +85,14 @@ class Walk:
         walk.bin.mkdir(parents=True)
         scripts = {
             "az": _ask(folder),
-            "azd": _AZD.format(python=sys.executable, root=ROOT),
+            **{name: _PROGRAM.format(python=sys.executable, root=ROOT, name=name) for name in ("azd", "gh")},
             "git": _GIT,
             "shasum": _SHASUM,
         }
-        for name, text in {**scripts, **dict.fromkeys(("curl", "sleep", "make", "openssl", "python3"), _QUIET)}.items():
+        for name, text in {
+            **scripts,
+            **dict.fromkeys(("curl", "sleep", "make", "openssl", "python3"), _QUIET),
+        }.items():
             (walk.bin / name).write_text(text)
             (walk.bin / name).chmod(0o755)
         (walk.checkout / "infra").mkdir(parents=True)

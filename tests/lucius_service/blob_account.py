@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from azure.storage.blob import BlobServiceClient
+from datetime import UTC, datetime, timedelta
+
+from azure.storage.blob import BlobServiceClient, generate_container_sas
 
 
 class BlobAccount:
@@ -34,6 +36,20 @@ class BlobAccount:
         if not client.exists():
             client.create_container()
         client.upload_blob(name, data)
+
+    def limited(self, container: str, permission: str) -> str:
+        """A connection string whose rights end at one container; it is made where it is missing."""
+        client = self._client.get_container_client(container)
+        if not client.exists():
+            client.create_container()
+        token = generate_container_sas(
+            str(self._client.account_name),
+            container,
+            account_key=self._client.credential.account_key,
+            permission=permission,
+            expiry=datetime.now(UTC) + timedelta(hours=1),
+        )
+        return f"BlobEndpoint={self.url};SharedAccessSignature={token}"
 
     def download(self, uri: str) -> bytes:
         container, name = self._place(uri)

@@ -85,6 +85,13 @@ def test_storage_out_of_reach_may_come_back() -> None:
         workspace.read("http://127.0.0.1:9/devstoreaccount1/documents/a.pdf")
 
 
+def test_a_right_on_the_workspaces_alone_is_enough(account: BlobAccount) -> None:
+    """The check wants no right on the account, and notices where the one on workspaces is missing."""
+    Workspace(account.limited("workspace", "rl"), max_input_bytes=100).check()
+    with pytest.raises(FailedFinal, match="STORAGE_DENIED"):
+        Workspace(account.limited("documents", "rl"), max_input_bytes=100).check()
+
+
 def test_a_wrong_key_fails_for_good(account: BlobAccount) -> None:
     """A refused credential is FAILED_FINAL, and the message does not contain the key."""
     wrong = re.sub(r"AccountKey=[^;]+", "AccountKey=d3Jvbmcga2V5", account.connection)

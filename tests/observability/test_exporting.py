@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
-from tests.running_stack import ROOT
-
-#: read by the app; a connection string of the form that Azure gives
-_KEY = "00000000-0000-0000-0000-000000000001"
+from tests.observability.ingestion import ingestion, run
 
 _SILENT = """
 import sys, asyncio, json
@@ -47,62 +35,12 @@ with tracing.publish_span({"type": "ACK", "jobId": "job_1"}, "t") as (reply, spa
 
 _EMITTED = """
 import os
-from shared.telemetry import SpanName, increment, exporting, tracing
+from shared.telemetry import SpanName, increment, exporting, tracing, warn
 assert exporting.configure(os.environ, version="1.2.3") == "azure-monitor"
 with tracing.span(SpanName.SWEEP):
     increment("sweeper_passes_total", outcome="done")
+    warn("DEAD_REPLIES")
 """
-
-
-def run(code: str, **environment: str) -> str:
-    """A fresh process with these settings and no telemetry settings of the caller's."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "APPLICATIONINS"))}
-    settings = {
-        "LUCIUS_STORAGE_BACKEND": "memory",
-        "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={**inherited, **settings, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@contextmanager
-def ingestion() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Application Insights' ingestion, as far as its SDK needs it: its address, and the items that it received."""
-    received: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            if self.headers.get("content-encoding") == "gzip":
-                body = gzip.decompress(body)
-            items = json.loads(body)
-            received.extend(items)
-            answer = json.dumps({"itemsReceived": len(items), "itemsAccepted": len(items), "errors": []}).encode()
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *args: Any) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/", received
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.mark.parametrize(
@@ -122,14 +60,10 @@ def test_a_service_without_a_collector_is_silent_too() -> None:
     }
 
 
-def test_azure_monitor_gets_spans_and_metrics() -> None:
+def test_azure_monitor_gets_spans_and_metrics_and_no_lines() -> None:
     """The distribution's own exporter sends them to the connection string's endpoint."""
-    with ingestion() as (address, received):
-        run(
-            _EMITTED,
-            APPLICATIONINSIGHTS_CONNECTION_STRING=f"InstrumentationKey={_KEY};IngestionEndpoint={address}",
-            APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL="true",
-        )
+    with ingestion() as (settings, received):
+        run(_EMITTED, **settings)
     spans = [
         item["data"]["baseData"]["name"] for item in received if item["data"]["baseType"] == "RemoteDependencyData"
     ]
@@ -140,6 +74,8 @@ def test_azure_monitor_gets_spans_and_metrics() -> None:
         for metric in item["data"]["baseData"]["metrics"]
     }
     assert spans == ["sweep"]
+    # the host forwards the lines; sent by the app too, each would be stored and paid for twice
+    assert [item for item in received if item["data"]["baseType"] == "MessageData"] == []
     assert metrics["sweeper_passes_total"] == 1
     # the exporter's own statistics come under a name of its own
     assert "lucius" in {item["tags"]["ai.cloud.role"] for item in received}

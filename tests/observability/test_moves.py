@@ -34,7 +34,7 @@ async def submitted(world: World, **more: Any) -> str:
 
 
 async def dispatched(world: World, job_id: str, step_id: str) -> Directive:
-    await dispatch_step(world.context, job_id=job_id, instance_id=job_id, step_id=step_id)
+    await dispatch_step(world.context, world.orchestrations, job_id=job_id, instance_id=job_id, step_id=step_id)
     return world.publisher.sent[-1]
 
 
@@ -127,7 +127,9 @@ async def test_time_outs_failures_and_latencies_are_counted(world: World, emitte
     for attempt_no in range(1, 4):
         await dispatched(world, job_id, "ocr")
         world.clock.advance(31)
-        await settle_step(world.context, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no)
+        await settle_step(
+            world.context, world.orchestrations, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no
+        )
         world.clock.advance(2000)
     points = emitted.points()
     assert points[("step_timeouts_total", (("cause", "ACK_TIMEOUT"), ("stepType", "OCR")))] == 3
@@ -146,11 +148,22 @@ async def test_the_sweeper_shows_what_is_under_way(world: World, emitted: Teleme
     points = emitted.points()
     queue = ("job_queue_depth", (("jobType", "OCR"), ("tenant", "tenant_a")))
     assert (points[queue], points[("outbox_backlog", ())], points[("outbox_oldest_seconds", ())]) == (1, 1, 7)
+    assert points[("job_queue_oldest_seconds", ())] == 7
     assert points[("sweeper_passes_total", (("outcome", "done"),))] == 1
     await replied(world, directive, "RESULT")
     await sweep(world.context, world.orchestrations)
     points = emitted.points()
-    assert (points[queue], points[("outbox_backlog", ())]) == (0, 0)
+    assert (points[queue], points[("outbox_backlog", ())], points[("job_queue_oldest_seconds", ())]) == (0, 0, 0)
+
+
+async def test_a_job_that_nothing_starts_grows_old(world: World, emitted: Telemetry) -> None:
+    """No attempt is recorded, so the outbox is empty: only the age of the oldest QUEUED job shows it."""
+    await submitted(world, request_type="OCR", payload={})
+    for waited in (60, 3600):
+        world.clock.advance(waited)
+        await sweep(world.context, world.orchestrations)
+    points = emitted.points()
+    assert (points[("job_queue_oldest_seconds", ())], points[("outbox_backlog", ())]) == (3660, 0)
 
 
 async def test_many_jobs_are_estimated_from_some(
@@ -160,11 +173,15 @@ async def test_many_jobs_are_estimated_from_some(
     monkeypatch.setattr("shared.operations.sweeper.gauges.MAX_READ", 4)
     for number in range(11):
         await submitted(world, idempotency_key=str(number), tenant_id="a" if number < 3 else "b")
+        world.clock.advance(-1)
+    world.clock.advance(100)
     await sweep(world.context, world.orchestrations)
     points = emitted.points()
     depths = {key[1][1][1]: value for key, value in points.items() if key[0] == "job_queue_depth"}
     assert depths == {"a": 3, "b": 8}
     assert points[("job_active", (("status", "QUEUED"),))] == 11
+    # the oldest job of a tenant is read wherever its id stands
+    assert points[("job_queue_oldest_seconds", ())] == 99
 
 
 async def test_a_limit_is_counted_by_tenant(world: World, emitted: Telemetry) -> None:

@@ -40,11 +40,15 @@ def sends(type_: str, number: int = 1, step_id: str = "ocr", **fields: Any) -> W
 
 
 def dispatches(step_id: str = "ocr") -> Work:
-    return lambda world: dispatch_step(world.context, job_id=JOB, instance_id=JOB, step_id=step_id)
+    return lambda world: dispatch_step(
+        world.context, world.orchestrations, job_id=JOB, instance_id=JOB, step_id=step_id
+    )
 
 
 def settles(attempt_no: int = 1) -> Work:
-    return lambda world: settle_step(world.context, job_id=JOB, instance_id=JOB, step_id="ocr", attempt_no=attempt_no)
+    return lambda world: settle_step(
+        world.context, world.orchestrations, job_id=JOB, instance_id=JOB, step_id="ocr", attempt_no=attempt_no
+    )
 
 
 def sweeps() -> Work:

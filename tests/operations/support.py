@@ -36,11 +36,15 @@ async def submitted(world: World, **changes: Any) -> str:
 
 
 async def dispatch(world: World, job_id: str, step_id: str = "ocr", instance_id: str | None = None) -> Any:
-    return await dispatch_step(world.context, job_id=job_id, instance_id=instance_id or job_id, step_id=step_id)
+    return await dispatch_step(
+        world.context, world.orchestrations, job_id=job_id, instance_id=instance_id or job_id, step_id=step_id
+    )
 
 
 async def settle(world: World, job_id: str, attempt_no: int = 1) -> Any:
-    return await settle_step(world.context, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no)
+    return await settle_step(
+        world.context, world.orchestrations, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=attempt_no
+    )
 
 
 async def arrives(world: World, body: bytes, sequence_number: int = 1, *, delivery_count: int = 1) -> None:

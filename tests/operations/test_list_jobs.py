@@ -151,7 +151,7 @@ async def test_dead_letters_say_where_and_why(world: World) -> None:
         step = (await world.job(second)).steps[1]
         world.clock.advance(30)
         where = {"job_id": second, "instance_id": second, "step_id": "embedding"}
-        await settle_step(world.context, **where, attempt_no=step.attempt_no)
+        await settle_step(world.context, world.orchestrations, **where, attempt_no=step.attempt_no)
         world.clock.advance(2000)
         await dispatch(world, second, "embedding")
     page, after = await list_dead_letters(world.context, tenant_id=None, after=None, limit=10)

@@ -1,13 +1,15 @@
 import json
 from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from shared.core.states import StepStatus
-from shared.errors import RejectedNotFound, StillNotApplicable
+from shared.errors import LedgerRefused, RejectedNotFound, StillNotApplicable
 from shared.operations.rejected_messages import list_rejected, read_rejected, redrive_rejected, what_if
+from shared.operations.sweeper.sweep import sweep
+from shared.ports.ledger import Ledger
 from tests.jobs import START
 from tests.operations.conftest import World
 from tests.operations.support import early, parked
@@ -106,3 +108,37 @@ async def test_lists_walk_back_from_today(world: World) -> None:
     assert seen == ids
     page, _ = await list_rejected(world.context, day=date(2026, 1, 26), after=None, limit=10)
     assert [message.id for message in page] == [ids[1]]
+
+
+async def test_a_job_id_that_the_ledger_refuses_parks_the_message(world: World) -> None:
+    """It is refused again at every delivery."""
+
+    class Refusing:
+        async def read(self, job_id: str) -> Any:
+            raise LedgerRefused("OutOfRangeInput")
+
+    world = replace(world, context=replace(world.context, ledger=cast(Ledger, Refusing())))
+    id_ = await parked(world, ack("job_1", "lease"))
+    assert world.rejected.quarantined[id_].reason == "LEDGER_REFUSED"
+    what = await what_if(world.context, await read_rejected(world.context, id_))
+    assert what == ("REJECTED", "LEDGER_REFUSED: OutOfRangeInput")
+
+
+async def test_a_parked_message_has_the_tenant_that_it_names(world: World) -> None:
+    """Normalised, as jobs have it; none where it names none that a job could have."""
+    named = {b'{"tenant_id": " Tenant_A "}': "tenant_a", b"rubbish": None, b'{"tenant_id": 7}': None}
+    named[b'{"tenant_id": "' + b"t" * 129 + b'"}'] = None
+    for number, (body, tenant) in enumerate(named.items()):
+        id_ = await parked(world, body, number)
+        assert world.rejected.quarantined[id_].tenant == tenant
+
+
+async def test_a_sweep_removes_what_is_older_than_the_retention(world: World) -> None:
+    """What a list without a date still has, stays."""
+    old, kept = await parked(world, b"rubbish", 1), await parked(world, b"rubbish", 2, days=1)
+    world.clock.advance(91 * 86_400)
+    await sweep(world.context, world.orchestrations)
+    assert set(world.rejected.quarantined) == {kept}
+    listed, _ = await list_rejected(world.context, day=None, after=None, limit=10)
+    assert [each.id for each in listed] == [kept]
+    assert old != kept

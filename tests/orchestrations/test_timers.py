@@ -17,15 +17,21 @@ BACKOFF = timedelta(seconds=1.3)
 class Ledger:
     """A step whose service never replies. Like the real activities it decides by the time alone."""
 
-    def __init__(self, attempts: int) -> None:
+    def __init__(self, attempts: int, behind: timedelta = timedelta()) -> None:
         self.hub: Hub
+        #: how far the app's clock is behind the engine's
+        self._behind = behind
         self._attempts = attempts
         self._attempt_no = 1
         self._lease_until: datetime | None = None
         self._due_at: datetime | None = None
 
+    def _now(self) -> datetime:
+        assert len(self.hub.calls) < 100, "asked again and again without a pause"
+        return self.hub.clock.now() - self._behind
+
     def dispatch(self, request: Any) -> dict[str, Any]:
-        now = self.hub.clock.now()
+        now = self._now()
         if self._due_at is not None and now < self._due_at:
             return Verdict(VerdictKind.BACKOFF, self._attempt_no, self._due_at).to_json()
         if self._due_at is not None:
@@ -34,7 +40,7 @@ class Ledger:
         return Verdict(VerdictKind.SENT, self._attempt_no, self._lease_until).to_json()
 
     def settle(self, request: Any) -> dict[str, Any]:
-        now = self.hub.clock.now()
+        now = self._now()
         assert self._lease_until is not None
         if now < self._lease_until:
             return Verdict(VerdictKind.AWAIT_ACK, self._attempt_no, self._lease_until).to_json()
@@ -59,3 +65,20 @@ def test_a_timer_is_never_early_and_wakes_the_orchestration_once() -> None:
     assert instance.status.is_terminal
     assert [name for name, _ in hub.calls] == [durable_names.DISPATCH, durable_names.SETTLE] * 3
     assert len(hub.store.history(started, instance.execution_id)) == 48
+
+
+def test_an_app_whose_clock_is_behind_is_asked_once_a_second() -> None:
+    """A deadline that is over for the engine and not for the app is no timer that fires at once."""
+    ledger = Ledger(attempts=1, behind=timedelta(seconds=30))
+    hub = ledger.hub = Hub(
+        {durable_names.JOB: job._function.get_user_function().orchestrator_function},
+        {durable_names.DISPATCH: ledger.dispatch, durable_names.SETTLE: ledger.settle},
+    )
+    started = hub.start(durable_names.JOB, {"job_id": "job_1", "steps": ["ocr"]})
+    hub.advance(minutes=1)
+
+    instance = hub.store.instance(started)
+    assert instance is not None
+    assert instance.status.is_terminal
+    settled = [name for name, _ in hub.calls].count(durable_names.SETTLE)
+    assert 1 < settled <= ACK_TIMEOUT.total_seconds() + 2

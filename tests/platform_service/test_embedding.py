@@ -67,6 +67,8 @@ def test_half_a_surrogate_pair_is_replaced(runner: StepRunner, embedding: Embedd
         (b"%PDF-1.7 ...", "INPUT_TYPE_UNSUPPORTED"),
         (b'{"some": "json"}', "INPUT_TYPE_UNSUPPORTED"),
         (b'{"format": "lucius.text/1"}', "INPUT_BROKEN"),
+        (b'{"a":' * 200_000, "INPUT_BROKEN"),
+        (b'{"format": "lucius.text/1", "pages": ' + b"[" * 200_000, "INPUT_BROKEN"),
         (b'{"format": "lucius.text/1", "pages": []}', "NO_TEXT_FOUND"),
     ],
 )

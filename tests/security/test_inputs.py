@@ -130,8 +130,12 @@ def test_every_answer_has_the_correlation_id(door: Door) -> None:
 def test_words_cannot_write_log_lines(door: Door) -> None:
     """Line breaks in a reason, a label or a key are refused or escaped: no forged line in the host's log."""
     forged = 'x\n{"event": "FORGED", "level": "INFO"}\r\n\x1b[2K\x9b2K\u2028\u202e'
-    job_id = door.job(labels={"team": forged}, doc_id="log")
-    assert door.ask("POST", f"/v1/jobs/{job_id}:cancel", json={"reason": forged}).status_code == 200
+    separated = '\u2028{"event": "FORGED", "level": "INFO"}\u202e'
+    job_id = door.job(labels={"team": separated}, doc_id="log")
+    for labels in ({"team": forged}, {forged: "red"}):
+        assert code(door.ask("POST", "/v1/orchestrate", json=envelope(labels=labels))) == (400, "ENVELOPE_INVALID")
+    assert code(door.ask("POST", f"/v1/jobs/{job_id}:cancel", json={"reason": forged})) == (400, "REASON_INVALID")
+    assert door.ask("POST", f"/v1/jobs/{job_id}:cancel", json={"reason": separated}).status_code == 200
     for name in ("tenant_id", "doc_id", "idempotency_key", "correlation_id", "requested_by", "source"):
         assert code(door.ask("POST", "/v1/orchestrate", json=envelope(**{name: forged}))) == (400, "ENVELOPE_INVALID")
     door.ask("GET", "/v1/jobs", headers={"Authorization": "Bearer " + forged.replace("\n", "%0a")[:5]})

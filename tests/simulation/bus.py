@@ -103,10 +103,10 @@ class Bus:
     async def waiting(self, lane: int) -> int:
         return sum(one.lane == lane for one in self.dead_letters)
 
-    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[None]]) -> int:
+    async def drain(self, lane: int, take: Callable[[DeadReply], Awaitable[bool]]) -> bool:
         mine = [one for one in self.dead_letters if one.lane == lane]
         for one in mine:
-            await take(
+            dealt_with = await take(
                 DeadReply(
                     body=one.body,
                     message_id=one.message_id,
@@ -116,9 +116,9 @@ class Bus:
                     reason="MaxDeliveryCountExceeded",
                 )
             )
-            if one in self.dead_letters:  # else another sweep took it too
+            if dealt_with and one in self.dead_letters:  # else another sweep took it too
                 self.dead_letters.remove(one)
-        return len(mine)
+        return True
 
     # --- `shared.ports.bus.Lanes`
 

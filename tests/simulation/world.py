@@ -26,6 +26,7 @@ from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.sweep import sweep
 from shared.settings import Settings, load
+from shared.time_limits import RETRY_FOR_S
 from tests.jobs import START
 from tests.simulation import protocols
 from tests.simulation.audit import AuditedLedger
@@ -41,7 +42,7 @@ from tests.simulation.services import Services
 
 SWEEP_EVERY_S = 60.0
 #: triggers/replies_bus.py
-_MAX_RETRYING_S, _FIRST_WAIT_S, _LONGEST_WAIT_S = 240.0, 0.5, 15.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 15.0
 
 _REGISTRY = protocols.registry()
 _ENVIRONMENT = {
@@ -215,10 +216,10 @@ class World:
     # --- activities and triggers, as the app's own are
 
     async def _dispatch(self, **request: Any) -> dict[str, Any]:
-        return (await dispatch_step(self.context, **request)).to_json()
+        return (await dispatch_step(self.context, self.orchestrations, **request)).to_json()
 
     async def _settle(self, **request: Any) -> dict[str, Any]:
-        return (await settle_step(self.context, **request)).to_json()
+        return (await settle_step(self.context, self.orchestrations, **request)).to_json()
 
     def _receive(self, sent: SentReply) -> None:
         if not self.host.up:
@@ -258,7 +259,7 @@ class World:
             try:
                 return await receive_reply(self.context, self.orchestrations, message)
             except Transient:
-                if (self.scheduler.now - began).total_seconds() + wait_s > _MAX_RETRYING_S:
+                if (self.scheduler.now - began).total_seconds() + wait_s > RETRY_FOR_S:
                     raise
                 message = replace(message, tried_before=True)
                 await self.scheduler.pause(wait_s)

@@ -62,8 +62,8 @@ class ScriptedService:
             body |= {"status": "SUCCEEDED", "result_ref": {"uri": directive["workspace_ref"]["uri"] + "out.json"}}
         self.send(json.dumps(body | fields))
 
-    def send(self, text: str) -> str:
-        """Sends any text on the reply lane. Returns its message id."""
+    def send(self, body: str | bytes) -> str:
+        """Sends anything on the reply lane. Returns its message id."""
         message_id = str(uuid.uuid4())
-        self._sender.send_messages(ServiceBusMessage(text, message_id=message_id))
+        self._sender.send_messages(ServiceBusMessage(body, message_id=message_id))
         return message_id

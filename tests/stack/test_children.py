@@ -16,6 +16,7 @@ import pytest
 from emulator.up.child import ChildSpec
 from emulator.up.data_dir import DataDir
 from emulator.up.errors import ChildFailed
+from emulator.up.serve import log
 from emulator.up.stack import Stack
 
 DEADLINE_S = 30
@@ -177,3 +178,10 @@ time.sleep(600)
     assert " sis | INFO fine\n" in log
     assert "x" * 200_000 in log
     assert not any("INFO" in line for line in desk.lines)
+
+
+def test_a_line_of_a_child_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a child quotes of a request is shown without its control characters."""
+    log("bus: refused path=\x1b]0;x\x07/\x9b2J\u202eä")
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("up: bus: refused path=\ufffd]0;x\ufffd/\ufffd2J\ufffdä")

@@ -25,6 +25,7 @@ def test_without_a_file_the_stack_has_what_it_needs(tmp_path: Path) -> None:
     assert environment["EMULATOR_VISIBILITY_TIMEOUT"] == "5s"
     assert "TableEndpoint=http://127.0.0.1:6/devstoreaccount1;" in environment["LUCIUS_TABLE_CONNECTION"]
     assert environment["LUCIUS_SERVICEBUS_CONNECTION"].startswith("Endpoint=sb://127.0.0.1:2;")
+    assert environment["LUCIUS_PUBLIC_URL"] == "http://127.0.0.1:1"
 
 
 def test_an_issuer_is_the_one_whose_tokens_are_asked_for(tmp_path: Path) -> None:

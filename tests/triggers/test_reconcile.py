@@ -1,10 +1,23 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import azure.functions as func
+import pytest
+
 from shared.access.caller import ANYONE, Caller
 from shared.adapters.memory import MemoryLedger
 from shared.adapters.tenant_scope import TenantLedger
 from shared.core.history import Provenance, append
 from shared.operations.sweeper.report import Action, SweepAction
+from shared.wiring import Wiring
 from tests.jobs import START, planned
-from triggers.reconcile_http import visible_actions
+from tests.operations.conftest import built
+from triggers import reconcile_http
+from triggers.http.problems import RequestError
+from triggers.http.routes import Request
+from triggers.reconcile_http import RECONCILE, visible_actions
 
 
 async def test_a_sweep_by_hand_lists_the_jobs_of_its_caller() -> None:
@@ -17,3 +30,38 @@ async def test_a_sweep_by_hand_lists_the_jobs_of_its_caller() -> None:
     admin = Caller(actor="b", scopes=frozenset(), tenant="tenant_b")
     assert await visible_actions(actions, admin, TenantLedger(ledger, admin)) == [actions[1]]
     assert await visible_actions(actions, ANYONE, ledger) == actions
+
+
+async def test_one_sweep_by_hand_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second is 429 until the first has ended, however that ends."""
+    world, goes_on = built(MemoryLedger()), asyncio.Event()
+    begun = asyncio.Event()
+    tenants = world.index.tenants
+
+    async def slow() -> list[str]:
+        begun.set()
+        await goes_on.wait()
+        return await tenants()
+
+    monkeypatch.setattr(world.index, "tenants", slow)
+
+    class Wired:
+        def context(self) -> Any:
+            return world.context
+
+        def orchestrations(self, client: Any) -> Any:
+            return world.orchestrations
+
+    def asked() -> Request:
+        http = func.HttpRequest("POST", "/v1/admin/reconcile", body=b"")
+        return Request(http, RECONCILE, ANYONE, cast(Wiring, Wired()), None)
+
+    running = asyncio.Lock()
+    first = asyncio.create_task(reconcile_http.reconcile(asked(), running))
+    await asyncio.wait_for(begun.wait(), 10)
+    with pytest.raises(RequestError) as refused:
+        await reconcile_http.reconcile(asked(), running)
+    assert (refused.value.problem.status, refused.value.problem.code) == (429, "SWEEP_RUNNING")
+    goes_on.set()
+    assert (await first).status_code == 200
+    assert (await reconcile_http.reconcile(asked(), running)).status_code == 200

@@ -14,19 +14,48 @@ from triggers.http.problems import RequestError, errors_of
 
 MAX_BODY_BYTES = 1024 * 1024
 
+#: Azure/azure-functions-host#7930; `request.ContentLength > 0` in its GrpcMessageConversionExtensions.cs
+_CHUNKED = (
+    "the body did not arrive: send Content-Length, not Transfer-Encoding: chunked; "
+    "Azure Functions gives chunked bodies to Python workers empty"
+)
+
 _Body = TypeVar("_Body", bound=BaseModel)
 
 
-def bounded_body(req: func.HttpRequest) -> bytes:
-    """The raw body. Raises BodyTooLarge."""
-    body = req.get_body()
-    if len(body) > MAX_BODY_BYTES:
-        raise BodyTooLarge(f"the body has {len(body)} bytes; at most {MAX_BODY_BYTES} are taken")
+def sent_body(req: func.HttpRequest) -> bytes:
+    """The raw body, empty where none was sent. Raises RequestError (411) where a chunked one was lost on its way."""
+    body: bytes = req.get_body()
+    if not body and "chunked" in req.headers.get("Transfer-Encoding", "").lower():
+        raise RequestError(ProblemCode.LENGTH_REQUIRED, _CHUNKED, status=411)
     return body
 
 
+def refuse_large_body(req: func.HttpRequest) -> None:
+    """By what the request declares, before its body or its token is looked at: the same for every caller.
+
+    Raises BodyTooLarge.
+    """
+    declared: str = req.headers.get("Content-Length", "")
+    # a longer number than this is no length that a host takes
+    if declared.isdecimal() and len(declared) < 20:
+        _check(int(declared))
+
+
+def bounded_body(req: func.HttpRequest) -> bytes:
+    """The raw body. Raises BodyTooLarge and RequestError (411)."""
+    body = sent_body(req)
+    _check(len(body))
+    return body
+
+
+def _check(size: int) -> None:
+    if size > MAX_BODY_BYTES:
+        raise BodyTooLarge(f"the body has {size} bytes; at most {MAX_BODY_BYTES} are taken")
+
+
 def json_body(req: func.HttpRequest) -> bytes:
-    """The raw body of a request that declares JSON. Raises BodyTooLarge and RequestError (415)."""
+    """The raw body of a request that declares JSON. Raises BodyTooLarge and RequestError (411, 415)."""
     body = bounded_body(req)
     media_type = media_type_of(req)
     if media_type != "application/json" and not media_type.endswith("+json"):
@@ -48,8 +77,8 @@ def json_of_text(body: bytes) -> Any:
 
 
 def optional_body(req: func.HttpRequest, model: type[_Body], code: ProblemCode) -> _Body:
-    """The body as `model`; without one, the model's defaults. Raises BodyTooLarge and RequestError (400, 415)."""
-    if not req.get_body().strip():
+    """The body as `model`; without one, the model's defaults. Raises BodyTooLarge and RequestError (400, 411, 415)."""
+    if not sent_body(req).strip():
         return model()
     given = json_of_text(json_body(req))
     try:

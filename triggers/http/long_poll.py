@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import azure.functions as func
@@ -37,20 +38,26 @@ def wait_of(req: func.HttpRequest) -> int:
 
 
 class LongPoll:
-    """How many responses this process holds back."""
+    """How many responses this process holds back, and for which tenants.
+
+    A tenant may hold as many as are free, so that none takes the last ones: alone half of them, and a tenant that holds
+    none finds room.
+    """
 
     def __init__(self) -> None:
-        self.count = 0
+        self._held: Counter[str | None] = Counter()
 
     async def wait(
-        self, wait_s: int, read: Callable[[], Awaitable[tuple[func.HttpResponse, bool]]]
+        self, wait_s: int, tenant: str | None, read: Callable[[], Awaitable[tuple[func.HttpResponse, bool]]]
     ) -> func.HttpResponse:
         """What `read` gives once it is no 304, once nothing more will change, or when the time is up.
 
-        Where too many are held already, what it gives now.
+        Where too many are held already, what it gives now. `tenant` is the caller's; None: it sees every tenant's jobs.
         """
-        left_s, pause_s = (float(wait_s) if self.count < MAX_WAITERS else 0.0), _FIRST_LOOK_S
-        self.count += 1
+        if not wait_s or not self._has_room(tenant):
+            return (await read())[0]
+        left_s, pause_s = float(wait_s), _FIRST_LOOK_S
+        self._held[tenant] += 1
         try:
             while True:
                 response, final = await read()
@@ -59,4 +66,9 @@ class LongPoll:
                 await asyncio.sleep(min(pause_s, left_s))
                 left_s, pause_s = left_s - pause_s, min(pause_s * 2, _LOOK_S)
         finally:
-            self.count -= 1
+            self._held[tenant] -= 1
+            self._held += Counter()  # without those that hold none
+
+    def _has_room(self, tenant: str | None) -> bool:
+        free = MAX_WAITERS - self._held.total()
+        return free > 0 and (tenant is None or self._held[tenant] < free)

@@ -25,7 +25,7 @@ class Problem:
     status: int
     code: ProblemCode
     detail: str | None = None
-    #: (path, message) of everything that is wrong with the request's content
+    #: (path, message) of what is wrong with the request's content; the body has the first of them
     errors: tuple[tuple[str, str], ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     #: members of the body beyond those that every problem has
@@ -33,13 +33,19 @@ class Problem:
 
     def body(self, correlation_id: str, message: str) -> dict[str, Any]:
         """`application/problem+json`; `code` is stable, `detail` is for people."""
+        detail = self.detail or message
+        if len(self.errors) > errors.MAX_REQUEST_ERRORS:
+            detail += f" (the first {errors.MAX_REQUEST_ERRORS}; there are more)"
         return {
             "type": f"urn:lucius:problem:{self.code.lower().replace('_', '-')}",
             "title": self.code.replace("_", " ").capitalize(),
             "status": self.status,
             "code": str(self.code),
-            "detail": self.detail or message,
-            "errors": [{"path": path, "message": message} for path, message in self.errors],
+            "detail": detail,
+            "errors": [
+                {"path": _short(path), "message": _short(text)}
+                for path, text in self.errors[: errors.MAX_REQUEST_ERRORS]
+            ],
             "correlation_id": correlation_id,
             **self.members,
         }
@@ -100,6 +106,11 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
         status=404 if error.reason == ProblemCode.UNKNOWN_JOB else 400,
         code=ProblemCode.__members__.get(error.reason, ProblemCode.REPLY_INVALID),
         detail=error.detail,
+    ),
+    errors.DataLost: _fixed(
+        410,
+        ProblemCode.DATA_LOST,
+        detail="a stored part of this job is gone; only an operator can restore it, the log names it",
     ),
     errors.TokenMissing: _fixed(401, ProblemCode.TOKEN_MISSING, headers=_challenge()),
     errors.TokenInvalid: lambda error: Problem(
@@ -166,7 +177,7 @@ def _problem(error: Exception, correlation_id: str) -> Problem:
     nearest = next(each for each in type(error).__mro__ if each in _PROBLEMS)
     if nearest is Exception:
         logging.getLogger("lucius").error("unexpected error, correlation_id=%s", correlation_id, exc_info=error)
-    elif nearest is errors.LedgerRefused:
+    elif nearest in (errors.LedgerRefused, errors.DataLost):
         telemetry.warn("LEDGER_REFUSED", correlation_id=correlation_id, reason=str(error))
     elif isinstance(error, errors.Transient):
         telemetry.record_fault(error)
@@ -178,5 +189,9 @@ def errors_of(wrong: ValidationError) -> tuple[tuple[str, str], ...]:
     """(path, message) of everything that a model found wrong."""
     return tuple(
         (".".join(str(part) for part in each["loc"]), each["msg"].removeprefix("Value error, "))
-        for each in wrong.errors()
+        for each in wrong.errors(include_url=False, include_context=False, include_input=False)
     )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= errors.MAX_REQUEST_ERROR else f"{text[: errors.MAX_REQUEST_ERROR - 3]}..."

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import azure.functions as func
 from pydantic import BaseModel
 
-from shared.core.canonical import digest
+
+@dataclass(frozen=True)
+class Content:
+    """A body as it is sent, with its ETag: made once where many requests get it."""
+
+    body: bytes
+    media_type: str = "application/json"
+
+    @cached_property
+    def etag(self) -> str:
+        return f'"{hashlib.sha256(self.body).hexdigest()[:32]}"'
+
+
+def content_of(body: BaseModel | dict[str, Any] | str, media_type: str = "application/json") -> Content:
+    """A model or JSON as text, or text as it is, in UTF-8."""
+    text = body if isinstance(body, str) else json.dumps(json_of(body), ensure_ascii=False)
+    return Content(text.encode(), media_type)
 
 
 def respond(
     req: func.HttpRequest,
-    body: BaseModel | dict[str, Any] | str,
+    body: BaseModel | dict[str, Any] | Content,
     *,
     status: int = 200,
     headers: dict[str, str] | None = None,
-    media_type: str = "application/json",
 ) -> func.HttpResponse:
-    """A response of a model or of JSON, or of text as it is.
+    """A response of a model, of JSON, or of a content that was made before.
 
     Reads carry an ETag of the body and honour If-None-Match (RFC 9110 13.1.2).
     """
-    text = body if isinstance(body, str) else json.dumps(json_of(body), ensure_ascii=False)
+    content = body if isinstance(body, Content) else content_of(body)
     sent = {"X-Correlation-Id": correlation_id(req), **(headers or {})}
     if status == 200 and req.method in ("GET", "HEAD"):
-        sent["ETag"] = f'"{digest(text)[:32]}"'
+        sent["ETag"] = content.etag
         known = [tag.strip().removeprefix("W/") for tag in req.headers.get("If-None-Match", "").split(",")]
         if sent["ETag"] in known or known == ["*"]:
             return func.HttpResponse(status_code=304, headers=sent)
-    return func.HttpResponse(text, status_code=status, headers=sent, mimetype=media_type)
+    return func.HttpResponse(content.body, status_code=status, headers=sent, mimetype=content.media_type)
 
 
 def json_of(body: BaseModel | dict[str, Any]) -> dict[str, Any]:

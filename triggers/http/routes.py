@@ -12,12 +12,13 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.access.caller import ANYONE, NOBODY, Caller
-from shared.apidocs.route import DEPRECATED_SINCE, Route
+from shared.apidocs.route import DEPRECATED_SINCE, NO_STORE, Route
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
 from shared.telemetry.spans import request_span
 from shared.time_limits import REQUEST_S, time_limit
 from shared.wiring import Wiring, seen_by
+from triggers.http.bodies import refuse_large_body
 from triggers.http.problems import problem_response
 from triggers.http.responses import correlation_id
 
@@ -73,12 +74,15 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
                 response = await guarded(req, client)
         except Exception as error:
             response = problem_response(error, correlation_id(req))
+        response.headers["Cache-Control"] = route.caching if response.status_code < 400 else NO_STORE
         if route.successor is not None:
             response.headers["Deprecation"] = DEPRECATED_SINCE
             response.headers["Link"] = f'<{route.successor}>; rel="successor-version"'
         return response
 
     async def guarded(req: func.HttpRequest, client: Any) -> func.HttpResponse:
+        if route.takes_body:
+            refuse_large_body(req)
         caller = ANYONE if route.every_tenant else NOBODY
         if route.scope is not None:
             caller = await wiring.callers().caller(req.headers.get("Authorization"))

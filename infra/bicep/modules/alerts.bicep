@@ -1,12 +1,12 @@
 metadata name = 'Alerts'
-metadata description = 'What an operator is woken by: dead letters, reply backlog, stuck jobs, failure rate, throttling. Nobody is told where nobody is named.'
+metadata description = 'What an operator is woken by (docs/operations.md, Alerts). Where neither actionGroupIds nor emails name anybody, alerts show in the portal only.'
 
 import { tagsType } from 'shapes.bicep'
 
 @description('Required. Start of the names of the alert rules.')
 param namePrefix string
 
-@description('Required. Name of the action group.')
+@description('Required. Name of the action group that is made where there are emails.')
 param actionGroupName string
 
 @description('Required. Region of the log alerts.')
@@ -17,6 +17,9 @@ param tags tagsType = {}
 
 @description('Optional. Who is told by mail.')
 param emails string[] = []
+
+@description('Optional. Resource ids of existing action groups that are told as well: by webhook, pager or chat.')
+param actionGroupIds string[] = []
 
 @description('Required. Resource id of the Log Analytics workspace.')
 param workspaceResourceId string
@@ -40,12 +43,17 @@ type thresholdsType = {
 
   @description('Optional. Age in seconds of the oldest directive that no service has taken up. After ACK timeout and lease (930 by default) the attempt counts, so that more is never seen. Default: 300.')
   @minValue(60)
-  @maxValue(900)
+  @maxValue(600)
   stuckSeconds: int?
 
-  @description('Optional. Percent of the jobs of fifteen minutes that failed. Default: 10.')
+  @description('Optional. Age in seconds of the oldest job that no service has taken up. Default: 600.')
+  @minValue(60)
+  @maxValue(1800)
+  queuedSeconds: int?
+
+  @description('Optional. Percent of the jobs of fifteen minutes that failed; fires above it. Default: 10.')
   @minValue(1)
-  @maxValue(100)
+  @maxValue(99)
   failurePercent: int?
 
   @description('Optional. Failed jobs of fifteen minutes from which on the percentage counts. Default: 2.')
@@ -59,6 +67,28 @@ type thresholdsType = {
   @description('Optional. Calls in fifteen minutes that a dependency did not answer. Default: 20.')
   @minValue(0)
   dependencyFaults: int?
+
+  @description('Optional. Responses 5xx in fifteen minutes. Default: 10.')
+  @minValue(0)
+  serverErrors: int?
+
+  @description('Optional. Exceptions that the host logs in fifteen minutes; one fault is up to three of them. Default: 15.')
+  @minValue(0)
+  exceptions: int?
+
+  @description('Optional. Messages that no job could take in fifteen minutes. Default: 0.')
+  @minValue(0)
+  rejectedMessages: int?
+
+  @description('Optional. Looks in fifteen minutes, one a minute, that found a dependency down. Default: 2.')
+  @minValue(0)
+  @maxValue(10)
+  notReady: int?
+
+  @description('Optional. Passes of the sweeper that failed in fifteen minutes, of one a minute. Default: 2.')
+  @minValue(0)
+  @maxValue(10)
+  failedSweeps: int?
 }
 
 var topology = loadJsonContent('../topology.json')
@@ -68,7 +98,9 @@ var replyTopics = map(range(0, topology.lanes), lane => '${topology.replies.pref
 var metricAlerts = [
   {
     name: 'dead-directives'
-    description: 'A platform service lets directives die: look at its log and at the dead-letter queue of its subscription (docs/operations.md).'
+    means: 'A platform service lets directives die.'
+    section: 'dead-directives'
+    command: 'lucius jobs --status QUEUED,IN_PROGRESS'
     severity: 2
     scope: serviceBusResourceId
     namespace: 'Microsoft.ServiceBus/namespaces'
@@ -81,7 +113,9 @@ var metricAlerts = [
   }
   {
     name: 'dead-replies'
-    description: 'Replies stay dead: the sweeper takes them up each minute, so that it does not run or cannot (docs/operations.md).'
+    means: 'Replies stay dead: the sweeper, which takes them up each minute, does not run or cannot.'
+    section: 'dead-replies'
+    command: 'lucius health'
     severity: 2
     scope: serviceBusResourceId
     namespace: 'Microsoft.ServiceBus/namespaces'
@@ -94,7 +128,9 @@ var metricAlerts = [
   }
   {
     name: 'reply-backlog'
-    description: 'Replies wait on a lane: the reply functions do not keep up, or do not run.'
+    means: 'Replies wait on a lane: the reply functions do not keep up, or do not run.'
+    section: 'replies-wait'
+    command: 'lucius health'
     severity: 2
     scope: serviceBusResourceId
     namespace: 'Microsoft.ServiceBus/namespaces'
@@ -107,7 +143,9 @@ var metricAlerts = [
   }
   {
     name: 'bus-throttled'
-    description: 'Service Bus refuses requests because of load: more messaging units, or another namespace (docs/scale.md).'
+    means: 'Service Bus refuses requests because of load.'
+    section: 'throttling'
+    command: 'lucius jobs --status QUEUED,IN_PROGRESS'
     severity: 2
     scope: serviceBusResourceId
     namespace: 'Microsoft.ServiceBus/namespaces'
@@ -122,7 +160,9 @@ var metricAlerts = [
   }
   {
     name: 'ledger-throttled'
-    description: 'The ledger\'s tables refuse requests because of load: another account (docs/scale.md).'
+    means: 'The tables of the ledger refuse requests because of load.'
+    section: 'throttling'
+    command: 'lucius jobs --status QUEUED,IN_PROGRESS'
     severity: 1
     scope: '${ledgerResourceId}/tableServices/default'
     namespace: 'Microsoft.Storage/storageAccounts/tableServices'
@@ -141,56 +181,157 @@ var metricAlerts = [
 
 var logAlerts = [
   {
+    name: 'app-down'
+    means: 'The app has sent nothing for ten minutes: it does not run, or its telemetry does not arrive.'
+    section: 'the-app-is-down'
+    command: 'lucius health'
+    severity: 0
+    query: loadTextContent('../queries/app-down.kql')
+    measure: 'Signs'
+    aggregation: 'Total'
+    threshold: 1
+    window: 'PT10M'
+    operator: 'LessThan'
+  }
+  {
+    name: 'not-ready'
+    means: 'A dependency does not answer the app: tables, blobs, bus or the engine of orchestrations.'
+    section: 'a-dependency-is-down'
+    command: 'lucius health'
+    severity: 1
+    query: loadTextContent('../queries/not-ready.kql')
+    measure: 'Down'
+    aggregation: 'Total'
+    threshold: thresholds.?notReady ?? 2
+    window: 'PT15M'
+    dimension: 'Dependency'
+  }
+  {
+    name: 'server-errors'
+    means: 'Callers get 5xx.'
+    section: 'requests-fail'
+    command: 'lucius health'
+    severity: 1
+    query: loadTextContent('../queries/server-errors.kql')
+    measure: 'Failed'
+    aggregation: 'Maximum'
+    threshold: thresholds.?serverErrors ?? 10
+    window: 'PT15M'
+  }
+  {
+    name: 'queued-jobs'
+    means: 'A job waits and no service has taken it up.'
+    section: 'jobs-wait'
+    command: 'lucius jobs --status QUEUED'
+    severity: 1
+    query: loadTextContent('../queries/queued-jobs.kql')
+    measure: 'Oldest'
+    aggregation: 'Maximum'
+    threshold: thresholds.?queuedSeconds ?? 600
+    window: 'PT15M'
+  }
+  {
     name: 'stuck-jobs'
-    description: 'Directives wait for their ACK for too long: a platform service is away, or does not keep up.'
+    means: 'Directives wait for their ACK: a platform service is away, or does not keep up.'
+    section: 'directives-are-not-taken-up'
+    command: 'lucius jobs --status QUEUED,IN_PROGRESS'
     severity: 2
     query: loadTextContent('../queries/stuck-dispatch.kql')
     measure: 'Oldest'
     aggregation: 'Maximum'
-    operator: 'GreaterThan'
     threshold: thresholds.?stuckSeconds ?? 300
     window: 'PT15M'
-    dimension: ''
-  }
-  {
-    name: 'sweeper-silent'
-    description: 'The sweeper has not ended a pass for half an hour: what is left half done stays so.'
-    severity: 1
-    query: loadTextContent('../queries/sweeper-silent.kql')
-    measure: 'Passes'
-    aggregation: 'Total'
-    operator: 'LessThan'
-    threshold: 1
-    window: 'PT30M'
-    dimension: ''
   }
   {
     name: 'failure-rate'
-    description: 'Too many jobs fail for good; the query failures-by-reason says why.'
+    means: 'Too many jobs fail for good.'
+    section: 'jobs-fail'
+    command: 'lucius deadletters'
     severity: 2
     query: replace(loadTextContent('../queries/failure-rate.kql'), 'Failed >= 2', 'Failed >= ${thresholds.?failedJobs ?? 2}')
     measure: 'FailedPercent'
     aggregation: 'Maximum'
-    operator: 'GreaterThan'
     threshold: thresholds.?failurePercent ?? 10
     window: 'PT15M'
-    dimension: ''
+  }
+  {
+    name: 'exceptions'
+    means: 'Functions raise, or the host cannot start one.'
+    section: 'functions-raise'
+    command: 'lucius jobs --status FAILED_FINAL --since 1h'
+    severity: 2
+    query: loadTextContent('../queries/exceptions.kql')
+    measure: 'Exceptions'
+    aggregation: 'Total'
+    threshold: thresholds.?exceptions ?? 15
+    window: 'PT15M'
   }
   {
     name: 'dependency-faults'
-    description: 'The ledger, the bus, the orchestration\'s backend or App Configuration does not answer the app.'
+    means: 'The ledger, the bus, the orchestrations, App Configuration or the issuer did not answer calls of the app.'
+    section: 'a-dependency-is-down'
+    command: 'lucius health'
     severity: 2
     query: loadTextContent('../queries/dependency-faults.kql')
     measure: 'Faults'
     aggregation: 'Total'
-    operator: 'GreaterThan'
     threshold: thresholds.?dependencyFaults ?? 20
     window: 'PT15M'
     dimension: 'Dependency'
   }
+  {
+    name: 'rejected-messages'
+    means: 'A sender sends messages that no job can take.'
+    section: 'rejected-messages'
+    command: 'lucius rejected list'
+    severity: 3
+    query: loadTextContent('../queries/rejected-messages.kql')
+    measure: 'Rejected'
+    aggregation: 'Total'
+    threshold: thresholds.?rejectedMessages ?? 0
+    window: 'PT15M'
+    dimension: 'Reason'
+  }
+  {
+    name: 'sweeps-failed'
+    means: 'Passes of the sweeper fail: what is left half done stays so.'
+    section: 'the-sweeper-is-silent'
+    command: 'lucius health'
+    severity: 2
+    query: loadTextContent('../queries/sweeps-failed.kql')
+    measure: 'Passes'
+    aggregation: 'Total'
+    threshold: thresholds.?failedSweeps ?? 2
+    window: 'PT15M'
+  }
+  {
+    name: 'sweeper-silent'
+    means: 'The sweeper has not ended a pass for half an hour: what is left half done stays so.'
+    section: 'the-sweeper-is-silent'
+    command: 'lucius health'
+    severity: 1
+    query: loadTextContent('../queries/sweeper-silent.kql')
+    measure: 'Passes'
+    aggregation: 'Total'
+    threshold: 1
+    window: 'PT30M'
+    operator: 'LessThan'
+  }
+  {
+    name: 'logs-capped'
+    means: 'The daily cap on logs is reached: until it is reset no log alert is right, and app-down and sweeper-silent fire.'
+    section: 'telemetry-stops'
+    command: 'lucius health'
+    severity: 2
+    query: loadTextContent('../queries/logs-capped.kql')
+    measure: 'Stops'
+    aggregation: 'Total'
+    threshold: 0
+    window: 'PT15M'
+  }
 ]
 
-resource actionGroup 'Microsoft.Insights/actionGroups@2023-01-01' = {
+resource actionGroup 'Microsoft.Insights/actionGroups@2023-01-01' = if (!empty(emails)) {
   name: actionGroupName
   location: 'global'
   tags: tags
@@ -207,104 +348,15 @@ resource actionGroup 'Microsoft.Insights/actionGroups@2023-01-01' = {
   }
 }
 
-resource metricRules 'Microsoft.Insights/metricAlerts@2018-03-01' = [
-  for alert in metricAlerts: {
-    name: '${namePrefix}-${alert.name}'
-    location: 'global'
-    tags: tags
-    properties: {
-      description: alert.description
-      severity: alert.severity
-      enabled: true
-      autoMitigate: true
-      scopes: [
-        alert.scope
-      ]
-      evaluationFrequency: 'PT5M'
-      windowSize: alert.window
-      criteria: {
-        'odata.type': 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria'
-        allOf: [
-          {
-            name: alert.metric
-            criterionType: 'StaticThresholdCriterion'
-            metricNamespace: alert.namespace
-            metricName: alert.metric
-            timeAggregation: alert.aggregation
-            operator: 'GreaterThan'
-            threshold: alert.threshold
-            dimensions: [
-              {
-                name: alert.dimension
-                operator: 'Include'
-                values: alert.values
-              }
-            ]
-          }
-        ]
-      }
-      actions: [
-        {
-          actionGroupId: actionGroup.id
-        }
-      ]
-    }
-  }
-]
-
-resource logRules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
-  for alert in logAlerts: {
-    name: '${namePrefix}-${alert.name}'
+module rules 'alert-rules.bicep' = {
+  name: 'alert-rules'
+  params: {
+    namePrefix: namePrefix
     location: location
     tags: tags
-    kind: 'LogAlert'
-    properties: {
-      displayName: '${namePrefix}-${alert.name}'
-      description: alert.description
-      severity: alert.severity
-      enabled: true
-      autoMitigate: true
-      scopes: [
-        workspaceResourceId
-      ]
-      evaluationFrequency: 'PT5M'
-      windowSize: alert.window
-      // the tables come to be with the first telemetry, after the rules
-      skipQueryValidation: true
-      criteria: {
-        allOf: [
-          {
-            query: alert.query
-            metricMeasureColumn: alert.measure
-            timeAggregation: alert.aggregation
-            operator: alert.operator
-            threshold: alert.threshold
-            dimensions: empty(alert.dimension)
-              ? []
-              : [
-                  {
-                    name: alert.dimension
-                    operator: 'Include'
-                    values: [
-                      '*'
-                    ]
-                  }
-                ]
-            failingPeriods: {
-              numberOfEvaluationPeriods: 1
-              minFailingPeriodsToAlert: 1
-            }
-          }
-        ]
-      }
-      actions: {
-        actionGroups: [
-          actionGroup.id
-        ]
-      }
-    }
+    workspaceResourceId: workspaceResourceId
+    metricAlerts: metricAlerts
+    logAlerts: logAlerts
+    actionGroupIds: empty(emails) ? actionGroupIds : concat(actionGroupIds, [actionGroup.id])
   }
-]
-
-@description('Resource id of the action group.')
-output actionGroupResourceId string = actionGroup.id
+}

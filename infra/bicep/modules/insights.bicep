@@ -23,6 +23,7 @@ var queries = [
   { id: 'failures-by-reason', title: 'Failed jobs by reason', text: loadTextContent('../queries/failures-by-reason.kql') }
   { id: 'retries-by-cause', title: 'Retried attempts by cause', text: loadTextContent('../queries/retries-by-cause.kql') }
   { id: 'step-latency', title: 'Latency of steps', text: loadTextContent('../queries/step-latency.kql') }
+  { id: 'queued-jobs', title: 'Oldest job without a service', text: loadTextContent('../queries/queued-jobs.kql') }
   { id: 'stuck-dispatch', title: 'Oldest directive without an ACK', text: loadTextContent('../queries/stuck-dispatch.kql') }
   { id: 'refused-requests', title: 'Requests over a limit', text: loadTextContent('../queries/refused-requests.kql') }
   { id: 'dependency-faults', title: 'Dependencies that did not answer', text: loadTextContent('../queries/dependency-faults.kql') }
@@ -33,6 +34,7 @@ var shown = [
   { id: 'jobs', chart: 'timechart' }
   { id: 'step-latency', chart: 'timechart' }
   { id: 'retries-by-cause', chart: 'timechart' }
+  { id: 'queued-jobs', chart: 'timechart' }
   { id: 'stuck-dispatch', chart: 'timechart' }
   { id: 'failures-by-reason', chart: 'table' }
   { id: 'slowest-jobs', chart: 'table' }

@@ -1,7 +1,8 @@
 metadata name = 'Rights of a platform service'
-metadata description = 'What an identity may do that acts as platform services: receive from their subscriptions on each lane, send to each reply lane, read and write documents and workspaces. Nothing of the ledger.'
+metadata description = 'What an identity may do that acts as platform services: receive from their subscriptions on each lane, send to each reply lane, read documents, write results and workspaces. Nothing of the ledger.'
 
-import { serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor } from 'roles.bicep'
+import { serviceBusDataReceiver, serviceBusDataSender, storageBlobDataContributor, storageBlobDataReader } from 'roles.bicep'
+import { documentsType } from 'storage.bicep'
 
 @description('Required. Names of the services in topology.json that the identity acts as.')
 @minLength(1)
@@ -21,8 +22,8 @@ param principalType string
 @description('Required. Name of the Service Bus namespace.')
 param serviceBusName string
 
-@description('Required. Name of the storage account of documents and workspaces.')
-param documentsAccountName string
+@description('Required. Where documents and workspaces are.')
+param documents documentsType
 
 var topology = loadJsonContent('../topology.json')
 var lanes = range(0, topology.lanes)
@@ -54,8 +55,27 @@ resource replyTopics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' existin
 ]
 
 resource documentsAccount 'Microsoft.Storage/storageAccounts@2025-06-01' existing = {
-  name: documentsAccountName
+  name: documents.accountName
 }
+
+resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2025-06-01' existing = {
+  parent: documentsAccount
+  name: 'default'
+}
+
+resource inputContainers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-06-01' existing = [
+  for container in documents.inputContainers: {
+    parent: blobs
+    name: container
+  }
+]
+
+resource outputContainers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-06-01' existing = [
+  for container in documents.outputContainers: {
+    parent: blobs
+    name: container
+  }
+]
 
 resource receiverRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   for index in range(0, topology.lanes * serviceCount): {
@@ -81,12 +101,26 @@ resource senderRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   }
 ]
 
-resource documentsRole 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(documentsAccount.id, principalId, storageBlobDataContributor)
-  scope: documentsAccount
-  properties: {
-    principalId: principalId
-    principalType: principalType
-    roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', storageBlobDataContributor)
+resource readerRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (container, index) in documents.inputContainers: {
+    name: guid(inputContainers[index].id, principalId, storageBlobDataReader)
+    scope: inputContainers[index]
+    properties: {
+      principalId: principalId
+      principalType: principalType
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', storageBlobDataReader)
+    }
   }
-}
+]
+
+resource writerRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (container, index) in documents.outputContainers: {
+    name: guid(outputContainers[index].id, principalId, storageBlobDataContributor)
+    scope: outputContainers[index]
+    properties: {
+      principalId: principalId
+      principalType: principalType
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', storageBlobDataContributor)
+    }
+  }
+]

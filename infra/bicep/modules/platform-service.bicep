@@ -1,7 +1,8 @@
 metadata name = 'Platform service'
-metadata description = 'Gives a platform service what it may do: receive from its own subscription on each lane, send to each reply lane, read and write documents and workspaces. Nothing of the ledger.'
+metadata description = 'Gives a platform service what it may do: receive from its own subscription on each lane, send to each reply lane, read documents, write results and workspaces. Nothing of the ledger.'
 
 import { tagsType } from 'shapes.bicep'
+import { documentsType } from 'storage.bicep'
 
 @description('Required. Names of the services in topology.json that the identity acts as: those of its subscriptions. A platform team has one; who tries things out by hand may have all.')
 @minLength(1)
@@ -30,8 +31,8 @@ param principalType string = 'ServicePrincipal'
 @description('Required. Name of the Service Bus namespace.')
 param serviceBusName string
 
-@description('Required. Name of the storage account of documents and workspaces.')
-param documentsAccountName string
+@description('Required. Where documents and workspaces are.')
+param documents documentsType
 
 var holder = empty(principalId) ? identity!.properties.principalId : principalId
 
@@ -49,7 +50,7 @@ module roles 'platform-service-roles.bicep' = {
     principalId: holder
     principalType: principalType
     serviceBusName: serviceBusName
-    documentsAccountName: documentsAccountName
+    documents: documents
   }
 }
 

@@ -59,6 +59,8 @@ resource zoneGroup 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2025
       for zone in zoneResourceIds: {
         name: replace(last(split(zone, '/')), '.', '-')
         properties: {
+          // an id that came by parameter
+          #disable-next-line use-resource-id-functions
           privateDnsZoneId: zone
         }
       }

@@ -10,6 +10,10 @@ var storageBlobDataOwner = 'b7e6dc6d-f1e8-4753-8033-0f276bb0955b'
 var storageBlobDataContributor = 'ba92f5b4-2d11-453d-a403-e96b0029c9fe'
 
 @export()
+@description('Reads blobs and lists containers.')
+var storageBlobDataReader = '2a2b9908-6ea1-4ae2-8e65-a410df84e7d1'
+
+@export()
 @description('Reads, writes and deletes queues and their messages.')
 var storageQueueDataContributor = '974c5e8b-45b9-4653-ba55-5f855dd0fb88'
 
@@ -18,7 +22,7 @@ var storageQueueDataContributor = '974c5e8b-45b9-4653-ba55-5f855dd0fb88'
 var storageTableDataContributor = '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3'
 
 @export()
-@description('Sends, receives and manages; the right to manage is what target-based scaling reads queue lengths with.')
+@description('Sends, receives, manages and deletes; target-based scaling reads the number of messages with the right to manage.')
 var serviceBusDataOwner = '090c5cfd-751d-490a-894a-3ce6f1109419'
 
 @export()

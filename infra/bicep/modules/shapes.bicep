@@ -9,6 +9,17 @@ type tagsType = {
 }
 
 @export()
+@description('An identity by its names.')
+@sealed()
+type identityType = {
+  @description('Required. Resource id.')
+  resourceId: string
+
+  @description('Required. Client id.')
+  clientId: string
+}
+
+@export()
 @description('How private endpoints are made. Absent: the public endpoint is open to identities with a role.')
 @sealed()
 type privateAccessType = {
@@ -55,4 +66,15 @@ type roleAssignmentType = {
 
   @description('Optional. What kind of identity it is. Default: ServicePrincipal, which managed identities are.')
   principalType: ('ServicePrincipal' | 'User' | 'Group')?
+}
+
+@export()
+@description('A holder of rights.')
+@sealed()
+type holderType = {
+  @description('Required. Object id.')
+  principalId: string
+
+  @description('Required. What kind of identity it is.')
+  principalType: 'ServicePrincipal' | 'User' | 'Group'
 }

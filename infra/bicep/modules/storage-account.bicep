@@ -43,6 +43,9 @@ param expiringContainers expiringContainerType[] = []
 @description('Optional. Roles on this account.')
 param roleAssignments roleAssignmentType[] = []
 
+@description('Optional. Roles on single containers of this account.')
+param containerRoles containerRoleType[] = []
+
 @description('Optional. How private endpoints are made. Absent: the public endpoint is open to identities with a role.')
 param privateAccess privateAccessType?
 
@@ -55,6 +58,22 @@ param workspaceResourceId string
   'All'
 ])
 param requestLogs string = 'Deletes'
+
+@description('A role of an identity on a container.')
+@sealed()
+type containerRoleType = {
+  @description('Required. Name of the container, one of `containers`.')
+  container: string
+
+  @description('Required. Object id of the identity.')
+  principalId: string
+
+  @description('Required. What kind of identity it is.')
+  principalType: 'ServicePrincipal' | 'User' | 'Group'
+
+  @description('Required. Id of the built-in role, from `roles.bicep`.')
+  role: string
+}
 
 @description('Blobs of a container that are deleted by age.')
 @sealed()
@@ -181,6 +200,18 @@ resource roles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
     properties: {
       principalId: assignment.principalId
       principalType: assignment.?principalType ?? 'ServicePrincipal'
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', assignment.role)
+    }
+  }
+]
+
+resource rolesOfContainers 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for assignment in containerRoles: {
+    name: guid(account.id, assignment.container, assignment.principalId, assignment.role)
+    scope: blobContainers[indexOf(containers, assignment.container)]
+    properties: {
+      principalId: assignment.principalId
+      principalType: assignment.principalType
       roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', assignment.role)
     }
   }

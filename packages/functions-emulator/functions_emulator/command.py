@@ -15,6 +15,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--app", type=Path, required=True, metavar="DIR", help="folder of function_app.py and host.json"
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name that requests may have in Host, besides IP addresses, localhost and --host; may be repeated",
+    )
     parser.add_argument("--port", type=int, default=7071, help="HTTP port, 0 for a free one (default: %(default)s)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="keep orchestrations in DIR/host.sqlite3")
     parser.add_argument("--watch", action="store_true", help="restart when the app's files change")

@@ -322,7 +322,9 @@ class Problem(Message):
     detail: Annotated[str, Field(description="What to do, for people.")]
     errors: Annotated[
         list[FieldError],
-        Field(description="Everything that is wrong with the request's content; empty for other problems."),
+        Field(
+            description="What is wrong with the request's content; empty for other problems. `detail` says where there is more."
+        ),
     ]
     correlation_id: Annotated[str, Field(description="The answer's `X-Correlation-Id`; the logs have it too.")]
     jobId: Annotated[str | None, Field(description="IDEMPOTENCY_CONFLICT: the job that the key belongs to.")] = None
@@ -833,7 +835,12 @@ class RejectedMessage(Message):
     delivery_count: int
     redriven_at: Annotated[AwareDatetime | None, Field(description="When a job took it after all.")]
     redriven_outcome: Annotated[str | None, Field(description="What came of that: APPLIED, or IGNORED and why.")]
-    body: Annotated[str, Field(description="The message's text; bytes that are no UTF-8 stand as escapes.")]
+    body: Annotated[
+        str,
+        Field(
+            description="The message's text; for bytes that are no UTF-8 it has U+FFFD, or escapes if it was dead-lettered."
+        ),
+    ]
     what_if: Annotated[WhatIf | None, Field(description="Only where the message is read.")] = None
 
 

@@ -32,6 +32,8 @@ from lucius_service.errors import (
 #: short faults of storage are retried here for a few seconds; LUCIUS retries the step after longer ones
 STORAGE_CONNECT_TIMEOUT_S = 5
 STORAGE_READ_TIMEOUT_S = 60
+#: the container of workspaces that the template of LUCIUS makes
+_WORKSPACE = "workspace"
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,14 @@ class Workspace:
             raise
 
     def check(self) -> None:
-        """Raises FailedRetry or FailedFinal where the account does not respond."""
+        """Raises FailedRetry or FailedFinal where the container of workspaces does not respond."""
         with _storage_faults():
-            # a request that the right to read blobs covers; the account's properties would need a right on the account
-            next(self._service.list_containers(results_per_page=1, timeout=STORAGE_CONNECT_TIMEOUT_S).by_page(), None)
+            # a right on this container alone covers it; the first write makes one that is not there yet
+            blobs = self._service.get_container_client(_WORKSPACE).list_blobs(
+                results_per_page=1, timeout=STORAGE_CONNECT_TIMEOUT_S
+            )
+            with suppress(ResourceNotFoundError):
+                next(blobs.by_page(), None)
 
     def close(self) -> None:
         self._service.close()

@@ -41,6 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     serving = parser.add_argument_group("serving")
     serving.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serving.add_argument(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name that HTTP requests may have in Host, besides IP addresses, localhost and --host; may be repeated",
+    )
     serving.add_argument("--port", type=_port, default=5672, help="AMQP, 0 for a free port (default: %(default)s)")
     serving.add_argument("--admin-port", type=_port, default=5300, help="HTTP, 0 for a free one (default: %(default)s)")
     serving.add_argument("--ws-port", type=_port, metavar="PORT", help="AMQP over WebSockets on a port of its own")

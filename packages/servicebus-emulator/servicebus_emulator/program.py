@@ -91,7 +91,7 @@ async def _serve(args: argparse.Namespace, context: ssl.SSLContext | None) -> in
     key = SasKey.parse(args.sas_key) if args.sas_key else None
     options = replace(Options(), max_message_bytes=args.max_message_bytes, sas_key=key, tls=context)
     server = BusServer(broker, options)
-    http = AdminServer(server, clock if args.virtual_clock else None)
+    http = AdminServer(server, clock if args.virtual_clock else None, (args.host, *args.allowed_host))
     try:
         port = await server.listen(args.host, args.port)
         admin_port = await http.listen(args.host, args.admin_port)

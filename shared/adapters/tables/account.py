@@ -20,10 +20,13 @@ from azure.data.tables import RequestTooLargeError, TableTransactionError
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, OtherStoreVersion
+from shared.time_limits import STORE, StoreLimits
 
 #: codes that mean "the rows are not as you read them"
 _CONFLICTS = {"UpdateConditionNotSatisfied", "ConditionNotMet", "EntityNotFound", "ResourceNotFound"}
 _EXISTS = {"EntityAlreadyExists"}
+#: what the SDK raises, before anything is sent, for a value that no column holds (`azure.data.tables._serialize`)
+_UNSTORABLE = (TypeError, ValueError, OverflowError)
 
 #: of the rows that this release writes and reads; raised where a release cannot read those before
 STORE_VERSION = 2
@@ -49,13 +52,14 @@ class TablesAccount:
         endpoint: str | None,
         credential: AsyncTokenCredential | None,
         version_table: str,
+        limits: StoreLimits = STORE,
     ) -> TablesAccount:
         """`version_table` is the tenants' table, which has the row of the store's version."""
         if connection is not None:
-            return cls(TableServiceClient.from_connection_string(connection), version_table)
+            return cls(TableServiceClient.from_connection_string(connection, **limits.options), version_table)
         if endpoint is None or credential is None:
             raise ValueError("needs a connection string, or an endpoint and a credential")
-        return cls(TableServiceClient(endpoint, credential=credential), version_table)
+        return cls(TableServiceClient(endpoint, credential=credential, **limits.options), version_table)
 
     async def table(self, name: str) -> TableClient:
         """Raises LedgerUnavailable, OtherStoreVersion."""
@@ -121,7 +125,7 @@ async def transact(table: TableClient, operations: Sequence[tuple[Any, ...]]) ->
 
 @asynccontextmanager
 async def translate_errors() -> AsyncIterator[None]:
-    """Maps the SDK's errors. Timeouts, 5xx and lost connections are transient."""
+    """Maps the SDK's errors. Timeouts, 5xx and lost connections are transient, refused values permanent."""
     try:
         yield
     except RequestTooLargeError as error:
@@ -137,6 +141,9 @@ async def translate_errors() -> AsyncIterator[None]:
         raise _by_status(error) from error
     except AzureError as error:
         raise LedgerUnavailable(f"the ledger does not answer: {type(error).__name__}") from error
+    except _UNSTORABLE as error:
+        # without the SDK's text, which repeats the value
+        raise LedgerRefused(f"a value fits no column of the ledger: {type(error).__name__}") from error
 
 
 def _by_status(error: HttpResponseError) -> Exception:

@@ -27,7 +27,7 @@ class TextStore(Protocol):
         """Writing the same name again is harmless: names are made of their content. Raises LedgerUnavailable."""
 
     async def get(self, name: str) -> str:
-        """Raises LedgerUnavailable."""
+        """Raises DataLost where there is none, and LedgerUnavailable."""
 
     async def remove(self, prefix: str) -> None:
         """All whose names begin so; none is harmless. Raises LedgerUnavailable."""
@@ -57,7 +57,7 @@ async def offload_all(entities: Sequence[dict[str, Any]], store: TextStore) -> l
 
 
 async def restore(entity: dict[str, Any], store: TextStore) -> dict[str, Any]:
-    """The entity with every reference replaced by its string."""
+    """The entity with every reference replaced by its string. Raises DataLost, LedgerUnavailable."""
     referenced = [name for name in entity if name.endswith(SUFFIX)]
     if not referenced:
         return entity

@@ -14,7 +14,7 @@ from shared.adapters.tables.account import TablesAccount, transact, translate_er
 from shared.adapters.tables.claim_check import TextStore, offload_all, restore
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
 from shared.core.job import Event, Record
-from shared.errors import AlreadyExists, Conflict
+from shared.errors import AlreadyExists, Conflict, DataLost
 from shared.ports.ledger import Stored
 
 #: of one entity-group transaction
@@ -30,13 +30,23 @@ class TablesLedger:
         self._texts = texts
 
     async def read(self, job_id: str) -> Stored | None:
+        try:
+            return await self._read(job_id)
+        except DataLost:
+            # the job may have been removed after its rows were read
+            return await self._read(job_id)
+
+    async def _read(self, job_id: str) -> Stored | None:
         found: list[dict[str, Any]] = []
-        etag = ""
+        etag, tenant_id = "", None
         # EVENT sorts before JOB, and STEP after it: one range holds the job without its history
         async for entity in self._query("PartitionKey eq @job and RowKey ge @first", {"job": job_id, "first": JOB_ROW}):
             if entity["RowKey"] == JOB_ROW:
-                etag = entity.metadata["etag"]
-            found.append(await restore(dict(entity), self._texts))
+                etag, tenant_id = entity.metadata["etag"], entity.get("tenant_id")
+            try:
+                found.append(await restore(dict(entity), self._texts))
+            except DataLost as lost:
+                raise DataLost(lost.blob, tenant_id) from lost
         if not found or found[0]["RowKey"] != JOB_ROW:
             return None
         steps = tuple(rows.step_of(entity) for entity in found[1:])

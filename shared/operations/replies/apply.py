@@ -20,6 +20,7 @@ from shared.core.occurrences import ReplyArrived
 from shared.core.outcome import OutcomeKind
 from shared.core.states import JobStatus, StepStatus
 from shared.core.strict_json import parse_json
+from shared.core.verdict import end_event
 from shared.errors import InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.transition import transition
@@ -80,15 +81,19 @@ async def apply_reply(
     Raises ReplyUnfit where no job takes it, and Transient.
     """
     began_ns = tracing.now_ns()
-    stored = await context.ledger.read(reply.jobId)
-    if stored is None:
-        raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
-    with reply_span(stored.record, reply, source, topic, began_ns) as span:
-        result = await _apply(
-            context, orchestrations, stored, reply, cause_id=cause_id, source=source, maybe_repeated=maybe_repeated
-        )
-        span.set_attribute("lucius.outcome", result.outcome)
-        return result
+    try:
+        stored = await context.ledger.read(reply.jobId)
+        if stored is None:
+            raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
+        with reply_span(stored.record, reply, source, topic, began_ns) as span:
+            result = await _apply(
+                context, orchestrations, stored, reply, cause_id=cause_id, source=source, maybe_repeated=maybe_repeated
+            )
+            span.set_attribute("lucius.outcome", result.outcome)
+            return result
+    except LedgerRefused as refused:
+        # what the tables refuse is refused again at every delivery
+        raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
 
 
 async def _apply(
@@ -103,13 +108,9 @@ async def _apply(
 ) -> ReplyResult:
     step = stored.record.step(reply.stepId)
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step else "service", source=source)
-    try:
-        transitioned = await transition(
-            context, stored, ReplyArrived(reply), origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
-        )
-    except LedgerRefused as refused:
-        # a row that the tables refuse is refused again at every delivery
-        raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
+    transitioned = await transition(
+        context, stored, ReplyArrived(reply), origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
+    )
     if transitioned.outcome.kind is OutcomeKind.REFUSED:
         raise ReplyUnfit(transitioned.outcome.reason_code or "", f"it is none of job {reply.jobId}")
     if transitioned.event is not None and (transitioned.outcome.transitioned or transitioned.repeated):
@@ -130,6 +131,8 @@ async def _raise_event(orchestrations: Orchestrations, record: Record, reply: Re
     if reply.type == "RESULT":
         name = durable_names.result(step.step_id, step.attempt_no)
         data = {"next": _next(record, step.status)}
+        if data["next"] == "END" and step.status is not StepStatus.SUCCEEDED and name == end_event(step):
+            return  # raised with the end of the job
     elif event.from_status == StepStatus.PROCESSING:
         return  # a heartbeat never wakes the orchestration
     else:

@@ -10,10 +10,12 @@ from shared.errors import ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.replies.apply import apply_reply, parse_reply
 from shared.ports.durable import Orchestrations
-from shared.ports.rejected import RejectedMessage, rejection_id
+from shared.ports.rejected import RejectedMessage, rejection_id, tenant_named_in
 
 #: a larger difference between a service's clock and the bus's is logged; replies are sent as soon as they are made
 CLOCK_SKEW = timedelta(seconds=60)
+#: characters of a rejection's detail, so that a list reads no blob for it
+MAX_DETAIL = 4000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,16 +87,18 @@ async def quarantine(context: Context, message: ReplyMessage, reason: str, detai
         message_id=message.message_id,
         sequence_number=message.sequence_number,
     )
+    body = message.body.decode("utf-8", errors="backslashreplace")
     await context.rejected.quarantine(
         RejectedMessage(
             id=identity,
             received_at=message.enqueued_at,
             reason=reason,
-            detail=detail,
+            detail=detail[:MAX_DETAIL],
             lane=message.lane,
             message_id=message.message_id,
             sequence_number=message.sequence_number,
             delivery_count=message.delivery_count,
-            body=message.body.decode("utf-8", errors="backslashreplace"),
+            tenant=tenant_named_in(body),
+            body=body,
         )
     )

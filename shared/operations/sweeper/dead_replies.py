@@ -6,8 +6,9 @@ import asyncio
 from dataclasses import dataclass, field
 
 from shared import telemetry
-from shared.errors import Transient
+from shared.errors import ReplyUnfit, Transient
 from shared.operations.context import Context
+from shared.operations.replies.apply import parse_reply
 from shared.operations.replies.receive import ReplyMessage, quarantine, receive_reply
 from shared.ports.bus import DeadReply
 from shared.ports.durable import Orchestrations
@@ -21,19 +22,34 @@ class Drained:
     """What was found on the lanes; with `dry_run`, what lies there."""
 
     replies: int = 0
-    #: lanes on which dead letters may still lie: the bus or the ledger did not answer
+    #: lanes on which dead letters may lie that nobody has looked at: the bus did not answer, or a bound was reached
     unfinished: set[int] = field(default_factory=set)
+    #: jobs whose replies could not be taken now and still lie there
+    unheard: set[str] = field(default_factory=set)
 
 
 async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> Drained:
-    """One pass over every lane, through the path of the bus trigger. Raises nothing that is transient."""
+    """One pass over every lane, through the path of the bus trigger. Raises nothing that is transient.
+
+    A reply that cannot be taken now stays, and those behind it are taken.
+    """
     drained = Drained()
     semaphore = asyncio.Semaphore(LANES_AT_ONCE)
 
     async def look(lane: int) -> None:
-        async def take(reply: DeadReply) -> None:
-            await _take(context, orchestrations, lane, reply)
+        left = 0
+
+        async def take(reply: DeadReply) -> bool:
+            nonlocal left
+            try:
+                await _take(context, orchestrations, lane, reply)
+            except Transient as fault:
+                left += 1
+                telemetry.record_fault(fault)
+                drained.unheard |= _jobs_named_in(reply)
+                return False
             drained.replies += 1
+            return True
 
         async with semaphore:
             try:
@@ -41,7 +57,10 @@ async def drain_replies(context: Context, orchestrations: Orchestrations, *, dry
                     lying = await context.dead_replies.waiting(lane)
                     drained.replies += lying  # Race dead-count: after the wait, for other lanes count too
                 else:
-                    await context.dead_replies.drain(lane, take)
+                    if not await context.dead_replies.drain(lane, take):
+                        drained.unfinished.add(lane)
+                    if left:
+                        telemetry.warn("DEAD_REPLIES_UNFINISHED", lane=lane, count=left, reason="not taken now")
             except Transient as fault:
                 drained.unfinished.add(lane)
                 telemetry.record_fault(fault)
@@ -72,3 +91,11 @@ async def _take(context: Context, orchestrations: Orchestrations, lane: int, rep
     except Exception as bug:
         # a message that makes the app fail did so ten times on its lane already; it must not stop every sweep
         await quarantine(context, message, "FAILED", f"{type(bug).__name__}: {bug}")
+
+
+def _jobs_named_in(reply: DeadReply) -> set[str]:
+    """The one job; none where the message is no reply."""
+    try:
+        return {parse_reply(reply.body).jobId}
+    except ReplyUnfit:
+        return set()

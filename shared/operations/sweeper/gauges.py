@@ -10,8 +10,8 @@ from datetime import datetime
 from shared import telemetry
 from shared.core.job import Record
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import UnknownStatus
 from shared.operations.context import Context
+from shared.operations.read_history import read_for_list
 
 #: jobs that are read for one count; of more, each tenant's share is read and stands for the rest
 MAX_READ = 200
@@ -26,6 +26,8 @@ class WorkCounts:
     active: Counter[str] = field(default_factory=Counter)
     #: by job type and tenant
     queued: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: age of the oldest QUEUED job
+    queued_oldest_s: float = 0.0
     #: attempts INITIATED and not ACKed
     backlog: int = 0
     oldest_s: float = 0.0
@@ -38,6 +40,7 @@ class WorkCounts:
         self.active[job.status.value] += times
         if job.status is JobStatus.QUEUED:
             self.queued[(job.request_type, job.tenant)] += times
+            self.queued_oldest_s = max(self.queued_oldest_s, (now - job.created_at).total_seconds())
         for step in record.steps:
             if step.status is StepStatus.INITIATED and step.initiated_at is not None:
                 self.backlog += times
@@ -52,12 +55,10 @@ async def count_work(context: Context) -> WorkCounts:
     now, counts = context.clock.now(), WorkCounts()
     for found in listed:
         every = math.ceil(total / MAX_READ) if total > MAX_READ else 1
-        read = found[::every]
+        # by age, so that the oldest one is read
+        read = sorted(found, key=lambda active: active.created_at)[::every]
         for place, active in enumerate(read):
-            try:
-                stored = await context.ledger.read(active.job_id)
-            except UnknownStatus:
-                continue
+            stored = await read_for_list(context.ledger, active.job_id)
             if stored is not None:
                 counts.add(stored.record, min(every, len(found) - place * every), now)
     return counts
@@ -74,6 +75,7 @@ def set_gauges(counts: WorkCounts) -> None:
         telemetry.set_gauge("job_queue_depth", 0, jobType=job_type, tenant=tenant)
     _shown_queues.clear()
     _shown_queues.update(counts.queued)
+    telemetry.set_gauge("job_queue_oldest_seconds", counts.queued_oldest_s)
     telemetry.set_gauge("outbox_backlog", counts.backlog)
     telemetry.set_gauge("outbox_oldest_seconds", counts.oldest_s)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 
-from shared.errors import UnknownStatus
 from shared.operations.context import Context
+from shared.operations.read_history import read_for_list
 from shared.ports.index import ActiveRow
 
 #: jobs that one sweep compares; the next one goes on after the last
@@ -41,10 +41,7 @@ async def relist(context: Context) -> int:
 
 async def _compare(context: Context, active: ActiveRow, semaphore: asyncio.Semaphore) -> bool:
     async with semaphore:
-        try:
-            stored = await context.ledger.read(active.job_id)
-        except UnknownStatus:
-            return False
+        stored = await read_for_list(context.ledger, active.job_id)
         if stored is None or stored.record.job.event_seq == active.listed_seq:
             return False
         if stored.record.job.status.terminal:

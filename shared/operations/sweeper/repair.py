@@ -16,7 +16,7 @@ from shared.core.occurrences import OrchestrationEnded, RecordAttempt, Repaired
 from shared.core.plan import tombstone
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import AlreadyExists, BusUnavailable, InstanceEnded, InstanceNotFound, UnknownStatus
+from shared.errors import AlreadyExists, BusUnavailable, DataLost, InstanceEnded, InstanceNotFound, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.creation import orchestration_input
 from shared.operations.redrive_job import mark_redriven
@@ -35,6 +35,8 @@ GRACE = timedelta(seconds=60)
 RECHECK_AFTER = timedelta(minutes=1)
 #: between two repairs of the same job
 REPAIR_INTERVAL = timedelta(minutes=5)
+#: between two looks at a job of which a part is lost, in case that it is restored
+UNREADABLE_INTERVAL = timedelta(hours=1)
 
 
 async def repair(context: Context, orchestrations: Orchestrations, active: ActiveRow, report: SweepReport) -> None:
@@ -48,6 +50,11 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
         if not report.dry_run:
             await context.index.reschedule_check(active, now + REPAIR_INTERVAL)
         return
+    except DataLost:
+        # else it would be the longest due of its tenant in every sweep
+        if not report.dry_run:
+            await context.index.reschedule_check(active, now + UNREADABLE_INTERVAL)
+        raise
     if stored is None:
         await _withdraw(context, active, report, now)
         return
@@ -119,7 +126,11 @@ async def _restart(context: Context, orchestrations: Orchestrations, stored: Sto
     """Race restart: of two sweeps one gives the new instance its name, and both start that one."""
     job = stored.record.job
     transitioned = await transition(
-        context, stored, OrchestrationEnded(job.instance_id), _origin(f"restart:{job.instance_id}")
+        context,
+        stored,
+        OrchestrationEnded(job.instance_id),
+        _origin(f"restart:{job.instance_id}"),
+        orchestrations=orchestrations,
     )
     after = transitioned.stored.record
     if not after.job.status.terminal:
@@ -146,10 +157,11 @@ async def _nudge(
     if report.dry_run or not events:
         return
     if step.status.in_flight:
-        if step.lane in report.undrained:
+        if step.lane in report.undrained or job.job_id in report.unheard:
             raise BusUnavailable("its RESULT may lie among the dead letters of its lane")
         await settle_step(
             context,
+            orchestrations,
             job_id=job.job_id,
             instance_id=job.instance_id,
             step_id=step.step_id,

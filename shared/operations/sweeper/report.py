@@ -62,6 +62,8 @@ class SweepReport:
     dead_replies: int = 0
     #: lanes on which dead replies may still lie, so that no lease of theirs is touched
     undrained: set[int] = field(default_factory=set)
+    #: jobs whose replies still lie there, although their lane was drained: no lease of theirs is touched either
+    unheard: set[str] = field(default_factory=set)
     actions: list[Action] = field(default_factory=list)
     #: a bound was reached: there may be more to do
     more: bool = False

@@ -16,9 +16,10 @@ from shared import telemetry
 from shared.core.canonical import encode_key
 from shared.core.job import Job, Record
 from shared.core.recovery import instances
-from shared.errors import Conflict, LuciusError, UnknownStatus
+from shared.errors import Conflict, DataLost, LuciusError, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
+from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
 from shared.operations.sweeper.report import Action, SweepAction
 from shared.ports.durable import Orchestrations
 from shared.ports.index import EndedRow
@@ -73,6 +74,9 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     except UnknownStatus:
         await context.index.reschedule_clearing(ended, context.clock.now() + RETRY_PURGE_AFTER)
         return SweepAction.SKIP
+    except DataLost:
+        await context.index.reschedule_clearing(ended, context.clock.now() + UNREADABLE_INTERVAL)
+        raise
     if stored is None:
         await context.ledger.delete_remainder(ended.job_id)
         await context.index.finish_clearing(ended)

@@ -9,6 +9,7 @@ from shared import telemetry
 from shared.errors import LuciusError
 from shared.operations.admission import count
 from shared.operations.context import Context
+from shared.operations.rejected_messages import remove_old
 from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.gauges import count_work, set_gauges
 from shared.operations.sweeper.listing import relist
@@ -38,6 +39,7 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
     report = SweepReport(dry_run)
     drained = await drain_replies(context, orchestrations, dry_run=dry_run)
     report.dead_replies, report.undrained = drained.replies, drained.unfinished
+    report.unheard = drained.unheard
     if not dry_run:
         await count(context.index, context.settings, context.clock.now())
         try:
@@ -46,6 +48,12 @@ async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool
             # lists are for people to look at: no job's repair waits for them
             telemetry.record_fault(fault)
             telemetry.warn("RELIST_FAILED", reason=str(fault))
+        try:
+            report.more = await remove_old(context)
+        except LuciusError as fault:
+            # no job waits for it
+            telemetry.record_fault(fault)
+            telemetry.warn("REJECTED_KEPT", reason=str(fault))
     # after the relisting, which makes an ended job due at once
     now = context.clock.now()
     tenants = rotated(await context.index.tenants(), now)

@@ -97,12 +97,6 @@ def test_a_wrong_form_is_400_with_its_error_code(issuer: httpx.Client, form: dic
     assert response.json()["error_description"]
 
 
-def test_a_page_in_a_browser_gets_no_token(issuer: httpx.Client) -> None:
-    """A request whose `Host` is a name that was rebound to loopback is refused."""
-    response = issuer.post("/token", data=GRANT | {"tenant": "a"}, headers={"Host": "evil.example:7080"})
-    assert response.status_code == 400
-
-
 def test_keys_outlive_a_restart_and_a_rotation(folder: Path, issuer: httpx.Client) -> None:
     """The new key signs, the earlier one stays published; another process with the same folder has both."""
     token = issuer.post("/token", data=GRANT | {"tenant": "a"}).json()["access_token"]

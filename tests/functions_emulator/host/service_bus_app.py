@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus.amqp import AmqpAnnotatedMessage
 
 from tests.servicebus_emulator.process import Bus
 
@@ -18,6 +19,7 @@ CONFIG = {
                 "Queues": [
                     {"Name": "work", "Properties": {"MaxDeliveryCount": 3}},
                     {"Name": "batch", "Properties": {}},
+                    {"Name": "bytes", "Properties": {}},
                     {"Name": "ordered", "Properties": {"RequiresSession": True}},
                     {"Name": "slow", "Properties": {"LockDuration": "PT2S", "MaxDeliveryCount": 1}},
                 ],
@@ -47,7 +49,7 @@ def environment(bus: Bus, received: MessageLog) -> dict[str, str]:
     return {"BUS_CONNECTION": bus.connection_string, "TOPIC": "news", "SEEN_FILE": str(received.path)}
 
 
-def send(bus: Bus, entity: str, *messages: ServiceBusMessage) -> None:
+def send(bus: Bus, entity: str, *messages: ServiceBusMessage | AmqpAnnotatedMessage) -> None:
     """Sends to the topic `news` or to a queue."""
     with ServiceBusClient.from_connection_string(bus.connection_string) as client:
         sender = client.get_topic_sender("news") if entity == "news" else client.get_queue_sender(entity)

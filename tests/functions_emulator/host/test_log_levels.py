@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 
@@ -10,6 +11,7 @@ import pytest
 from functions_emulator.host.errors import HostError
 from functions_emulator.host.invocation import Invocation, current
 from functions_emulator.host.log_levels import LevelFilter
+from tests.jobs import ROOT
 
 LEVELS = {"default": "Error", "Function": "Warning", "function.Quiet": "None", "Function.loud.User": "Debug"}
 
@@ -48,6 +50,26 @@ def test_all_is_shown_by_default() -> None:
     thread.start()
     thread.join()
     assert in_a_thread == [True]
+
+
+def test_the_hosts_own_sdks_have_the_categories_of_microsofts() -> None:
+    """`Azure.Core` and `Azure.Messaging.ServiceBus`; `default` is not for them."""
+    levels = {"default": "Trace", "Azure.Core": "Information", "Azure.Messaging.ServiceBus": "Error"}
+    assert shows(None, "azure.core.pipeline", logging.INFO, levels)
+    assert not shows(None, "azure.servicebus.receiver", logging.WARNING, levels)
+    assert not shows(None, "azure.core.pipeline", logging.INFO, {"default": "Trace"})
+    assert shows(None, "azure.core.pipeline", logging.WARNING, {"default": "Trace"})
+
+
+@pytest.mark.parametrize("file", ["host.json", "host.AzureStorage.json"])
+def test_the_apps_file_silences_what_floods_the_log(file: str) -> None:
+    """INFO lines of the host's SDKs and of the Durable extension are hidden; those of the app and the host are not."""
+    levels = json.loads((ROOT / file).read_text())["logging"]["logLevel"]
+    for logger in ("azure.core.pipeline", "azure.servicebus.receiver", "functions_emulator.durable"):
+        assert not shows(None, logger, logging.INFO, levels)
+        assert shows(None, logger, logging.WARNING, levels)
+    assert shows("settle", "lucius", logging.INFO, levels)
+    assert shows(None, "functions_emulator.host", logging.INFO, levels)
 
 
 def test_an_unknown_level_is_named() -> None:

@@ -67,3 +67,12 @@ def test_the_log_has_what_is_served(host: Host) -> None:
     assert "extensions.http.hsts.isEnabled has no effect here" in host.log
     assert "customHeaders" not in host.log
     assert "--no-keys: every function, /admin and the durable API are open" in host.log
+
+
+def test_custom_headers_are_on_what_does_not_have_them(host: Host) -> None:
+    """CustomHttpHeadersMiddleware.cs of azure-functions-host: `TryAdd`, also on the 404 of a path without function."""
+    for path, status, cookie in (("hello", 200, "b=c"), ("without_a_route", 200, "a=b"), ("nowhere", 404, "b=c")):
+        response = host.get(f"/api/{path}")
+        headers = response.headers
+        assert (response.status_code, headers["X-Content-Type-Options"]) == (status, "nosniff")
+        assert headers.get_list("Set-Cookie") == [cookie]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSubQueue
+from azure.servicebus.amqp import AmqpAnnotatedMessage
 
 from tests.functions_emulator.host.process import Host, eventually, start_host
 from tests.functions_emulator.host.service_bus_app import CONFIG, MessageLog, environment, send
@@ -65,6 +66,16 @@ def test_a_topic_message_arrives_with_its_metadata(host: Host, bus: Bus, receive
     assert line["delivery_count"] == 1
     assert line["lock_token"]
     assert line["metadata"] == "m-1"
+
+
+def test_a_body_is_text_unless_the_trigger_takes_bytes(host: Host, bus: Bus, received: MessageLog) -> None:
+    """What is no UTF-8 is U+FFFD without `dataType` (MessageToStringConverter.cs), and exact with it."""
+    for queue, expected in (("work", "caf\ufffd \ufffd(\ufffd"), ("bytes", "caf\\xe9 \\xc3(\\xf0\\x9f")):
+        send(bus, queue, ServiceBusMessage(b"caf\xe9 \xc3(\xf0\x9f"))
+        (line,) = eventually(lambda expected=expected: received.of(expected), lambda: host.log)
+        assert line["function"] == {"work": "from_queue", "bytes": "from_bytes"}[queue]
+    send(bus, "work", AmqpAnnotatedMessage(value_body="a value, as of JMS"))
+    eventually(lambda: received.of("a value, as of JMS"), lambda: host.log)
 
 
 def test_a_raise_abandons_at_once_until_the_message_is_dead(host: Host, bus: Bus, received: MessageLog) -> None:

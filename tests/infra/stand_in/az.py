@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from io import StringIO
 from pathlib import Path
@@ -15,6 +16,12 @@ from tests.infra.stand_in.options import Refused, parse, refuse
 from tests.infra.stand_in.state import changing
 
 State = dict[str, Any]
+#: https://learn.microsoft.com/azure/role-based-access-control/conditions-format
+_HALF = re.compile(
+    r"\(\(!\(ActionMatches\{'Microsoft\.Authorization/roleAssignments/(?P<action>\w+)'\}\)\) OR \(@(?P<source>\w+)"
+    r"\[Microsoft\.Authorization/roleAssignments:RoleDefinitionId\] ForAnyOfAnyValues:GuidEquals "
+    r"\{(?P<ids>[0-9a-f, -]+)\}\)\)"
+)
 Options = dict[str, str]
 
 
@@ -71,6 +78,21 @@ def _what_if(state: State, options: Options) -> Any:
     return "Resource changes: 1 to modify."
 
 
+def _assign(state: State, options: Options) -> None:
+    """A role; what a condition on assigning roles leaves is kept, as the ids that it names."""
+    condition = options.get("condition")
+    if condition is None:
+        return
+    if options.get("condition-version") != "2.0":
+        refuse("(InvalidConditionVersion) The condition version is not valid.")
+    halves = [_HALF.fullmatch(half) for half in condition.split(" AND ")]
+    kinds = [half and (half["action"], half["source"]) for half in halves]
+    if kinds != [("write", "Request"), ("delete", "Resource")]:
+        refuse("(InvalidCondition) The condition is not valid.")
+    written, deleted = (half["ids"] for half in halves if half)
+    state["assignable"] = written.split(", ") if written == deleted else []
+
+
 def _delete_app(state: State, options: Options) -> None:
     state["apps"].remove(directory.app(state, options["id"]))
 
@@ -109,6 +131,7 @@ _ANSWERS: dict[str, Callable[[State, Options], Any]] = {
     "provider show": _show_provider,
     "resource list": lambda state, options: state["vaults"],
     "rest": directory.rest,
+    "role assignment create": _assign,
     "stack sub show": lambda state, options: state["stack"] or refuse("(DeploymentStackNotFound)"),
     "stack-whatif sub create": _changes,
     "version": lambda state, options: {"azure-cli": state["az"]},

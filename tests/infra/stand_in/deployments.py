@@ -18,6 +18,7 @@ def deploy(state: dict[str, Any], bicep: Path, environ: Mapping[str, str]) -> di
     if "deploy" in state["denied"]:
         refuse("(AuthorizationFailed) The client does not have authorization to perform action 'deployments/write'")
     _providers(state, bicep)
+    _roles(state, bicep)
     environment = environ["AZURE_ENV_NAME"]
     earlier, start = state["deployed"], _budget_start(state, bicep, environ)
     if earlier:
@@ -58,6 +59,15 @@ def _budget_start(state: dict[str, Any], bicep: Path, environ: Mapping[str, str]
         return None
     today = any("utcNow(" in path.read_text() for path in bicep.rglob("*.bicep*"))
     return state["month"] if today else "fixed"
+
+
+def _roles(state: dict[str, Any], bicep: Path) -> None:
+    """A role that the condition of whoever deploys does not name is refused."""
+    given = re.findall(r"(?m)^var \w+ = '([0-9a-f-]{36})'$", (bicep / "modules" / "roles.bicep").read_text())
+    if state["assignable"] is not None and set(given) - set(state["assignable"]):
+        refuse(
+            "(AuthorizationFailed) does not have authorization, or an ABAC condition is not fulfilled: roleAssignments"
+        )
 
 
 def _providers(state: dict[str, Any], bicep: Path) -> None:

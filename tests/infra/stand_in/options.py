@@ -23,7 +23,7 @@ COMMANDS = {
     "ad sp create": "id!",
     "ad sp show": "id!",
     "appconfig kv set": "name auth-mode yes content-type key value",
-    "bicep install": "",
+    "bicep install": "version",
     "deployment sub what-if": "name location! parameters template-file validation-level result-format no-prompt"
     " exclude-change-types",
     "functionapp deployment source config-zip": "resource-group! name! src! build-remote",
@@ -36,7 +36,7 @@ COMMANDS = {
     "provider show": "namespace!",
     "resource list": "resource-type",
     "rest": "method url! headers body",
-    "role assignment create": "assignee role! scope!",
+    "role assignment create": "assignee role! scope! condition condition-version",
     "role definition create": "role-definition!",
     "stack sub create": "name! location! parameters template-file action-on-unmanage! deny-settings-mode! yes",
     "stack sub delete": "name action-on-unmanage! yes",

@@ -31,12 +31,16 @@ NEW: dict[str, Any] = {
     #: how often a registration is not found after it was made
     "lag": 0,
     "vaults": [],
+    #: ids of roles that whoever deploys may assign; None: all
+    "assignable": None,
     #: of the subscription: what was deployed, and what it fixed
     "deployed": None,
     "stack": None,
     #: what the template of today no longer has
     "left_out": [],
     "azd": {},
+    #: of GitHub, by name
+    "environments": {},
     "asked": [],
 }
 

@@ -1,7 +1,7 @@
 import asyncio
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from shared.core.states import JobStatus, StepStatus
 from shared.errors import BusUnavailable, LedgerUnavailable
@@ -9,6 +9,7 @@ from shared.operations.sweeper.dead_replies import drain_replies
 from shared.operations.sweeper.report import Action, SweepAction
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.bus import DeadReply
+from shared.ports.ledger import Ledger, Stored
 from tests.jobs import START, reply
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, submitted
@@ -85,7 +86,7 @@ async def test_an_outage_leaves_it_there(world: World) -> None:
 
     away = replace(world.context, ledger=Away())  # type: ignore[arg-type]
     drained = await drain_replies(away, world.orchestrations)
-    assert (drained.replies, drained.unfinished, len(world.dead_replies.lying[15])) == (1, {15}, 1)
+    assert (drained.replies, drained.unheard, len(world.dead_replies.lying[15])) == (1, {job_id}, 1)
     await drain_replies(world.context, world.orchestrations)
     assert (await world.job(job_id)).job.status is JobStatus.SUCCEEDED
 
@@ -96,7 +97,7 @@ async def test_no_lease_is_touched_on_a_lane_that_could_not_be_drained(world: Wo
     world.clock.advance(10_000)
 
     class BusAway:
-        async def drain(self, lane: int, take: Any) -> int:
+        async def drain(self, lane: int, take: Any) -> bool:
             raise BusUnavailable
 
     away = replace(world.context, dead_replies=BusAway())  # type: ignore[arg-type]
@@ -132,3 +133,36 @@ async def test_a_stale_dead_reply_is_a_row_of_its_job(world: World) -> None:
     await drain_replies(world.context, world.orchestrations)
     assert [event.type for event in await world.ledger.events(job_id)][-1] == "REPLY_IGNORED"
     assert world.rejected.quarantined == {}
+
+
+async def test_a_reply_that_cannot_be_taken_now_holds_up_no_other(world: World) -> None:
+    """The replies behind it do their work; the leases of its job alone are left."""
+    stuck, free, silent = [
+        await submitted(world, request_type="OCR", payload={}, doc_id=name) for name in ("stuck", "free", "silent")
+    ]
+    for number, job_id in enumerate((stuck, free, silent)):
+        await dispatch(world, job_id)
+        if job_id != silent:
+            body = reply(await world.job(job_id), "RESULT")
+            lies(world, body.model_dump_json(exclude_none=True).encode(), number=number)
+    world.clock.advance(10_000)
+
+    class Throttled:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.ledger, name)
+
+        async def commit(self, before: Stored, *rest: Any) -> Any:
+            if before.record.job.job_id == stuck:
+                raise LedgerUnavailable
+            return await world.ledger.commit(before, *rest)
+
+    throttled = replace(world.context, ledger=cast(Ledger, Throttled()))
+    for instance in (stuck, free, silent):
+        await world.orchestrations.start(instance, {})
+    swept = await sweep(throttled, world.orchestrations)
+    assert (swept.dead_replies, swept.undrained, swept.unheard) == (1, set(), {stuck})
+    assert (await world.job(free)).job.status is JobStatus.SUCCEEDED
+    assert (await world.job(silent)).steps[0].status is StepStatus.FAILED_RETRY
+    assert Action(stuck, SweepAction.FAILED) in swept.actions
+    await sweep(world.context, world.orchestrations)
+    assert (await world.job(stuck)).job.status is JobStatus.SUCCEEDED

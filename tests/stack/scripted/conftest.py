@@ -43,6 +43,14 @@ _PROTOCOLS = (
         "steps": [{"step_id": name, **_OCR} for name in ("a", "b", "last")],
         "parallel": [["a", "b"]],
     },
+    # side by side, one attempt each
+    {
+        "protocol_id": "once_each",
+        "version": 1,
+        "request_type": "ONCE_EACH",
+        "steps": [{"step_id": name, **_OCR, "max_attempts": 1} for name in ("a", "b")],
+        "parallel": [["a", "b"]],
+    },
 )
 
 

@@ -116,6 +116,28 @@ def test_a_parallel_group(stack: RunningStack, service: ScriptedService) -> None
     wait_until(lambda: stack.get(instance)["runtimeStatus"] == "Completed", "the orchestration did not end")
 
 
+@pytest.mark.parametrize("ended_by", ["reply", "time-out"])
+def test_a_group_that_failed_leaves_no_orchestration(
+    stack: RunningStack, service: ScriptedService, ended_by: str
+) -> None:
+    """One step fails for good, by its RESULT or without an ACK; all end, though its sibling's lease is five minutes."""
+    job_id = submit(stack, request_type="ONCE_EACH", doc_id=ended_by)
+    pair = {directive["stepId"]: directive for directive in (service.directive(job_id), service.directive(job_id))}
+    service.reply(pair["b"], "ACK")
+    until(stack, job_id, lambda found: bool(found["steps"][1]["status"] == "PROCESSING"))
+    if ended_by == "reply":
+        service.reply(pair["a"], "RESULT", status="FAILED_FINAL", error={"code": "BROKEN", "message": "m"})
+    ended = until(stack, job_id, status_is("FAILED_FINAL"))
+    assert [step["status"] for step in ended["steps"]] == ["FAILED_FINAL", "CANCELLED"]
+    for instance_id in (job_id, f"{job_id}.s0", f"{job_id}.s1"):
+        instance = f"/runtime/webhooks/durabletask/instances/{instance_id}"
+        wait_until(
+            lambda instance=instance: stack.get(instance)["runtimeStatus"] == "Completed",
+            f"the orchestration {instance_id} did not end",
+            deadline_s=20,
+        )
+
+
 def test_tens_of_identical_posts_are_one_job(stack: RunningStack) -> None:
     """Thirty at once: one job and one creation; the others are marked as replayed."""
     with ThreadPoolExecutor(30) as threads:

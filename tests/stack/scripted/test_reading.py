@@ -49,6 +49,18 @@ def test_rejected_messages_are_listed_and_redriven(stack: RunningStack, service:
     assert stack.http.get("/v1/rejected", params={"date": "soon"}).status_code == 400
 
 
+def test_a_message_that_is_not_utf_8_is_listed_as_text(stack: RunningStack, service: ScriptedService) -> None:
+    """With U+FFFD for each byte that was none, as Azure hands it to the app; nothing of it blocks the lane."""
+    sent = service.send(b"\xff{caf\xe9")
+
+    def listed() -> str | None:
+        messages = stack.get("/v1/rejected")["rejected"]
+        return next((str(each["id"]) for each in messages if each["message_id"] == sent), None)
+
+    message = stack.get(f"/v1/rejected/{wait_until(listed, 'it was not listed')}")
+    assert (message["reason"], message["body"]) == ("NOT_JSON", "\ufffd{caf\ufffd")
+
+
 def test_replies_of_older_forms_and_of_every_size(stack: RunningStack, service: ScriptedService) -> None:
     """Replies of older forms are applied, invalid ones do not stop the lane, and a long message is kept whole."""
     job_id = submit(stack)

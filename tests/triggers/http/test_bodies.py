@@ -1,15 +1,25 @@
+from contextlib import nullcontext
+
 import azure.functions as func
 import pytest
 
 from shared.apidocs.problem_codes import ProblemCode
 from shared.contracts.requests import ControlRequest
 from shared.errors import BodyTooLarge
-from triggers.http.bodies import MAX_BODY_BYTES, bounded_body, json_body, optional_body
+from triggers.http.bodies import (
+    MAX_BODY_BYTES,
+    bounded_body,
+    json_body,
+    optional_body,
+    refuse_large_body,
+    sent_body,
+)
 from triggers.http.problems import RequestError
 
 
-def request(body: bytes, content_type: str = "application/json") -> func.HttpRequest:
-    return func.HttpRequest("POST", "/v1/orchestrate", headers={"Content-Type": content_type}, body=body)
+def request(body: bytes, content_type: str = "application/json", **headers: str) -> func.HttpRequest:
+    headers = {"Content-Type": content_type, **headers}
+    return func.HttpRequest("POST", "/v1/orchestrate", headers=headers, body=body)
 
 
 def test_a_body_has_a_bound() -> None:
@@ -27,6 +37,7 @@ def test_a_body_has_a_bound() -> None:
         (b"{", "application/json", 400, "NOT_JSON"),
         (b'{"reason": "a", "reason": "b"}', "application/json", 400, "NOT_JSON"),
         (b'{"reason": 1}', "application/json; charset=utf-8", 400, "REASON_INVALID"),
+        (b'{"reason": "a\\u001b[2J"}', "application/json", 400, "REASON_INVALID"),
         (b"[]", "application/merge-patch+json", 400, "REASON_INVALID"),
     ],
 )
@@ -40,3 +51,34 @@ def test_a_body_that_its_route_does_not_take(body: bytes, content_type: str, sta
 def test_a_body_that_is_left_out_is_the_models_defaults() -> None:
     """Without a body no content type is asked for."""
     assert optional_body(request(b" \n", ""), ControlRequest, ProblemCode.REASON_INVALID) == ControlRequest()
+
+
+@pytest.mark.parametrize("coding", ["chunked", "gzip, Chunked"])
+def test_a_chunked_body_that_arrives_empty_is_411(coding: str) -> None:
+    """The host hands on a body with Content-Length only; where one arrives all the same it is taken."""
+    headers = {"transfer-encoding": coding}
+    for read in (sent_body, bounded_body, json_body):
+        with pytest.raises(RequestError) as refused:
+            read(request(b"", **headers))
+        assert (refused.value.problem.status, refused.value.code) == (411, "LENGTH_REQUIRED")
+        assert "send Content-Length" in str(refused.value)
+        assert read(request(b"{}", **headers)) == b"{}"
+    with pytest.raises(RequestError, match="chunked"):
+        optional_body(request(b"", **headers), ControlRequest, ProblemCode.REASON_INVALID)
+
+
+@pytest.mark.parametrize(
+    ("declared", "refused"),
+    [
+        (str(MAX_BODY_BYTES), False),
+        (str(MAX_BODY_BYTES + 1), True),
+        ("9" * 19, True),
+        ("9" * 5000, False),
+        ("-1", False),
+    ],
+)
+def test_a_body_is_refused_by_its_declared_length(declared: str, refused: bool) -> None:
+    """Before it is read; what is no length is left to the host."""
+    asked = func.HttpRequest("POST", "/v1/orchestrate", headers={"Content-Length": declared}, body=b"")
+    with pytest.raises(BodyTooLarge) if refused else nullcontext():
+        refuse_large_body(asked)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import azure.functions as func
 import pytest
 
@@ -21,7 +23,9 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return slept
 
 
-async def answered(wait_s: int, *looks: tuple[int, bool], by: LongPoll | None = None) -> tuple[int, int]:
+async def answered(
+    wait_s: int, *looks: tuple[int, bool], by: LongPoll | None = None, tenant: str | None = None
+) -> tuple[int, int]:
     """The status of the answer, and how many looks were taken; the last look repeats."""
     taken = 0
 
@@ -31,7 +35,7 @@ async def answered(wait_s: int, *looks: tuple[int, bool], by: LongPoll | None = 
         taken += 1
         return func.HttpResponse(status_code=status), final
 
-    return (await (by or LongPoll()).wait(wait_s, read)).status_code, taken
+    return (await (by or LongPoll()).wait(wait_s, tenant, read)).status_code, taken
 
 
 async def test_what_changed_is_answered_at_once(pauses: list[float]) -> None:
@@ -54,14 +58,38 @@ async def test_a_304_is_answered_when_the_time_is_up_or_nothing_will_change(paus
     assert await answered(20, (304, True)) == (304, 1)
 
 
-async def test_waiters_keep_nobody_out(pauses: list[float]) -> None:
+async def holding(poll: LongPoll, tenant: str | None, count: int) -> list[asyncio.Task[func.HttpResponse]]:
+    """So many waits that nothing ends."""
+
+    async def never() -> tuple[func.HttpResponse, bool]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    tasks = [asyncio.create_task(poll.wait(20, tenant, never)) for _ in range(count)]
+    await asyncio.sleep(0)
+    return tasks
+
+
+async def test_waiters_keep_nobody_out() -> None:
     """Past the bound a 304 is answered at once, and those who are done make room."""
     full = LongPoll()
-    full.count = MAX_WAITERS
-    assert await answered(20, (304, False), by=full) == (304, 1)
-    assert full.count == MAX_WAITERS
-    full.count -= 1
+    [first, *others] = await holding(full, None, MAX_WAITERS)
+    assert await answered(20, (304, False), (200, False), by=full) == (304, 1)
+    first.cancel()
+    await asyncio.wait([first])
     assert await answered(20, (304, False), (200, False), by=full) == (200, 2)
+    for each in others:
+        each.cancel()
+
+
+async def test_one_tenants_waiters_leave_room_for_another() -> None:
+    """A tenant that asks for all of them holds half; the next one is held as well, and answered when it changes."""
+    poll = LongPoll()
+    many = await holding(poll, "tenant_a", MAX_WAITERS // 2)
+    assert await answered(20, (304, False), (200, False), by=poll, tenant="tenant_a") == (304, 1)
+    assert await answered(20, (304, False), (200, False), by=poll, tenant="tenant_b") == (200, 2)
+    for each in many:
+        each.cancel()
 
 
 @pytest.mark.parametrize("given", ["-1", "1.5", "21", "x", "", "²"])

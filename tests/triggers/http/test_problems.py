@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from shared import errors
 from shared.apidocs.problem_codes import ProblemCode
 from shared.contracts.envelope import Envelope
+from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
 from shared.operations.admission import limit_reached
 from tests.jobs import ROOT
 from triggers.http.problems import RequestError, problem_body, problem_response
@@ -130,6 +131,7 @@ ROWS = (
     Row(errors.UnknownStatus(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(invalid_envelope(), 400, "ENVELOPE_INVALID", paths=("tenant_id", "request_type")),
     Row(errors.LedgerRefused("PropertyValueTooLarge"), 400, "NOT_STORABLE", secret="PropertyValueTooLarge"),
+    Row(errors.DataLost("job_1/digest"), 410, "DATA_LOST", secret="digest"),
     Row(errors.Conflict("etag"), 500, "INTERNAL", secret="etag"),
     Row(ZeroDivisionError("password=hunter2"), 500, "INTERNAL", secret="hunter2"),
 )
@@ -208,3 +210,27 @@ def test_a_full_limit_has_a_retry_after() -> None:
     """In whole seconds, at least one."""
     response = problem_response(limit_reached("LUCIUS_MAX_INFLIGHT", "10 jobs are active"), "corr-1")
     assert int(response.headers["Retry-After"]) > 0
+
+
+@pytest.mark.parametrize("count", [MAX_REQUEST_ERRORS, MAX_REQUEST_ERRORS + 1])
+def test_a_problem_has_so_many_errors(count: int) -> None:
+    """And says where there are more."""
+    problem = problem_body(errors.RequestInvalid([(f"payload.{number}", "is wrong") for number in range(count)]), "c")
+    assert len(problem["errors"]) == MAX_REQUEST_ERRORS
+    assert ("there are more" in problem["detail"]) is (count > MAX_REQUEST_ERRORS)
+
+
+def test_a_problem_repeats_no_long_value() -> None:
+    """Neither in a path nor in a message."""
+    problem = problem_body(errors.RequestInvalid([("payload." + "k" * 100_000, "v" * 100_000)]), "c")
+    [error] = problem["errors"]
+    assert (len(error["path"]), len(error["message"])) == (MAX_REQUEST_ERROR, MAX_REQUEST_ERROR)
+
+
+@pytest.mark.parametrize("labels", [dict.fromkeys(map(str, range(100_000)), 1), {"k" * 100_000: 1}])
+def test_an_envelope_of_many_or_long_labels_gets_a_small_problem(labels: dict[str, int]) -> None:
+    """However many of them are wrong."""
+    with pytest.raises(ValidationError) as invalid:
+        Envelope.model_validate({"labels": labels})
+    assert invalid.value.error_count() < 20
+    assert len(json.dumps(problem_body(invalid.value, "c"))) < 5000

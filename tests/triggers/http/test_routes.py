@@ -12,7 +12,8 @@ import azure.functions as func
 import pytest
 
 from shared.access.caller import NOBODY, Caller, Scope
-from shared.apidocs.route import Route
+from shared.apidocs.route import NO_STORE, OWN, PUBLIC, Route
+from shared.contracts.requests import ControlRequest
 from shared.operations.context import Context
 from shared.operations.list_jobs import JobFilter, list_jobs
 from shared.wiring import Wiring
@@ -61,14 +62,19 @@ async def list_twice(request: Request) -> func.HttpResponse:
 
 
 async def called(
-    world: World, route: Route, caller: Caller, request_id: str = "r-1", handler: Handler = list_twice
+    world: World,
+    route: Route,
+    caller: Caller,
+    request_id: str = "r-1",
+    handler: Handler = list_twice,
+    **headers: str,
 ) -> func.HttpResponse:
     """The response of a route to one request."""
     blueprint, app = df.Blueprint(), df.DFApp()
     add(blueprint, route, handler, cast(Wiring, OneCaller(world, caller)))
     app.register_functions(blueprint)
     [function] = app.get_functions()
-    request = func.HttpRequest("GET", "/v1/test", headers={"X-Correlation-Id": request_id}, body=b"")
+    request = func.HttpRequest("GET", "/v1/test", headers={"X-Correlation-Id": request_id, **headers}, body=b"")
     response = await function.get_user_function()(request)
     assert isinstance(response, func.HttpResponse)
     return response
@@ -130,9 +136,28 @@ async def test_without_its_scope_a_handler_is_not_called(world: World) -> None:
     assert response.headers["X-Correlation-Id"] == "r-2"
 
 
+@pytest.mark.parametrize("caching", [OWN, PUBLIC, NO_STORE])
+async def test_a_response_is_kept_as_its_route_declares(world: World, caching: str) -> None:
+    """A refusal is never kept, whatever the route declares."""
+    for scopes, expected in ((frozenset({Scope.READ}), caching), (frozenset[Scope](), "no-store")):
+        response = await called(world, route(caching=caching), Caller(actor="a", scopes=scopes, tenant="a"))
+        assert response.headers["Cache-Control"] == expected
+
+
 async def test_an_older_name_names_its_successor(world: World) -> None:
     """Also where the request is refused: RFC 9745 and RFC 5829."""
     for scopes in (frozenset({Scope.READ}), frozenset[Scope]()):
         response = await called(world, route(successor="/v1/new"), Caller(actor="a", scopes=scopes, tenant="a"))
         assert response.headers["Deprecation"] == "@1767225600"
         assert response.headers["Link"] == '</v1/new>; rel="successor-version"'
+
+
+@pytest.mark.parametrize("body", [None, ControlRequest])
+async def test_a_large_body_is_refused_before_its_caller_is_asked_for(
+    world: World, body: type[ControlRequest] | None
+) -> None:
+    """With or without a token the same: it costs nothing and tells nothing. A route without a body reads none."""
+    for scopes in (frozenset({Scope.READ}), frozenset[Scope]()):
+        caller = Caller(actor="a", scopes=scopes, tenant="a")
+        response = await called(world, route(body=body), caller, **{"Content-Length": "2000000"})
+        assert response.status_code == (413 if body is not None else 200 if scopes else 403)

@@ -1,11 +1,19 @@
-"""Cross-origin requests as `local.settings.json` allows them: `{"Host": {"CORS": "*", "CORSCredentials": false}}`."""
+"""Which web pages may use the host: its own, and those that `local.settings.json` allows.
+
+`{"Host": {"CORS": "https://a.example", "CORSCredentials": false}}` allows cross-origin requests, as Core Tools does. A
+page of any other site is refused before its request is served: a browser lets it post forms to loopback, and a page
+whose own name was rebound to this machine could read the responses too. The browser names the page in `Origin` (Fetch
+standard, 3.1) and the name that it looked up in `Host`.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +23,12 @@ class Cors:
     origins: frozenset[str]
     credentials: bool
 
+    def allows(self, origin: str) -> bool:
+        return origin in self.origins or "*" in self.origins
+
     def headers(self, origin: str | None) -> dict[str, str]:
         """The CORS headers of a response to `origin`."""
-        if origin is None or not (origin in self.origins or "*" in self.origins):
+        if origin is None or not self.allows(origin):
             return {}
         if self.credentials:
             return {
@@ -44,3 +55,26 @@ def load_cors(app_dir: Path) -> Cors:
     section = json.loads(path.read_text("utf-8-sig")).get("Host", {}) if path.exists() else {}
     origins = frozenset(one.strip() for one in str(section.get("CORS", "")).split(",") if one.strip())
     return Cors(origins, bool(section.get("CORSCredentials", False)))
+
+
+def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
+    """Why a request with these headers is refused, as one line; `None` if it is not.
+
+    `Host` must be an IP address, which nobody can rebind, `localhost`, or one of `names`; a page must come from there.
+    """
+    if host is not None and not _is_ours(host, names):
+        return f"the host {host!a} is not served here; --allowed-host NAME allows it"
+    if origin is not None and origin.partition("://")[2].lower() != (host or "").lower():
+        return f"pages of {origin!a} may not use this host; Host.CORS of local.settings.json allows them"
+    return None
+
+
+def _is_ours(host: str, names: Collection[str]) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        if name in {"localhost", *(each.lower() for each in names)}:
+            return True
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import Awaitable, Collection, Coroutine, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -69,6 +69,7 @@ class FunctionsHost:
         data_dir: Path | None,
         host: str,
         port: int,
+        allowed_hosts: Collection[str] = (),
         virtual_clock: bool = False,
         keys: Keys | None = None,
         faults: Faults | None = None,
@@ -76,6 +77,7 @@ class FunctionsHost:
         self._app_dir = app_dir.resolve()
         self._data_dir = data_dir
         self._host, self._port = host, port
+        self._names = (host, *allowed_hosts)
         self._keys = keys
         self._faults = faults or Faults()
         self._virtual_clock = virtual_clock
@@ -175,6 +177,7 @@ class FunctionsHost:
             api,
             keys=self._keys,
             cors=load_cors(self._app_dir),
+            names=self._names,
             throttle=throttle,
             home=None if settings.flag("AzureWebJobsDisableHomepage") else home(has_page=self._keys is None),
             custom_headers=host_json.mapping("extensions.http.customHeaders"),

@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from time import monotonic
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +17,7 @@ from aiohttp import web
 from functions_emulator.durable.errors import DurableError, InstanceNotFoundError
 from functions_emulator.durable.http_api import ApiRequest, ApiResponse, HttpApi, Links
 from functions_emulator.host.admin import Admin
-from functions_emulator.host.cors import Cors
+from functions_emulator.host.cors import Cors, refusal
 from functions_emulator.host.errors import FunctionFailedError, HostError
 from functions_emulator.host.expressions import data_of_body
 from functions_emulator.host.host_json import HTTP_LIMIT_S
@@ -46,17 +46,23 @@ class HttpServer:
         *,
         keys: Keys | None,
         cors: Cors,
+        names: Collection[str],
         throttle: RequestThrottle,
         home: str | None,
         custom_headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`home` is the HTML at `/`, `custom_headers` are added to every response of a function."""
+        """`names` are host names that requests may have besides IP addresses and `localhost`.
+
+        `home` is the HTML at `/`; `custom_headers` are added to the responses of functions and of the table of routes
+        that do not have them (CustomHttpHeadersMiddleware.cs of azure-functions-host).
+        """
         self._home = home
         self._custom_headers = dict(custom_headers or {})
         self._routes = routes
         self._api = api
         self._keys = keys
         self._cors = cors
+        self._names = names
         self._throttle = throttle
         self._invoker: Invoker | None = None
         self._admin: Admin | None = None
@@ -108,6 +114,9 @@ class HttpServer:
         try:
             path = path_of(request).removeprefix("/")
             first = path.partition("/")[0].lower()
+            if (why := self._refusal(request, first)) is not None:
+                _LOG.warning("a web page was refused: %s", why)
+                return web.Response(status=403, text=f"{why}\n")
             if path.startswith(self._rpc_path):
                 return await self._serve_durable(request, path.removeprefix(self._rpc_path))
             if path.startswith(_DURABLE):
@@ -125,6 +134,13 @@ class HttpServer:
             return web.Response(status=413)
         finally:
             self._running.discard(task)
+
+    def _refusal(self, request: web.BaseRequest, first: str) -> str | None:
+        """Why a web page may not send this request. No other site's may use the emulator's own page."""
+        origin = request.headers.get("Origin")
+        if origin is not None and first != "emulator" and self._cors.allows(origin):
+            origin = None
+        return refusal(request.headers.get("Host"), origin, self._names)
 
     async def _serve_admin(self, request: web.BaseRequest, path: str) -> web.Response:
         assert self._admin is not None
@@ -145,8 +161,6 @@ class HttpServer:
                 case "GET", "emulator", "instances", instance_id:
                     return _html(self._page.detail(instance_id))
                 case "POST", "emulator", "instances", instance_id, operation:
-                    if not _same_origin(request):
-                        return web.Response(status=403)
                     form = {name: str(value) for name, value in (await request.post()).items()}
                     self._page.control(instance_id, operation, form)
                     location = f"/emulator/instances/{quote(instance_id, safe='')}"
@@ -169,14 +183,14 @@ class HttpServer:
                 return web.Response(status=204, headers=allowed)
         route_match = self._routes.find(request.method, path)
         if route_match is None:
-            return web.Response(status=404) if path else self._serve_home()
+            return web.Response(status=404, headers=self._custom_headers) if path else self._serve_home()
         if self._draining:
             return web.Response(status=503, headers={"Connection": "close"})
         route, values = route_match
         if self._keys is not None and not self._keys.opens_function(
             _key(request), route.function.name, route.auth_level
         ):
-            return web.Response(status=401)
+            return web.Response(status=401, headers=self._custom_headers)
         if (request.content_length or 0) > MAX_BODY:
             return refused(413)
         if "Host" not in request.headers:  # HTTP/1.0: the trigger's binding cannot make its URL (`ToInvokeString`)
@@ -184,13 +198,15 @@ class HttpServer:
             return web.Response(status=500)
         try:
             async with self._throttle:
-                extra = {**self._custom_headers, **self._cors.headers(request.headers.get("Origin"))}
+                cors = self._cors.headers(request.headers.get("Origin"))
                 if self._streams is not None:
-                    return await self._stream(self._streams, request, route, values, extra)
+                    return await self._stream(self._streams, request, route, values, cors)
                 response = await self._invoke(request, path, route, values)
         except TooManyRequestsError:
             return web.Response(status=429)
-        response.headers.update(extra)
+        for name, text in self._custom_headers.items():
+            response.headers.setdefault(name, text)
+        response.headers.update(cors)
         return response
 
     async def _stream(
@@ -199,7 +215,7 @@ class HttpServer:
         request: web.BaseRequest,
         route: Route,
         values: Mapping[str, str],
-        headers: Mapping[str, str],
+        cors: Mapping[str, str],
     ) -> web.StreamResponse:
         invoker = self._invoker
         assert invoker is not None
@@ -208,7 +224,7 @@ class HttpServer:
             return await invoker.invoke(route.function, extension_request, trigger_data=values, trace=_trace(request))
 
         try:
-            return await streams.respond(request, values, call, headers, HTTP_LIMIT_S)
+            return await streams.respond(request, values, call, cors, self._custom_headers, HTTP_LIMIT_S)
         except TimeoutError:
             return _bad_gateway(route.function.name)
 
@@ -274,12 +290,6 @@ def _bad_gateway(name: str) -> web.Response:
 
 def _html(text: str) -> web.Response:
     return web.Response(text=text, content_type="text/html", headers={"Cache-Control": "no-store"})
-
-
-def _same_origin(request: web.BaseRequest) -> bool:
-    """Whether a form was sent by this page; a page of another origin must not control orchestrations."""
-    origin = request.headers.get("Origin")
-    return origin is None or origin.split("://")[-1] == request.host
 
 
 def _key(request: web.BaseRequest) -> str | None:

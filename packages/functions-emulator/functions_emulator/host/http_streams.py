@@ -70,15 +70,19 @@ class Streams:
         values: Mapping[str, str],
         call: Call,
         headers: Mapping[str, str],
+        defaults: Mapping[str, str],
         limit_s: float,
     ) -> web.StreamResponse:
-        """Streams the function's response with `headers` added. Raises `TimeoutError` if it does not start in time."""
+        """Streams the function's response with `headers`, and with those of `defaults` that it has not set.
+
+        Raises `TimeoutError` if it does not start in time.
+        """
 
         async def with_route(extension_request: Any) -> Any:
             self._base.RequestTrackerMeta.get_synchronizer().sync_route_params(extension_request, dict(values))
             return await call(extension_request)
 
-        exchange = _Exchange(request, headers)
+        exchange = _Exchange(request, headers, defaults)
         running = asyncio.run_coroutine_threadsafe(self._run(exchange, with_route), self._app_loop)
         ended = asyncio.wrap_future(running)
         await asyncio.wait([ended, exchange.begun], timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
@@ -112,9 +116,10 @@ async def _await(work: Awaitable[Any]) -> Any:
 class _Exchange:
     """One request and its response by ASGI; `receive` and `send` are called on the app's loop."""
 
-    def __init__(self, request: web.BaseRequest, headers: Mapping[str, str]) -> None:
+    def __init__(self, request: web.BaseRequest, headers: Mapping[str, str], defaults: Mapping[str, str]) -> None:
         self._request = request
         self._headers = headers
+        self._defaults = defaults
         self._loop = asyncio.get_running_loop()
         self._received = False
         self.complete = False
@@ -158,6 +163,8 @@ class _Exchange:
             self.response.set_status(message["status"])
             for name, value in message["headers"]:
                 self.response.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+            for name, text in self._defaults.items():
+                self.response.headers.setdefault(name, text)
             self.response.headers.update(self._headers)
             if not self.begun.done():
                 self.begun.set_result(None)

@@ -1,7 +1,9 @@
 """Which log records are shown: `logging.logLevel` of host.json, by the category that Microsoft's host gives a record.
 
 What a function and its SDKs log has the category `Function.NAME.User` (LogCategories.cs of azure-webjobs-sdk), and
-Microsoft's worker hides none of it from INFO on (azure_functions_worker/dispatcher.py, `dispatch_forever`).
+Microsoft's worker hides none of it from INFO on (azure_functions_worker/dispatcher.py, `dispatch_forever`). What the
+host's own SDKs log has the category of their event source, `Azure.Core` or `Azure.Messaging.ServiceBus`
+(AzureEventSourceLogForwarder.cs of azure-sdk-for-net).
 """
 
 from __future__ import annotations
@@ -33,18 +35,17 @@ class LevelFilter(logging.Filter):
     def __init__(self, levels: Mapping[str, str]) -> None:
         """`levels` are those of host.json by category; `default` is for every other one. Raises `HostError`.
 
-        Without `default` all is shown that the loggers themselves let through.
+        Without `default` all is shown that the loggers themselves let through. `default` is not for the host's own
+        SDKs, which are others than Microsoft's: below WARNING they are shown where their category is named.
         """
         super().__init__()
-        self._levels = {"": logging.NOTSET}
+        self._levels = {"": logging.NOTSET, "azure.": logging.WARNING}
         for category, level in levels.items():
             if level.lower() not in _LEVELS:
                 raise HostError(f"host.json: logging.logLevel.{category} must be one of {', '.join(_LEVELS)}")
             self._levels["" if category.lower() == "default" else category.lower()] = _LEVELS[level.lower()]
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if _is_hosts_sdk(record):
-            return record.levelno >= logging.WARNING
         category = _category(record).lower()
         longest = max((one for one in self._levels if category.startswith(one)), key=len)
         return record.levelno >= self._levels[longest]
@@ -53,6 +54,8 @@ class LevelFilter(logging.Filter):
 def _category(record: logging.LogRecord) -> str:
     if record.name in _OWN:
         return _OWN[record.name]
+    if _is_hosts_sdk(record):
+        return "Azure.Messaging.ServiceBus" if record.name.startswith("azure.servicebus") else "Azure.Core"
     invocation = current.get()
     return f"Function.{invocation.function}.User" if invocation is not None else ""
 

@@ -101,6 +101,7 @@ async def _start(args: argparse.Namespace) -> tuple[Any, str]:
         data_dir=args.data,
         host=args.host,
         port=args.port,
+        allowed_hosts=args.allowed_host,
         virtual_clock=args.virtual_clock,
         keys=None if args.no_keys else keys_of(args.keys, args.data),
         faults=parse_faults(args.fault),
@@ -166,6 +167,8 @@ def _restart(args: argparse.Namespace, temporary_data: Path | None) -> None:
         options.append("--no-keys")
     if args.virtual_clock:
         options.append("--virtual-clock")
+    for name in args.allowed_host:
+        options += ["--allowed-host", name]
     for fault in args.fault:
         options += ["--fault", fault]
     os.execv(sys.executable, [sys.executable, "-m", "functions_emulator", *options])

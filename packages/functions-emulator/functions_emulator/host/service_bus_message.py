@@ -11,6 +11,8 @@ from azure.functions.servicebus import ServiceBusMessage
 from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.amqp import AmqpMessageBodyType
 
+from functions_emulator.host.functions import Binding
+
 
 def body_of(message: ServiceBusReceivedMessage) -> bytes:
     """The bytes of the body; an AMQP value becomes its text."""
@@ -24,8 +26,16 @@ def body_of(message: ServiceBusReceivedMessage) -> bytes:
     return b"".join(part if isinstance(part, bytes) else str(part).encode() for part in value)
 
 
-def convert(message: ServiceBusReceivedMessage) -> ServiceBusMessage:
-    """The message with all its system and application properties."""
+def convert(message: ServiceBusReceivedMessage, trigger: Binding) -> ServiceBusMessage:
+    """The message with all its system and application properties.
+
+    The extension gives a Python worker text, with U+FFFD for what is no UTF-8, unless `dataType` is binary. Source:
+    MessageToStringConverter.cs and MessageToByteArrayConverter.cs of azure-sdk-for-net
+    (Microsoft.Azure.WebJobs.Extensions.ServiceBus).
+    """
+    body = body_of(message)
+    if (trigger.text("dataType") or "").lower() != "binary":
+        body = body.decode("utf-8", errors="replace").encode()
     properties = _decoded(message.application_properties or {})
     fields: dict[str, Any] = {
         "content_type": message.content_type,
@@ -54,7 +64,7 @@ def convert(message: ServiceBusReceivedMessage) -> ServiceBusMessage:
         "to": message.to,
     }
     return ServiceBusMessage(
-        body=body_of(message),
+        body=body,
         trigger_metadata=_metadata(fields, properties),
         application_properties=properties,
         user_properties=properties,

@@ -103,7 +103,7 @@ class SessionTrigger:
                 await self._renew(receiver)
                 continue
             idle = 0.0
-            converted = [convert(message) for message in messages]
+            converted = [convert(message, self._function.trigger) for message in messages]
             value = converted if self._many else converted[0]
             running = asyncio.ensure_future(self._invoke(self._function, value))
             while not running.done():

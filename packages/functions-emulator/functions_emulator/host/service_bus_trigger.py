@@ -159,7 +159,7 @@ class ServiceBusTrigger:
     async def _call(self, one: _InFlight) -> None:
         succeeded = False
         try:
-            converted = [convert(message) for message in one.messages]
+            converted = [convert(message, self._function.trigger) for message in one.messages]
             succeeded = await self._invoke(self._function, converted if self._many else converted[0])
         finally:
             self._in_flight.discard(one)

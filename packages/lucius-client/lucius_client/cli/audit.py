@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lucius_client.cli import audit_v1, audit_v2
+from lucius_client.cli import audit_v1, audit_v2, rendering
 from lucius_client.cli.exits import Exit, UsageError
 
 Json = Any
@@ -49,12 +49,12 @@ def verify_file(
     faults = verify(bundle, head=head)
     noted = "" if faults else bundle["job"]["event_hash"]
     if json_:
-        print(json.dumps({"proved": not faults, "wrong": faults, "head": noted or None}, indent=2, ensure_ascii=False))
+        rendering.write_json({"proved": not faults, "wrong": faults, "head": noted or None})
     elif faults:
-        print("\n".join(faults))
+        rendering.write("\n".join(faults))
     else:
         job = bundle["job"]
-        print(f"proved: {job['job_id']} {job['status']}, {len(bundle['events'])} events, head {noted}")
+        rendering.write(f"proved: {job['job_id']} {job['status']}, {len(bundle['events'])} events, head {noted}")
     if faults:
         raise typer.Exit(Exit.NOT_WELL)
 

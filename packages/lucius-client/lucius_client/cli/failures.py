@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from typing import Annotated
 
@@ -40,7 +39,7 @@ def list_(
 @with_session
 def show(session: Session, message: MessageId) -> None:
     """Print a rejected message as JSON, with its body and what would happen if it came now."""
-    print(json.dumps(session.client.rejected_message(message).plain(), indent=2, ensure_ascii=False))
+    rendering.write_json(session.client.rejected_message(message).plain())
 
 
 @with_session

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -92,7 +91,7 @@ def explain(session: Session, job: JobId) -> None:
     """Explain the state of a job: what it waits for, until when, and what happens then."""
     explanation = session.client.explain(job).plain()
     if session.for_people:
-        print(explanation["text"])
+        rendering.write(explanation["text"])
     else:
         session.show([explanation], [], job_id, explanation)
 
@@ -135,12 +134,12 @@ def audit(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write to this file instead of printing.")] = None,
 ) -> None:
     """Print the whole history of a job as one document, which `lucius audit verify` proves without the API."""
-    text = json.dumps(session.client.audit(job), indent=2, ensure_ascii=False)
+    bundle = session.client.audit(job)
     if out is None:
-        print(text)
+        rendering.write_json(bundle)
         return
     try:
-        out.write_text(text + "\n", encoding="utf-8")
+        out.write_text(rendering.json_text(bundle) + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot write {out}: {error.strerror}") from error
 

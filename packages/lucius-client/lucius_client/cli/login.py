@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -10,7 +9,7 @@ import httpx
 import typer
 
 from lucius_client import DEFAULT_URL
-from lucius_client.cli import credentials
+from lucius_client.cli import credentials, rendering
 from lucius_client.cli.exits import CliError, DependencyUnreachable, Exit, UsageError
 from lucius_client.cli.session import ApiOption
 
@@ -46,14 +45,15 @@ def login(
         expires_in_s=float(granted.get("expires_in", 3600)),
     )
     if json_:
-        print(json.dumps({"api": api, "tenant": tenant, "scope": scopes, "file": str(credentials.path())}, indent=2))
+        rendering.write_json({"api": api, "tenant": tenant, "scope": scopes, "file": str(credentials.path())})
     else:
-        print(f"logged in to {api} as {tenant} ({scopes}) for {int(float(granted.get('expires_in', 3600)))} s")
+        seconds = int(float(granted.get("expires_in", 3600)))
+        rendering.write(f"logged in to {api} as {tenant} ({scopes}) for {seconds} s")
 
 
 def logout(api: ApiOption = DEFAULT_URL) -> None:
     """Remove the token for this API."""
-    print(f"logged out of {api}" if credentials.forget(api) else f"there was no login to {api}")
+    rendering.write(f"logged out of {api}" if credentials.forget(api) else f"there was no login to {api}")
 
 
 def _issuer_of(api: str) -> str:

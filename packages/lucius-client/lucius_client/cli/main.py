@@ -45,7 +45,7 @@ class Shell(StrEnum):
 
 def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
     """Print the completion script of a shell: `eval "$(lucius completion bash)"`, `lucius completion fish | source`."""
-    print(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value))
+    rendering.write(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value))
 
 
 @with_session
@@ -88,7 +88,7 @@ def main() -> None:
     try:
         app(prog_name=PROGRAM)
     except CliError as error:
-        print(f"lucius: {error}", file=sys.stderr)
+        rendering.write(f"lucius: {error}", stderr=True)
         sys.exit(error.exit)
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)

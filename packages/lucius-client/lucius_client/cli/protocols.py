@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +25,7 @@ def protocols(session: Session) -> None:
 @with_session
 def show(session: Session, name: Annotated[str, typer.Argument(metavar="REQUEST_TYPE")]) -> None:
     """Print a protocol as JSON, with the JSON Schema of each step's payload."""
-    print(json.dumps(session.client.protocol(name).plain(), indent=2, ensure_ascii=False))
+    rendering.write_json(session.client.protocol(name).plain())
 
 
 @protocol_app.command()
@@ -44,12 +43,13 @@ def lint(
     linter = Linter(services_of(topology))
     findings = [finding for file in _files(files) for finding in linter.check(file)]
     if json_:
-        print(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+        rendering.write_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            print(finding)
+            rendering.write(str(finding))
         if not findings:
-            print("no fault found" + ("" if linter.services is not None else "; services unchecked: no --topology"))
+            unchecked = "" if linter.services is not None else "; services unchecked: no --topology"
+            rendering.write(f"no fault found{unchecked}")
     if findings:
         raise typer.Exit(Exit.NOT_WELL)
 

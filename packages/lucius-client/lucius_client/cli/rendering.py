@@ -1,20 +1,31 @@
-"""The three output formats: a table for people, JSON for programs, ids for pipes."""
+"""What `lucius` writes, in three formats: a table for people, JSON for programs, ids for pipes.
+
+All output of the commands goes through `write`, `write_json` and `console`. What others wrote into a job (labels,
+reasons, errors of services) may hold characters that a terminal obeys instead of showing them: those never get there.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 Json = dict[str, Any]
 Cell = str | Text
 Columns = Sequence[tuple[str, Callable[[Json], Cell]]]
+
+#: Controls of ECMA-48 (C0 but for tab and line feed, DEL, C1), the embeddings, overrides and isolates of Unicode's
+#: bidirectional algorithm (UAX #9), and surrogates, which no output can encode.
+_COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _COLOURS = {"SUCCEEDED": "green", "FAILED_FINAL": "red", "FAILED_RETRY": "yellow", "CANCELLED": "magenta"}
 
@@ -25,23 +36,54 @@ class OutputFormat(StrEnum):
     IDS = "ids"
 
 
-def coloured(status: str) -> Text:
-    return Text(status, style=_COLOURS.get(status, "cyan"))
+def visible(text: str) -> str:
+    """`text` with U+FFFD in place of each character that a terminal would obey; tabs and line feeds stay."""
+    return _COMMANDS.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def write(text: str, *, stderr: bool = False) -> None:
+    """Writes a line, or several, to stdout or stderr."""
+    print(visible(text), file=sys.stderr if stderr else sys.stdout, flush=True)
+
+
+def json_text(document: Any) -> str:
+    """`document` as indented JSON, in which such characters are escapes: they stand in strings only."""
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    return _COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def write_json(document: Any) -> None:
+    """Writes `document` to stdout, as `json_text` has it."""
+    print(json_text(document))
+
+
+class _Screen(Console):
+    """A console whose text is `visible` and never markup; colours and movements of the cursor are its own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
 def console(*, stderr: bool = False) -> Console:
     """A console on stdout or stderr. Without a terminal it has no colours, and room for tables with whole ids."""
-    plain = Console(stderr=stderr)
-    return plain if plain.is_terminal else Console(stderr=stderr, width=500, no_color=True, highlight=False)
+    plain = _Screen(stderr=stderr, markup=False, emoji=False)
+    if plain.is_terminal:
+        return plain
+    return _Screen(stderr=stderr, markup=False, emoji=False, width=500, no_color=True, highlight=False)
+
+
+def coloured(status: str) -> Text:
+    return Text(status, style=_COLOURS.get(status, "cyan"))
 
 
 def show(output: OutputFormat, rows: list[Json], columns: Columns, id_of: Callable[[Json], str], document: Any) -> None:
     """Prints `rows` as a table or as ids, or `document` as JSON."""
     if output is OutputFormat.JSON:
-        print(json.dumps(document, indent=2, ensure_ascii=False))
+        write_json(document)
     elif output is OutputFormat.IDS:
         for row in rows:
-            print(id_of(row))
+            write(id_of(row))
     else:
         console().print(table(rows, columns))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -135,14 +134,14 @@ def _for_each(names: list[str], act: Callable[[str], Json], api: str) -> tuple[l
             if len(names) == 1:
                 raise
             refused = True
-            print(f"lucius: {name}: {cli_error(error, api)}", file=sys.stderr)
+            rendering.write(f"lucius: {name}: {cli_error(error, api)}", stderr=True)
     return done, refused
 
 
 def _submit(session: Session, body: Json, name: str) -> Json:
     submitted = session.client.submit(body)
     if submitted.replayed:
-        print(f"{name}: this request is known; --again creates a new job", file=sys.stderr)
+        rendering.write(f"{name}: this request is known; --again creates a new job", stderr=True)
     return {**submitted.job.plain(), "document": name, "known": submitted.replayed}
 
 
@@ -180,10 +179,8 @@ def _submit_lines(
         if "problem" in result:
             problem = result["problem"]
             faults = "".join(f"; {each['path']}: {each['message']}" for each in problem.get("errors", []))
-            print(
-                f"line {result['line']}: {result['status']} {problem['code']}: {problem['detail']}{faults}",
-                file=sys.stderr,
-            )
+            line = f"line {result['line']}: {result['status']} {problem['code']}: {problem['detail']}{faults}"
+            rendering.write(line, stderr=True)
     accepted = [result for result in results if "problem" not in result]
     if dry_run:
         checked = [{**result["dryRun"], "document": f"line {result['line']}"} for result in accepted]

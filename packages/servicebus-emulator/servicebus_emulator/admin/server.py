@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Collection
 from typing import Any
 
 from aiohttp import web
@@ -20,6 +21,7 @@ from servicebus_emulator.admin.rest_api import Request, RestApi
 from servicebus_emulator.atom import feeds
 from servicebus_emulator.broker.errors import BusError, Unauthorized
 from servicebus_emulator.clock import SystemClock
+from servicebus_emulator.foreign_pages import refuse_foreign_pages
 from servicebus_emulator.gateway import MAX_MESSAGE_BYTES
 from servicebus_emulator.listener import Listener
 from servicebus_emulator.sas import check_token
@@ -31,15 +33,18 @@ _MAX_BODY_BYTES = 1024 * 1024
 
 
 class AdminServer:
-    """Serves the routes of this module, and AMQP over WebSockets. Without `clock` the time cannot be advanced."""
+    """Serves the routes of this module, and AMQP over WebSockets. Without `clock` the time cannot be advanced.
 
-    def __init__(self, bus: BusServer, clock: SystemClock | None = None) -> None:
+    `names` are the host names that a request may have besides IP addresses and `localhost`.
+    """
+
+    def __init__(self, bus: BusServer, clock: SystemClock | None = None, names: Collection[str] = ()) -> None:
         self._bus = bus
         self._clock = clock
         self._faults = Faults(bus)
         is_premium = bus.options.max_message_bytes > MAX_MESSAGE_BYTES
         self._rest_api = RestApi(bus.broker, self._drop_removed, is_premium=is_premium)
-        app = web.Application(client_max_size=_MAX_BODY_BYTES)
+        app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[refuse_foreign_pages(names)])
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         self._listeners: list[Listener] = []

@@ -13,7 +13,7 @@ app = func.FunctionApp(http_auth_level=func.AuthLevel.ANONYMOUS)
 def note(name: str, message: func.ServiceBusMessage) -> None:
     line = {
         "function": name,
-        "body": message.get_body().decode(),
+        "body": message.get_body().decode(errors="backslashreplace"),
         "message_id": message.message_id,
         "correlation_id": message.correlation_id,
         "subject": message.subject,
@@ -41,6 +41,13 @@ def from_queue(message: func.ServiceBusMessage) -> None:
     note("from_queue", message)
     if message.get_body() == b"bad":
         raise ValueError("cannot take this")
+
+
+@app.service_bus_queue_trigger(
+    arg_name="message", queue_name="bytes", connection="BUS_CONNECTION", data_type=func.DataType.BINARY
+)
+def from_bytes(message: func.ServiceBusMessage) -> None:
+    note("from_bytes", message)
 
 
 @app.service_bus_queue_trigger(arg_name="message", queue_name="slow", connection="BUS_CONNECTION")

@@ -1,18 +1,14 @@
-"""Resource types and API versions, roles by name, and the topics of the bus."""
+"""The topics of the bus, in the template, the topology and the emulator's Config.json."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from infra.checks.finding import Finding
-from infra.checks.known import KNOWN
-from infra.checks.template import Node, Resource, Template, literal, nested, text, walk
+from infra.checks.template import Node, Resource, Template, literal, nested, text
 
-_GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-_ROLES = {guid: name for name, guid in KNOWN["roles"].items()}
 _RULES = "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules"
 LANES = 16
 #: declarations of each type: one for directives and one for replies
@@ -23,11 +19,7 @@ _BUS = {
 }
 
 
-def check(template: Template) -> list[Finding]:
-    return _types(template) + _roles(template)
-
-
-def check_topics(root: Path, templates: Iterable[Template]) -> list[Finding]:
+def check(root: Path, templates: Iterable[Template]) -> list[Finding]:
     """`topology.json` has sixteen lanes each way, and topics, subscriptions and rules are loops over its content."""
     path = root / "infra" / "bicep" / "topology.json"
     topology = json.loads(path.read_text())
@@ -64,54 +56,6 @@ def _rule(template: Template, resource: Resource) -> list[Finding]:
     if kind != "CorrelationFilter" or names != {"step_type"}:
         wrong.append("must be a correlation filter on step_type, which directives carry")
     return [Finding(template.path, resource.line, "topics", f"{resource.name} {each}") for each in wrong]
-
-
-def _types(template: Template) -> list[Finding]:
-    found = []
-    for resource in template.resources:
-        versions = KNOWN["resources"].get(resource.type)
-        if versions is None:
-            found.append(Finding(template.path, resource.line, "resource-type", f"{resource.type} is not in the list"))
-        elif resource.api_version not in versions:
-            found.append(
-                Finding(
-                    template.path,
-                    resource.line,
-                    "api-version",
-                    f"{resource.type}@{resource.api_version}: the list has {', '.join(versions)}",
-                )
-            )
-    return found
-
-
-def _roles(template: Template) -> list[Finding]:
-    """A GUID is the id of a role of the list, under that role's name."""
-    found = []
-    for node in walk(template.root):
-        guid = literal(node) if node.type == "string" else None
-        if guid is None or not _GUID.fullmatch(guid):
-            continue
-        line, role = node.start_point.row + 1, _ROLES.get(guid.lower())
-        if role is None:
-            found.append(Finding(template.path, line, "role", f"{guid} is not a role of the list"))
-        elif (name := _name_of(node)) is None or _letters(name) != _letters(role):
-            found.append(Finding(template.path, line, "role", f"{guid} is {role}, but is called {name}"))
-    return found
-
-
-def _name_of(node: Node) -> str | None:
-    """The name of the property, variable or parameter that holds the value."""
-    around = node.parent
-    while around is not None:
-        if around.type in ("object_property", "variable_declaration", "parameter_declaration"):
-            key = around.named_children[0]
-            return literal(key) if key.type == "string" else text(key)
-        around = around.parent
-    return None
-
-
-def _letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _loops(node: Node) -> bool:

@@ -1,0 +1,302 @@
+metadata name = 'Storage'
+metadata description = 'The three storage accounts of LUCIUS, of the runtime, the ledger and the documents: what is in each, and who may do what there.'
+
+import { holderType, privateAccessType, tagsType } from 'shapes.bicep'
+import { storageBlobDataContributor, storageBlobDataOwner, storageQueueDataContributor, storageTableDataContributor } from 'roles.bicep'
+
+@description('Required. What makes the names of the accounts unique in Azure.')
+@minLength(13)
+@maxLength(13)
+param token string
+
+@description('Required. Region.')
+param location string
+
+@description('Optional. Tags of the resources.')
+param tags tagsType = {}
+
+@description('Required. Redundancy of the data.')
+@allowed([
+  'Standard_LRS'
+  'Standard_ZRS'
+  'Standard_GRS'
+  'Standard_GZRS'
+])
+param skuName string
+
+@description('Required. Days that deleted blobs and containers can be brought back.')
+@minValue(1)
+@maxValue(365)
+param softDeleteDays int
+
+@description('Required. Days after which the workspaces of attempts are deleted; 0: never.')
+@minValue(0)
+param workspaceRetentionDays int
+
+@description('Required. Object id of the app\'s identity.')
+param appPrincipalId string
+
+@description('Required. Who runs the smoke test, and may write into its container.')
+param tester holderType
+
+@description('Required. Whether that one may upload documents, too.')
+param testerUploads bool
+
+@description('Required. Whether the runtime keeps queues: the AzureStorage backend does.')
+param queues bool
+
+@description('Optional. How private endpoints are made. Absent: the public endpoints are open to identities with a role.')
+param privateAccess privateAccessType?
+
+@description('Required. Resource id of the Log Analytics workspace for diagnostics.')
+param workspaceResourceId string
+
+@description('Required. Logs of single requests: `Deletes`, or `All`.')
+@allowed([
+  'Deletes'
+  'All'
+])
+param requestLogs string
+
+@export()
+@description('Storage of the Functions runtime: endpoints end in a slash.')
+@sealed()
+type runtimeType = {
+  @description('Required. Blob endpoint.')
+  blobEndpoint: string
+
+  @description('Required. Queue endpoint.')
+  queueEndpoint: string
+
+  @description('Required. Table endpoint.')
+  tableEndpoint: string
+}
+
+@export()
+@description('Where the ledger stands.')
+@sealed()
+type ledgerType = {
+  @description('Required. Table endpoint of the ledger\'s account.')
+  tableEndpoint: string
+
+  @description('Required. Blob endpoint of the ledger\'s account, for long strings and archives.')
+  blobEndpoint: string
+
+  @description('Required. Table of jobs, steps and events.')
+  ledgerTable: string
+
+  @description('Required. Table of claims, active jobs and lists.')
+  indexTable: string
+
+  @description('Required. Table of tenants.')
+  tenantsTable: string
+
+  @description('Required. Table of messages that no job could take.')
+  rejectedTable: string
+}
+
+@export()
+@description('What platform services have a right to.')
+@sealed()
+type documentsType = {
+  @description('Required. Name of the storage account.')
+  accountName: string
+
+  @description('Required. Containers that they read.')
+  inputContainers: string[]
+
+  @description('Required. Containers that they read and write.')
+  outputContainers: string[]
+}
+
+var ledgerTables = {
+  ledger: 'luciusledger'
+  index: 'luciusindex'
+  tenants: 'luciustenants'
+  rejected: 'luciusrejected'
+}
+var deploymentContainer = 'app-package'
+// what platform services read; and what they write, of which workspaces are theirs alone
+var documentsContainer = 'documents'
+var smokeContainer = 'smoke'
+var inputContainers = [documentsContainer, smokeContainer]
+var resultsContainer = 'results'
+var workspaceContainer = 'workspace'
+var outputContainers = [resultsContainer, workspaceContainer]
+
+// What the Functions runtime keeps: packages, leases, keys, and the AzureStorage backend's hub.
+module runtimeStorage 'storage-account.bicep' = {
+  name: 'runtime-storage'
+  params: {
+    name: 'strun${token}'
+    location: location
+    tags: tags
+    skuName: skuName
+    containers: [
+      deploymentContainer
+    ]
+    privateServices: [
+      'blob'
+      'queue'
+      'table'
+    ]
+    softDeleteDays: softDeleteDays
+    privateAccess: privateAccess
+    workspaceResourceId: workspaceResourceId
+    requestLogs: requestLogs
+    roleAssignments: concat(
+      [
+        {
+          principalId: appPrincipalId
+          role: storageBlobDataOwner
+        }
+        {
+          principalId: appPrincipalId
+          role: storageTableDataContributor
+        }
+      ],
+      queues
+        ? [
+            {
+              principalId: appPrincipalId
+              role: storageQueueDataContributor
+            }
+          ]
+        : []
+    )
+  }
+}
+
+// The truth about who must do what next. Nobody but the app has a right to it.
+module ledgerStorage 'storage-account.bicep' = {
+  name: 'ledger-storage'
+  params: {
+    name: 'stled${token}'
+    location: location
+    tags: tags
+    skuName: skuName
+    containers: [
+      'lucius-ledger'
+      'lucius-archive'
+    ]
+    tables: [
+      ledgerTables.ledger
+      ledgerTables.index
+      ledgerTables.tenants
+      ledgerTables.rejected
+    ]
+    privateServices: [
+      'blob'
+      'table'
+    ]
+    softDeleteDays: softDeleteDays
+    privateAccess: privateAccess
+    workspaceResourceId: workspaceResourceId
+    requestLogs: requestLogs
+    roleAssignments: [
+      {
+        principalId: appPrincipalId
+        role: storageTableDataContributor
+      }
+      {
+        principalId: appPrincipalId
+        role: storageBlobDataContributor
+      }
+    ]
+  }
+}
+
+// Documents, workspaces and results: of the platform services and those who submit. Neither the app nor whoever deploys has a
+// right to it.
+module documentsStorage 'storage-account.bicep' = {
+  name: 'documents-storage'
+  params: {
+    name: 'stdoc${token}'
+    location: location
+    tags: tags
+    skuName: skuName
+    containers: concat(inputContainers, outputContainers)
+    privateServices: [
+      'blob'
+    ]
+    softDeleteDays: softDeleteDays
+    expiringContainers: concat(
+      [
+        {
+          container: smokeContainer
+          days: 1
+        }
+      ],
+      workspaceRetentionDays == 0
+        ? []
+        : [
+            {
+              container: workspaceContainer
+              days: workspaceRetentionDays
+            }
+          ]
+    )
+    privateAccess: privateAccess
+    workspaceResourceId: workspaceResourceId
+    requestLogs: requestLogs
+    containerRoles: concat(
+      [
+        {
+          container: smokeContainer
+          principalId: tester.principalId
+          principalType: tester.principalType
+          role: storageBlobDataContributor
+        }
+      ],
+      testerUploads
+        ? [
+            {
+              container: documentsContainer
+              principalId: tester.principalId
+              principalType: tester.principalType
+              role: storageBlobDataContributor
+            }
+          ]
+        : []
+    )
+  }
+}
+
+@description('Address of the container that deployed packages stand in.')
+output packageUri string = '${runtimeStorage.outputs.blobEndpoint}${deploymentContainer}'
+
+@description('Storage of the Functions runtime: endpoints end in a slash.')
+output runtime runtimeType = {
+  blobEndpoint: runtimeStorage.outputs.blobEndpoint
+  queueEndpoint: runtimeStorage.outputs.queueEndpoint
+  tableEndpoint: runtimeStorage.outputs.tableEndpoint
+}
+
+@description('Resource id of the ledger\'s account.')
+output ledgerResourceId string = ledgerStorage.outputs.resourceId
+
+@description('Where the ledger stands.')
+output ledger ledgerType = {
+  tableEndpoint: ledgerStorage.outputs.tableEndpoint
+  blobEndpoint: ledgerStorage.outputs.blobEndpoint
+  ledgerTable: ledgerTables.ledger
+  indexTable: ledgerTables.index
+  tenantsTable: ledgerTables.tenants
+  rejectedTable: ledgerTables.rejected
+}
+
+@description('What platform services have a right to.')
+output documents documentsType = {
+  accountName: documentsStorage.outputs.name
+  inputContainers: inputContainers
+  outputContainers: outputContainers
+}
+
+@description('Blob endpoint of the documents\' account, with a slash at its end.')
+output documentsEndpoint string = documentsStorage.outputs.blobEndpoint
+
+@description('Where attempts get their folders: a container\'s address.')
+output workspaceUri string = '${documentsStorage.outputs.blobEndpoint}${workspaceContainer}'
+
+@description('What jobs may refer to: `host/container`.')
+output referenceHosts string[] = map(concat(inputContainers, [resultsContainer]), container => '${split(documentsStorage.outputs.blobEndpoint, '/')[2]}/${container}')

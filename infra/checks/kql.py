@@ -1,0 +1,100 @@
+"""What a Kusto query reads and puts out, as far as the queries of this repository go: one table, a pipe of operators.
+
+Operators: https://learn.microsoft.com/kusto/query/tabular-operators. One that is not in `_OPERATORS` is refused, so
+that nothing is taken for checked that was not read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_TEXT = re.compile(r"'[^']*'")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_CALL = re.compile(r"[A-Za-z_]\w*(?=\s*\()")
+_KEY = re.compile(r"(\w+)\['([^']+)'\]")
+#: an operator of this form keeps the columns that it gets
+_KEEPING = frozenset({"where", "order", "top", "take", "sort"})
+_OPERATORS = _KEEPING | {"extend", "project", "summarize"}
+_KEYWORDS = frozenset({"and", "asc", "between", "by", "contains", "desc", "has", "in", "not", "or", "startswith"})
+#: a literal, not a name: `5m`, `1d`
+_SPAN = re.compile(r"\b\d+(?:\.\d+)?[a-z]*\b")
+
+
+class UnreadableQuery(ValueError):
+    """A query that this module does not understand; the text has the part."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a query reads of its table, and the columns of its result."""
+
+    table: str
+    #: columns of the table
+    columns: frozenset[str]
+    #: pairs of a column and a key in it: `Properties['jobType']`; a column that the query made itself among them
+    keys: frozenset[tuple[str, str]]
+    #: what `Name` is compared with
+    names: frozenset[str]
+    #: None: those of the table, and what was added
+    output: frozenset[str] | None
+
+
+def read(text: str) -> Query:
+    """Raises UnreadableQuery."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("//")]
+    fixed = {match[1] for line in lines if (match := re.match(r"let (\w+) = .*;$", line))}
+    first, *pipe = [part.strip() for part in " ".join(line for line in lines if not line.startswith("let ")).split("|")]
+    if not _WORD.fullmatch(first):
+        raise UnreadableQuery(f"{first!r} is no table")
+    used: set[str] = set()
+    made: set[str] = set()
+    output: frozenset[str] | None = None
+    for part in pipe:
+        operator, _, rest = part.partition(" ")
+        if operator not in _OPERATORS:
+            raise UnreadableQuery(f"{operator!r} is no operator that is known here")
+        assignments = _assignments(rest) if operator not in _KEEPING else {"": rest}
+        for expression in assignments.values():
+            used |= _names(expression) - fixed - (made if output is None else set(output))
+        if operator == "extend":
+            made |= set(assignments)
+            output = output | set(assignments) if output is not None else None
+        elif operator not in _KEEPING:
+            output = frozenset(assignments)
+    names = re.findall(r"\bName (?:==|startswith) '([^']+)'", text)
+    names += [name for group in re.findall(r"\bName in \(([^)]*)\)", text) for name in re.findall(r"'([^']+)'", group)]
+    return Query(first, frozenset(used), frozenset(_KEY.findall(text)), frozenset(names), output)
+
+
+def _assignments(text: str) -> dict[str, str]:
+    """Column to expression of `A = sum(B), C by D, bin(E, 5m)`; a column that is only named is its own expression."""
+    found = {}
+    # `by` separates as a comma does
+    for part in _split(re.sub(r"\s+by\s+", ", ", text)):
+        name, equals, expression = part.partition(" = ")
+        if not equals:
+            expression = part
+            inner = re.fullmatch(r"bin\((\w+), [^)]*\)", part)
+            name = inner[1] if inner else part
+        if not _WORD.fullmatch(name):
+            raise UnreadableQuery(f"{part!r} has no name")
+        found[name] = expression
+    return found
+
+
+def _split(text: str) -> list[str]:
+    """At the commas that stand in no brackets."""
+    parts, depth, begun = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append(text[begun:place].strip())
+            begun = place + 1
+    return [*parts, text[begun:].strip()]
+
+
+def _names(expression: str) -> set[str]:
+    """Columns in an expression: its words without texts, functions, keywords and literals."""
+    bare = _SPAN.sub(" ", _TEXT.sub("''", expression))
+    return set(_WORD.findall(bare)) - set(_CALL.findall(bare)) - _KEYWORDS

@@ -1,0 +1,57 @@
+"""Refuses what a web page of another site makes a browser send to this machine.
+
+Any page may open WebSockets to loopback and post forms there, and a page whose own name was rebound to this machine
+could read the responses too. The browser names the page in `Origin` (Fetch standard, 3.1) and the name that it looked
+up in `Host`. Programs send no `Origin`, or that of the address that they call.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Collection
+from typing import Any
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+log = logging.getLogger(__name__)
+
+
+def refusal(host: str | None, origin: str | None, names: Collection[str]) -> str | None:
+    """Why a request with these headers is refused, as one line; None if it is not.
+
+    `Host` must be an IP address, which nobody can rebind, `localhost`, or one of `names`; a page must come from there.
+    """
+    if host is not None and not _is_ours(host, names):
+        return f"the host {host!a} is not served here; --allowed-host NAME allows it"
+    if origin is not None and origin.partition("://")[2].lower() != (host or "").lower():
+        return f"pages of {origin!a} may not use this program"
+    return None
+
+
+def _is_ours(host: str, names: Collection[str]) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        if name in {"localhost", *(each.lower() for each in names)}:
+            return True
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def refuse_foreign_pages(names: Collection[str] = ()) -> Middleware:
+    """A middleware that responds 403 with the line of `refusal`, before any upgrade to a WebSocket."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Any) -> web.StreamResponse:
+        why = refusal(request.headers.get("Host"), request.headers.get("Origin"), names)
+        if why is not None:
+            log.warning("request of a web page refused reason=%s", why)
+            return web.Response(status=403, text=f"{why}\n")
+        response: web.StreamResponse = await handler(request)
+        return response
+
+    return middleware

@@ -1,0 +1,66 @@
+"""Checks, by `gh`, that only main is deployed to environments of GitHub, and prod with somebody's consent.
+
+Whoever may push a branch can add a workflow to it that takes the token of an environment: GitHub gives it unless the
+environment names the branches. Needs a token that may read Actions; see docs/deploy.md, Who may deploy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+#: environments that a person must let a deployment into
+REVIEWED = ("prod",)
+
+
+def wrong(name: str, environment: dict[str, Any], policies: dict[str, Any]) -> str | None:
+    """What an environment allows too much; None: nothing. Both as the REST API gives them.
+
+    https://docs.github.com/rest/deployments/environments and .../rest/deployments/branch-policies
+    """
+    policy = environment.get("deployment_branch_policy") or {}
+    if not policy.get("custom_branch_policies"):
+        return f"{name}: every branch, or every protected one, may deploy"
+    branches = [(each["name"], each.get("type", "branch")) for each in policies.get("branch_policies", [])]
+    if branches != [("main", "branch")]:
+        return (
+            f"{name}: {', '.join(f'{kind} {each}' for each, kind in branches) or 'nothing'} may deploy, not main alone"
+        )
+    rules = [rule["type"] for rule in environment.get("protection_rules", [])]
+    if name in REVIEWED and "required_reviewers" not in rules:
+        return f"{name}: nobody is asked before a deployment"
+    return None
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("environments", nargs="+", metavar="environment")
+    args = parser.parse_args(argv)
+    found = []
+    for name in args.environments:
+        try:
+            path = f"repos/{os.environ['GITHUB_REPOSITORY']}/environments/{name}"
+            environment = _get(path)
+            policy = environment.get("deployment_branch_policy") or {}
+            policies = _get(f"{path}/deployment-branch-policies") if policy.get("custom_branch_policies") else {}
+            found.append(wrong(name, environment, policies))
+        except subprocess.CalledProcessError as failed:
+            found.append(f"{name}: gh cannot read it ({(failed.stderr.strip().splitlines() or ['no output'])[-1]})")
+    problems = [each for each in found if each]
+    for each in problems:
+        print(f"github_environments: {each}: docs/deploy.md, Who may deploy", file=sys.stderr)
+    return 1 if problems else 0
+
+
+def _get(path: str) -> dict[str, Any]:
+    done = subprocess.run(["gh", "api", path], check=True, capture_output=True, text=True)
+    content: dict[str, Any] = json.loads(done.stdout)
+    return content
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Writes the hashes of the packages that are deployed, and of those that are installed next to a token: `make lock`.
+
+The versions are those of constraints.txt. pip resolves them for Python 3.12, which is deployed, and names the files
+that it would take. Only wheels, since building another package would fetch tools that nobody has hashed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from infra.checks import environment  # noqa: E402  # not an installed package
+from infra.checks.finding import CheckFailed  # noqa: E402
+
+#: tags of https://peps.python.org/pep-0600/ that the hosts of each platform take; pip wants each by name
+_LINUX = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "manylinux_2_5", "manylinux1")
+_DEPLOYED = tuple(f"{tag}_x86_64" for tag in _LINUX)
+#: where `python -m infra.checks --all` starts the package, besides Linux on x86-64
+_CHECKED = (tuple(f"{tag}_aarch64" for tag in _LINUX), ("macosx_14_0_arm64",))
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A file that is made of a requirements file, with the files of each of these platforms."""
+
+    target: Path
+    source: str
+    platforms: tuple[tuple[str, ...], ...]
+
+
+LOCKS = (
+    Lock(ROOT / "requirements.lock", "requirements.txt", (_DEPLOYED, *_CHECKED)),
+    Lock(ROOT / "requirements-demo.lock", "requirements-demo.txt", (_DEPLOYED,)),
+)
+
+
+def text(lock: Lock) -> str:
+    """The content of a lock: each package with its version and the SHA-256 of its files. Raises CheckFailed."""
+    found: dict[str, set[str]] = {}
+    for platform in lock.platforms:
+        for package in _resolved(lock.source, platform):
+            pin = f"{package['metadata']['name'].lower()}=={package['metadata']['version']}"
+            found.setdefault(pin, set()).add(package["download_info"]["archive_info"]["hashes"]["sha256"])
+    lines = [
+        f"# Made of {lock.source} and constraints.txt by `make lock`, for Python 3.12.",
+        "--require-hashes",
+        "--only-binary :all:",
+    ]
+    for pin, hashes in sorted(found.items()):
+        lines.append(" \\\n".join([pin, *(f"    --hash=sha256:{each}" for each in sorted(hashes))]))
+    return "\n".join(lines) + "\n"
+
+
+def _resolved(source: str, platform: tuple[str, ...]) -> list[dict[str, Any]]:
+    """What pip would install (https://pip.pypa.io/en/stable/reference/installation-report/). Raises CheckFailed."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(environment.python312())]
+        tags = [word for tag in platform for word in ("--platform", tag)]
+        options = ["--dry-run", "--ignore-installed", "--quiet", "--report", str(report), "--only-binary", ":all:"]
+        done = subprocess.run(
+            [*pip, "install", *options, *tags, "--python-version", "3.12", "-r", source, "-c", "constraints.txt"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise CheckFailed(f"{source} for {platform[0]}: {(done.stderr.strip().splitlines() or ['no output'])[-1]}")
+        installed: list[dict[str, Any]] = json.loads(report.read_text(encoding="utf-8"))["install"]
+        return installed
+
+
+def main() -> int:
+    try:
+        for lock in LOCKS:
+            lock.target.write_text(text(lock), encoding="utf-8")
+            print(lock.target.name)
+    except CheckFailed as failed:
+        print(f"lock: {failed}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

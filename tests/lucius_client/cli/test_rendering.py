@@ -1,0 +1,141 @@
+"""What `lucius` writes where the API's texts are hostile to terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lucius_client.cli.rendering import json_text, visible
+from shared.apidocs.examples import by_model
+from tests.lucius_client import samples
+from tests.lucius_client.cli.command import PROGRAM, run_main
+from tests.lucius_client.stub_api import CannedResponse, serving
+
+EXAMPLES = by_model()
+#: title, clipboard (OSC 52), cleared screen; the same by C1; bell, backspace, return, a right-to-left override
+HOSTILE = "\x1b]0;pwned\x07\x1b]52;c;cHduZWQ=\x1b\\\x1b[2J\x9b2J\x9d0;x\x9c\x08\r\x7f\u202egnp\u2066.[bold]x[/bold]"
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+#: what a terminal may get from the program itself: colours, cursor, lines
+OWN = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|[0-9]*A|2K)|\r")
+#: members whose text others write; the rest has a form that the client checks
+FREE = re.compile(
+    "jobId|tenant_id|request_type|current_step_id|labels|error_code|error_message|uri|actor|reason|text|detail|title|"
+    "message|path|code|stepId|step_id|step_type|service|failed_step_id|last_error_code|redriven_by|redriven_outcome"
+)
+
+
+def hostile(value: Any, name: str = "") -> Any:
+    """`value` with every free text followed by what a terminal would obey."""
+    if isinstance(value, Mapping):
+        return {
+            f"{key}{HOSTILE}" if name == "labels" else key: hostile(each, "labels" if name == "labels" else key)
+            for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [hostile(each, name) for each in value]
+    return f"{value}{HOSTILE}" if isinstance(value, str) and FREE.fullmatch(name) else value
+
+
+def failed_job() -> dict[str, Any]:
+    job = samples.job("FAILED_FINAL") | {"error_code": "E", "error_message": "m", "labels": {"team": "red"}}
+    return job | {"final_output": {"uri": "https://example.org/out"}, "completed_at": job["created_at"]}
+
+
+REFUSAL = CannedResponse(400, samples.problem(400, "REQUEST_INVALID", errors=(("payload", "is wrong"),)))
+
+COMMANDS: list[tuple[tuple[str, ...], Any, int]] = [
+    (("jobs",), EXAMPLES["JobPage"], 0),
+    (("job", "show", "j"), failed_job(), 0),
+    (("job", "watch", "j"), failed_job(), 1),
+    (("job", "events", "j"), EXAMPLES["EventPage"], 0),
+    (("job", "explain", "j"), EXAMPLES["Explanation"], 0),
+    (("job", "diff", "a", "b"), EXAMPLES["EventPage"], 0),
+    (("job", "audit", "j"), EXAMPLES["AuditBundle"], 0),
+    (("job", "receipt", "j"), EXAMPLES["Receipt"], 0),
+    (("deadletters",), EXAMPLES["DeadLetterPage"], 0),
+    (("rejected", "list"), EXAMPLES["RejectedPage"], 0),
+    (("rejected", "show", "r"), EXAMPLES["RejectedMessage"], 0),
+    (("job", "cancel", "j"), REFUSAL, 3),
+]
+
+
+def canned(body: Any) -> CannedResponse:
+    if isinstance(body, CannedResponse):
+        return CannedResponse(body.status, hostile(body.body))
+    return CannedResponse(body=hostile(body))
+
+
+@pytest.mark.parametrize("output", ["table", "json", "ids"])
+@pytest.mark.parametrize(("words", "body", "code"), COMMANDS, ids=[" ".join(each[0][:2]) for each in COMMANDS])
+def test_no_text_of_the_api_commands_the_terminal(words: tuple[str, ...], body: Any, code: int, output: str) -> None:
+    """Every command, format and refusal writes no control but line feeds; JSON has the text as it is, by escapes."""
+    with serving(canned(body)) as api:
+        done = run_main(*words, "-o", output, api=api.url)
+    assert done.returncode == code, done.stderr
+    assert CONTROL.findall(done.stdout + done.stderr) == []
+    if output == "json" and code != 3:
+        texts = json.dumps(json.loads(done.stdout), ensure_ascii=False)
+        assert words[1:2] in (("diff",), ("receipt",)) or json.dumps(HOSTILE, ensure_ascii=False)[1:-1] in texts
+
+
+def test_a_refusal_that_is_no_problem_is_quoted_without_controls() -> None:
+    """A proxy's answer is somebody else's text too."""
+    with serving(CannedResponse(502, f"Bad gateway {HOSTILE}".encode())) as api:
+        done = run_main("job", "cancel", "j", api=api.url)
+    assert (done.returncode, CONTROL.findall(done.stderr)) == (3, [])
+    assert "Bad gateway" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("job", "show", "j"), ("job", "watch", "j"), ("jobs",)])
+def test_a_terminal_gets_the_programs_own_sequences_only(words: tuple[str, ...], tmp_path: Path) -> None:
+    """In a terminal there are colours and a live board; nothing else than these reaches it."""
+    body = EXAMPLES["JobPage"] if words == ("jobs",) else failed_job()
+    with serving(canned(body)) as api:
+        seen = in_a_terminal(*words, LUCIUS_API=api.url, LUCIUS_CONFIG_DIR=str(tmp_path))
+    assert "\x1b[" in seen
+    assert CONTROL.findall(OWN.sub("", seen)) == []
+
+
+def in_a_terminal(*words: str, **environment: str) -> str:
+    """What the installed program writes into a terminal of its own."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [str(PROGRAM), *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", **environment},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    read, deadline = b"", time.monotonic() + 60
+    try:
+        while time.monotonic() < deadline and (more := os.read(ours, 65536)):
+            read += more
+    except OSError:  # the other end is closed
+        pass
+    finally:
+        os.close(ours)
+        if process.poll() is None:
+            process.send_signal(signal.SIGHUP)
+        process.wait(60)
+    return read.decode()
+
+
+def test_words_of_all_languages_stay() -> None:
+    """Tabs, line feeds, accents, joined emoji and right-to-left words are text."""
+    for text in ("a\tb\nc", "Änderung", "👩‍🔬", "שלום", "中文"):
+        assert visible(text) == text
+        assert json.loads(json_text([text])) == [text]
+    assert json.loads(json_text([HOSTILE])) == [HOSTILE]
+    assert CONTROL.findall(visible(HOSTILE) + json_text([HOSTILE])) == []

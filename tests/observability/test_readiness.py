@@ -1,0 +1,60 @@
+"""What the app needs is looked at by requests and by the sweeper, and each look is counted."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import azure.durable_functions as df
+
+from shared.adapters.memory import MemorySweepMark
+from shared.errors import LedgerUnavailable
+from shared.operations.readiness import Readiness
+from shared.wiring import Wiring
+from tests.observability.conftest import Telemetry
+from tests.operations.conftest import World
+from triggers import sweeper_timer
+
+
+class Away(MemorySweepMark):
+    """Tables that do not respond."""
+
+    async def read(self) -> Any:
+        raise LedgerUnavailable("the tables are away")
+
+
+def counted(emitted: Telemetry) -> dict[tuple[str, str], int]:
+    """How many looks, by dependency and outcome."""
+    looks = {key: value for key, value in emitted.points().items() if key[0] == "dependency_checks_total"}
+    return {(dict(key[1])["dependency"], dict(key[1])["outcome"]): value for key, value in looks.items()}
+
+
+async def test_each_look_counts_what_is_down(world: World, emitted: Telemetry) -> None:
+    """A dependency that is down is counted at each look; within two seconds of a look there is no other."""
+    readiness = Readiness(world.clock)
+    for waited in (0, 60, 1):
+        world.clock.advance(waited)
+        found = await readiness.look(world.context, world.orchestrations, marks=Away(), blob=None)
+    faults = [("tables", "the tables are away"), ("servicebus", None), ("durable", None)]
+    assert [(each.name, each.fault) for each in found] == faults
+    assert counted(emitted) == {("tables", "down"): 2, ("servicebus", "ok"): 2, ("durable", "ok"): 2}
+
+
+async def test_a_pass_of_the_sweeper_looks_first(world: World, emitted: Telemetry) -> None:
+    """Where nobody asks for readiness, the sweeper does, each minute; it goes on whatever is down."""
+    readiness = Readiness(world.clock)
+    wired = SimpleNamespace(
+        settings=world.context.settings,
+        context=lambda: world.context,
+        orchestrations=lambda client: world.orchestrations,
+        look=lambda orchestrations: readiness.look(world.context, orchestrations, marks=Away(), blob=None),
+    )
+    app = df.DFApp()
+    app.register_functions(sweeper_timer.blueprint(cast(Wiring, wired)))
+    [function] = app.get_functions()
+    # what the host hands in for a durable client
+    binding = {"taskHubName": "t", "creationUrls": {}, "managementUrls": {}}
+    await function.get_user_function()(timer=None, client=json.dumps(binding))
+    assert counted(emitted) == {("tables", "down"): 1, ("servicebus", "ok"): 1, ("durable", "ok"): 1}
+    assert emitted.points()[("sweeper_passes_total", (("outcome", "done"),))] == 1
