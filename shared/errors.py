@@ -85,7 +85,7 @@ class LedgerRefused(LuciusError):
 
 
 class DataLost(LedgerRefused):
-    """A long value of the job is gone from the blobs, and no other try brings it back."""
+    """A long value of a job or message is gone from the blobs, and no other try brings it back."""
 
     def __init__(self, blob: str, tenant_id: str | None = None) -> None:
         super().__init__(f"the blob {blob} of the ledger is gone")

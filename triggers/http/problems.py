@@ -110,7 +110,7 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     errors.DataLost: _fixed(
         410,
         ProblemCode.DATA_LOST,
-        detail="a stored part of this job is gone; only an operator can restore it, the log names it",
+        detail="a stored part of it is gone; only an operator can restore it, the log names it",
     ),
     errors.TokenMissing: _fixed(401, ProblemCode.TOKEN_MISSING, headers=_challenge()),
     errors.TokenInvalid: lambda error: Problem(
