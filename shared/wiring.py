@@ -88,7 +88,7 @@ class Wiring:
         return self._catalog
 
     async def fresh_context(self) -> Context:
-        """The context with the protocols and modes in force, for creating jobs and for showing protocols."""
+        """The context with the protocols, modes and lists of hosts in force: for whatever takes or shows references."""
         catalog = self.catalog()
         configured = await catalog.refresh()
         return replace(

@@ -46,7 +46,7 @@ async def test_one_sweep_by_hand_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(world.index, "tenants", slow)
 
     class Wired:
-        def context(self) -> Any:
+        async def fresh_context(self) -> Any:
             return world.context
 
         def orchestrations(self, client: Any) -> Any:

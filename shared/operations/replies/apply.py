@@ -23,6 +23,7 @@ from shared.core.strict_json import parse_json
 from shared.core.verdict import end_event
 from shared.errors import InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
+from shared.operations.references import with_allowed_result
 from shared.operations.transition import transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -108,6 +109,7 @@ async def _apply(
 ) -> ReplyResult:
     step = stored.record.step(reply.stepId)
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step else "service", source=source)
+    reply = with_allowed_result(context, stored.record.job.tenant, reply)
     transitioned = await transition(
         context, stored, ReplyArrived(reply), origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
     )
