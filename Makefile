@@ -2,7 +2,7 @@
 # Every recipe line is one plain command, so that make runs it itself and a SIGTERM to make reaches it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-dev demo up test test-long generate lock bench bench-bus bench-host chaos soak lint clean
+.PHONY: help setup setup-dev demo up reset test test-long generate lock bench bench-bus bench-host chaos soak lint clean
 
 PY := .venv/bin/python
 
@@ -30,6 +30,9 @@ demo: setup ## put real documents through OCR, EMBEDDING and SIS; DOCS="a.pdf b.
 
 up: setup ## serve until Ctrl-C: API 7071, bus 5672 (admin 5300), Azurite 10000-10002; TRACES=1 shows traces on 4318, AUTH=1 wants tokens and issues them on 7080
 	@$(PY) -m emulator up $(if $(TRACES),--traces) $(if $(AUTH),--auth)
+
+reset: setup ## delete the data of `make up` and `make demo` in .lucius: jobs, messages, documents, keys and logs
+	@$(PY) -m emulator reset
 
 test: setup-dev ## run every test that this machine can run, on every core; TESTS=tests/core runs a part of them
 	@sh scripts/system_packages.sh

@@ -1,4 +1,4 @@
-"""`python -m emulator up|bus|host|appconfig|issuer|traces`: one program, a subcommand each.
+"""`python -m emulator up|reset|bus|host|appconfig|issuer|traces`: one program, a subcommand each.
 
 Every subcommand is a module with `HELP`, `add_arguments(parser)` and `run(args) -> int`; `bus` and `host` come from the
 packages `servicebus-emulator` and `functions-emulator`.
@@ -13,6 +13,7 @@ from pathlib import Path
 
 _COMMANDS = {
     "up": "emulator.up.command",
+    "reset": "emulator.up.data_dir",
     "bus": "servicebus_emulator.command",
     "host": "functions_emulator.command",
     "appconfig": "emulator.appconfig.command",

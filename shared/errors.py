@@ -37,6 +37,21 @@ class LedgerUnavailable(Transient):
     """The ledger's tables do not answer."""
 
 
+class OtherStoreVersion(LedgerUnavailable):
+    """The store was written by another release, which this one does not read."""
+
+    def __init__(self, found: object, needed: int) -> None:
+        super().__init__(
+            f"the ledger's tables are of version {found}, and this release needs {needed}: on a laptop `make reset` "
+            "clears them; elsewhere name new ones by LUCIUS_LEDGER_TABLE, LUCIUS_INDEX_TABLE, LUCIUS_TENANTS_TABLE "
+            "and LUCIUS_REJECTED_TABLE"
+        )
+
+
+class UnknownStatus(Transient):
+    """A job is in a status that only a later release knows."""
+
+
 class Contended(Transient):
     """Others changed the same rows at every try; nothing is wrong with the tables."""
 
@@ -70,7 +85,7 @@ class LedgerRefused(LuciusError):
 
 
 class DataLost(LedgerRefused):
-    """A long value of the job is gone from the blobs, and no other try brings it back."""
+    """A long value of a job or message is gone from the blobs, and no other try brings it back."""
 
     def __init__(self, blob: str, tenant_id: str | None = None) -> None:
         super().__init__(f"the blob {blob} of the ledger is gone")

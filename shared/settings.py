@@ -308,7 +308,8 @@ class Settings:
     allowed_ref_hosts: frozenset[str] = setting(
         "LUCIUS_ALLOWED_REF_HOSTS",
         form.names,
-        help="Hosts of references, or `host/container`, matched exactly, with commas between; default: any; "
+        help="Hosts of references, `host/container` or `host/container/prefix`, matched exactly, with commas between; "
+        "`{tenant}` stands for the tenant, a port other than the scheme's own belongs to the host; default: any; "
         "the template names the containers of its own account",
         tuning=True,
     )

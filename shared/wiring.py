@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import time
 import uuid
 from dataclasses import replace
@@ -87,10 +88,14 @@ class Wiring:
         return self._catalog
 
     async def fresh_context(self) -> Context:
-        """The context with the protocols and modes in force, for creating jobs and for showing protocols."""
-        configured = await self.catalog().refresh()
+        """The context with the protocols, modes and lists of hosts in force: for whatever takes or shows references."""
+        catalog = self.catalog()
+        configured = await catalog.refresh()
         return replace(
-            self.context(), registry=configured.registry, modes=configured.modes, ref_hosts=configured.ref_hosts
+            self.context(),
+            registry=configured.registry,
+            modes=configured.modes,
+            ref_hosts=configured.ref_hosts if catalog.is_known else None,
         )
 
     def orchestrations(self, client: Any) -> Orchestrations:
@@ -150,6 +155,8 @@ class Wiring:
             sleep=asyncio.sleep,
             random=random.random,
             new_job_id=lambda: f"job_{uuid.uuid4().hex}",
+            new_lease=lambda: secrets.token_hex(16),
+            new_salt=lambda: secrets.token_hex(16),
         )
 
 
@@ -194,6 +201,7 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages, Archi
         connection=settings.table_connection,
         endpoint=settings.table_endpoint,
         credential=_credential(settings.table_connection),
+        version_table=settings.tenants_table,
     )
     texts, archive = (
         BlobTexts.connect(

@@ -66,6 +66,7 @@ def planned(job_id: str = "job_1", defaults: TimingDefaults = DEFAULTS, **change
         created_at=START,
         correlation_id="corr-1",
         workspace_uri="https://account.blob.core.windows.net/workspace",
+        salt="",
     )
     return record
 
@@ -90,20 +91,26 @@ class Story:
 
     def occurs(self, occurrence: Occurrence) -> Outcome:
         self._causes += 1
-        provenance = Provenance(cause_id=f"cause-{self._causes}", actor="test", source="test", at=self.now)
+        provenance = Provenance(cause_id=f"cause-{self._causes}", actor="test", source="test", at=self.now, salt="")
         outcome = apply(self.record, occurrence, provenance)
         self.record = outcome.record
         self.events += outcome.events
         return outcome
 
     def recorded(self, step_id: str = "ocr") -> Outcome:
-        return self.occurs(RecordAttempt(step_id))
+        return self.occurs(recorded(self.record, step_id))
 
     def replied(self, type_: str, step_id: str = "ocr", **fields: Any) -> Outcome:
         return self.occurs(ReplyArrived(reply(self.record, type_, step_id, **fields)))
 
     def step(self, step_id: str = "ocr") -> Any:
         return self.record.step(step_id)
+
+
+def recorded(record: Record, step_id: str) -> RecordAttempt:
+    """The next attempt of a step, under a lease that no other attempt has."""
+    step = record.step(step_id)
+    return RecordAttempt(step_id, f"{record.job.job_id}:{step_id}:{step.attempt_no + 1 if step else 1}")
 
 
 def reply(record: Record, type_: str, step_id: str = "ocr", **fields: Any) -> Reply:

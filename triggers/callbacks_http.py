@@ -77,7 +77,7 @@ def _callback(kind: Kind) -> Handler:
         req = request.http
         key = req.headers.get("Idempotency-Key", "").strip()
         called = await receive_callback(
-            request.context(),
+            await request.fresh_context(),
             request.orchestrations(),
             kind,
             token=_bearer(req),

@@ -96,7 +96,7 @@ def _control(kind: ControlKind) -> Handler:
 async def _redrive(request: Request) -> func.HttpResponse:
     """200 with the new job; asked again, the same one, and `Idempotency-Replayed: true`."""
     job_id, origin = job_id_of(request.http), _origin(request)
-    redriven = await redrive_job(request.context(), request.orchestrations(), job_id, origin)
+    redriven = await redrive_job(await request.fresh_context(), request.orchestrations(), job_id, origin)
     job = job_response(redriven.stored.record)
     headers = {"Location": job.links.self}
     if redriven.replayed:

@@ -71,7 +71,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
 
 async def reconcile(request: Request, running: asyncio.Lock) -> func.HttpResponse:
     """A sweep, unless `running` is held. Raises RequestError (400, 415, 429), BodyTooLarge, Transient."""
-    context, dry_run = request.context(), _dry_run(request.http)
+    context, dry_run = await request.fresh_context(), _dry_run(request.http)
     if running.locked():
         detail = "a sweep by hand runs already, of every tenant; ask again when it has ended"
         raise RequestError(ProblemCode.SWEEP_RUNNING, detail, status=429, headers={"Retry-After": RETRY_AFTER_S})

@@ -105,7 +105,7 @@ async def _rejected_read(request: Request) -> func.HttpResponse:
 
 async def _rejected_redrive(request: Request) -> func.HttpResponse:
     id_ = request.http.route_params["rejectedId"]
-    message = await redrive_rejected(request.context(), request.orchestrations(), id_)
+    message = await redrive_rejected(await request.fresh_context(), request.orchestrations(), id_)
     return respond(request.http, RejectedMessage.of(message))
 
 

@@ -45,7 +45,7 @@ def _register(bp: df.Blueprint, wiring: Wiring, settings: Settings, lane: int) -
     @bp.durable_client_input(client_name="client")
     @limited(REPLY_S)
     async def reply(message: func.ServiceBusMessage, client) -> None:  # type: ignore[no-untyped-def]
-        await receive(wiring.context(), wiring.orchestrations(client), _message(wiring, message, lane))
+        await receive(await wiring.fresh_context(), wiring.orchestrations(client), _message(wiring, message, lane))
 
 
 async def receive(context: Context, orchestrations: Orchestrations, message: ReplyMessage) -> None:

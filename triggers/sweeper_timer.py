@@ -25,6 +25,6 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
     async def sweep_timer(timer: func.TimerRequest, client) -> None:  # type: ignore[no-untyped-def]
         orchestrations = wiring.orchestrations(client)
         await wiring.look(orchestrations)
-        await sweep(wiring.context(), orchestrations)
+        await sweep(await wiring.fresh_context(), orchestrations)
 
     return bp

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from emulator import options
+from emulator.up.data_dir import DEFAULT
 from emulator.up.ports import DEFAULTS
 
 HELP = "serve the whole stack: Azurite, bus, host with function_app.py, platform services"
@@ -19,9 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def port(option: str, default: int | None, text: str) -> None:
         parser.add_argument(option, type=options.port, default=default, metavar="N", help=text)
 
-    parser.add_argument(
-        "--data", type=Path, default=Path(".lucius"), metavar="DIR", help="what must outlive it (.lucius)"
-    )
+    parser.add_argument("--data", type=Path, default=DEFAULT, metavar="DIR", help=f"what must outlive it ({DEFAULT})")
     port("--api-port", DEFAULTS.api, f"HTTP API ({DEFAULTS.api})")
     port("--bus-port", DEFAULTS.bus, f"AMQP ({DEFAULTS.bus})")
     port("--admin-port", None, f"the bus's HTTP ({DEFAULTS.admin}; a free one where --bus-port is given)")

@@ -1,10 +1,13 @@
-"""The folder of a stack: its lock, its logs, and the process ids of its children."""
+"""The folder of a stack: its lock, its logs, the process ids of its children; and `reset`, which empties it."""
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import json
 import os
+import shutil
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +19,33 @@ from emulator.up.errors import UpError
 #: Children outlive a killed parent for as long as Azurite takes to save; they hold the lock until then.
 _HANDOVER_S = 10.0
 _POLL_S = 0.1
+_LOCK = "up.lock"
+
+HELP = "delete what `up` kept: jobs, messages, documents, keys and logs"
+DEFAULT = Path(".lucius")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, default=DEFAULT, metavar="DIR", help=f"its folder ({DEFAULT})")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0, also where there is nothing. A stack that runs, or a folder that is none of a stack, is one line: 1."""
+    path: Path = args.data
+    try:
+        if path.exists():
+            if not (path / _LOCK).exists():
+                raise UpError(f"{path} is not the folder of a stack: it has no {_LOCK}")
+            data = DataDir(path)
+            try:
+                data.clear()
+            finally:
+                data.release()
+    except (UpError, OSError) as error:
+        print(f"reset: {error}", file=sys.stderr)
+        return 1
+    print(f"{path} is empty")
+    return 0
 
 
 class DataDir:
@@ -32,7 +62,7 @@ class DataDir:
         self.logs = self.path / "logs"
         try:
             self.logs.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.path / "up.lock", os.O_RDWR | os.O_CREAT, 0o644)
+            self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise UpError(f"cannot use --data {path}: {error.strerror}") from error
         self._acquire()
@@ -57,6 +87,14 @@ class DataDir:
         draft = target.with_suffix(".tmp")
         draft.write_text(json.dumps({"pid": os.getpid(), "children": children}, indent=1))
         draft.replace(target)
+
+    def clear(self) -> None:
+        """Deletes all that the stack kept, and its logs; the folder and its lock stay."""
+        for path in self.path.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name != _LOCK:
+                path.unlink()
 
     def release(self) -> None:
         """Call it when no process of the stack runs any more."""

@@ -166,7 +166,12 @@ class TenantRejected:
         await self._rejected.quarantine(message)
 
     async def read(self, id_: str) -> RejectedMessage | None:
-        message = await self._rejected.read(id_)
+        try:
+            message = await self._rejected.read(id_)
+        except DataLost as lost:
+            if lost.tenant_id is None or not self._caller.may_see(lost.tenant_id):
+                return None
+            raise
         if message is None or message.tenant is None or not self._caller.may_see(message.tenant):
             return None
         self._seen.add(id_)

@@ -27,6 +27,8 @@ JOB_ID = "job_6f1c0d3a9b5e4f7c8a2d1e0f9b8c7a65"
 CORRELATION_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 _START = datetime(2026, 1, 27, 10, 0, tzinfo=UTC)
 _ACCOUNT = "https://account.blob.core.windows.net"
+_LEASE_ID = "9b3f7d0c5e1a4286b7d9c4e05f8a6123"
+_SALT = "4d1c0e9a7b6f4825a3e1d0c9b8f7a695"
 
 ENVELOPE: JsonObject = {
     "schema_version": "1.0",
@@ -72,7 +74,8 @@ class _Story:
 
     def occurs(self, seconds: float, cause_id: str, actor: str, source: str, occurrence: Occurrence) -> None:
         self.now += timedelta(seconds=seconds)
-        outcome = apply(self.record, occurrence, Provenance(cause_id=cause_id, actor=actor, source=source, at=self.now))
+        provenance = Provenance(cause_id=cause_id, actor=actor, source=source, at=self.now, salt=_SALT)
+        outcome = apply(self.record, occurrence, provenance)
         self.record = outcome.record
         self.events += outcome.events
 
@@ -96,7 +99,7 @@ def by_model() -> JsonObject:
     """An example for each answer, by the name of its model."""
     story = _planned()
     created = story.record
-    story.occurs(0.4, f"dispatch:{JOB_ID}:ocr:1", "system", "dispatch", RecordAttempt("ocr"))
+    story.occurs(0.4, f"dispatch:{JOB_ID}:ocr:1", "system", "dispatch", RecordAttempt("ocr", _LEASE_ID))
     story.replied(0.9, "ACK")
     running = story.record
     working = _body(explain(running, story.now))
@@ -208,6 +211,7 @@ def _planned() -> _Story:
         created_at=_START,
         correlation_id=CORRELATION_ID,
         workspace_uri=f"{_ACCOUNT}/workspace",
+        salt=_SALT,
     )
     return _Story(record, [event])
 

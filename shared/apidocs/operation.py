@@ -21,12 +21,14 @@ from shared.responses.job import Accepted
 _SCHEMAS = "#/components/schemas/"
 
 #: (status, code) that any route may answer with
-_ALWAYS = ((410, ProblemCode.DATA_LOST), (500, ProblemCode.INTERNAL), (503, ProblemCode.DEPENDENCY_UNAVAILABLE))
+_ALWAYS = ((500, ProblemCode.INTERNAL), (503, ProblemCode.DEPENDENCY_UNAVAILABLE))
+#: where a token is needed; those routes read what is stored
 _WITH_TOKEN = (
     (401, ProblemCode.TOKEN_MISSING),
     (401, ProblemCode.TOKEN_INVALID),
     (403, ProblemCode.SCOPE_MISSING),
     (403, ProblemCode.TENANT_MISSING),
+    (410, ProblemCode.DATA_LOST),
 )
 
 

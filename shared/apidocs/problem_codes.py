@@ -22,7 +22,7 @@ class ProblemCode(StrEnum):
     BODY_TOO_LARGE = "BODY_TOO_LARGE", "The body has more bytes than are taken."
     CONTROL_NOT_POSSIBLE = "CONTROL_NOT_POSSIBLE", "The job's state does not allow it."
     CURSOR_INVALID = "CURSOR_INVALID", "`cursor` is not one that `next` of a page gave."
-    DATA_LOST = "DATA_LOST", "A stored part of the job is gone; only an operator can restore it."
+    DATA_LOST = "DATA_LOST", "A stored part of the job or message is gone; only an operator can restore it."
     DATE_INVALID = "DATE_INVALID", "`date` is not a day of the UTC calendar as YYYY-MM-DD."
     DEPENDENCY_UNAVAILABLE = (
         "DEPENDENCY_UNAVAILABLE",

@@ -13,12 +13,13 @@ from enum import StrEnum
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from shared.core.canonical import canonical_json, digest
+from shared.core.canonical import jcs_digest
+from shared.core.history import FORMAT
 from shared.core.job import Event, Job, JsonValue, Record, Step, Timings
-from shared.core.states import JobStatus, StepStatus
+from shared.core.states import StepStatus
 
-#: columns that no event's `changes` hold: the head and the clock of each row, and the count of ignored replies
-NOT_FOLDED = frozenset({"updated_at", "event_seq", "event_hash", "suppressed"})
+#: columns that no event's `changes` hold: the head and the clock of each row, the count of ignored replies, the secret
+NOT_FOLDED = frozenset({"updated_at", "event_seq", "event_hash", "suppressed", "lease_id"})
 
 _Row = TypeVar("_Row", Job, Step, Event)
 
@@ -29,6 +30,8 @@ def creation_data(record: Record) -> dict[str, JsonValue]:
     """`data` of the first EVENT: of the rows that it was written with."""
     job = record.job
     data: dict[str, JsonValue] = {
+        "format": FORMAT,
+        "status": job.status.value,
         "request_type": job.request_type,
         "steps": [step.step_id for step in record.steps],
         "rows": rows_digest(record),
@@ -46,9 +49,22 @@ def allowed_time(first: Event) -> timedelta | None:
 
 
 def rows_digest(record: Record) -> str:
-    """SHA-256 over the canonical JSON of JOB and STEPs, without the columns that no event holds."""
-    rows = [to_json(record.job), *(to_json(step) for step in record.steps)]
-    return digest(canonical_json([{name: row[name] for name in row if name not in NOT_FOLDED} for row in rows]))
+    """SHA-256 over the canonical JSON (RFC 8785) of the columns of JOB and STEPs, without those that no event holds."""
+    rows = [columns(record.job), *(columns(step) for step in record.steps)]
+    return jcs_digest([{name: row[name] for name in row if name not in NOT_FOLDED} for row in rows])
+
+
+def columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
+    """The columns of a row for readers outside: without those of which every new row has the value, and no lease.
+
+    So a release that adds a column changes nothing in the history of a job that does not use it.
+    """
+    named = {field.name: (getattr(row, field.name), field.default) for field in fields(row)}
+    return {
+        name: columns(value) if isinstance(value, Timings) else to_json(value)
+        for name, (value, default) in named.items()
+        if value != default and name != "lease_id"
+    }
 
 
 def as_created(record: Record, events: Iterable[Event]) -> Record:
@@ -60,8 +76,8 @@ def as_created(record: Record, events: Iterable[Event]) -> Record:
             first = event.data or {}
         for row, columns in _changes(event).items():
             touched.setdefault(row, set()).update(columns)
-    known: dict[str, Any] = {"status": JobStatus.QUEUED, "instance_id": record.job.job_id, "suppressed": {}}
-    known |= {name: from_json(Job, name, first[name]) for name in ("deadline_at",) if name in first}
+    known: dict[str, Any] = {"instance_id": record.job.job_id}
+    known |= {name: from_json(Job, name, first[name]) for name in ("status", "deadline_at") if name in first}
     steps = tuple(
         replace(step, **_first_values(Step, touched.get(step.step_id, set()), {"status": StepStatus.PENDING}))
         for step in record.steps
@@ -77,15 +93,15 @@ def as_created(record: Record, events: Iterable[Event]) -> Record:
 def as_of(record: Record, events: Sequence[Event], seq: int) -> Record:
     """The rows as event `seq` left them; `events` are all of the job's, in order.
 
-    `suppressed` is as it is now: replies past the limit are counted without an event. Raises ValueError if there
-    is no such event.
+    `suppressed` is as it is now: replies past the limit are counted without an event. No step has its lease. Raises
+    ValueError if there is no such event.
     """
     if not 1 <= seq <= len(events):
         raise ValueError(f"the job has events 1 to {len(events)}")
     at = as_created(record, events)
     at = Record(
         replace(at.job, updated_at=at.job.created_at, suppressed=record.job.suppressed),
-        tuple(replace(step, updated_at=step.created_at) for step in at.steps),
+        tuple(replace(step, updated_at=step.created_at, lease_id=None) for step in at.steps),
     )
     for event in events[:seq]:
         at = fold(at, event)
@@ -108,7 +124,7 @@ def to_json(row: Any) -> Any:
     """A row, or a column of one, as JSON: instants in UTC as ISO text, states by their names."""
     if isinstance(row, datetime):
         return row.astimezone(UTC).isoformat(timespec="microseconds")
-    if isinstance(row, Job | Step | Event | Timings):
+    if isinstance(row, Event):
         return {field.name: to_json(getattr(row, field.name)) for field in fields(row)}
     if isinstance(row, Mapping):
         return {str(name): to_json(each) for name, each in row.items()}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.core.history import EventType, Provenance
+from shared.core.history import EventType, Provenance, lease_digest
 from shared.core.job import Record, Ref, Step
 from shared.core.outcome import Outcome, ignored, refused, transitioned
 from shared.core.reasons import IgnoreReason, Reason, StepError
@@ -15,16 +14,8 @@ from shared.core.retry import backoff_s
 from shared.core.states import FailureCause, JobStatus, StepStatus
 from shared.core.transitions import JobTrigger, NoSuchTransition, StepTrigger, cancel_in_flight, move_job, move_step
 
-#: namespace of lease ids, so that an attempt that is recorded again gets the same lease
-LEASE_NAMESPACE = uuid.UUID("6f0f1c5e-6a57-4b8c-9a1e-0d3c1f6a7b52")
 
-
-def lease_id(job_id: str, step_id: str, attempt_no: int) -> str:
-    """The lease of an attempt: a UUID (version 5) of job, step and attempt number."""
-    return str(uuid.uuid5(LEASE_NAMESPACE, f"{job_id}:{step_id}:{attempt_no}"))
-
-
-def start(record: Record, step_id: str, provenance: Provenance) -> Outcome:
+def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -> Outcome:
     """Records the next attempt of a step with its lease: INITIATED is the durable intent to publish (R4)."""
     step = _step(record, step_id)
     job = record.job
@@ -43,7 +34,8 @@ def start(record: Record, step_id: str, provenance: Provenance) -> Outcome:
             StepTrigger.RECORD,
             provenance,
             attempt_no=attempt_no,
-            lease_id=lease_id(job.job_id, step_id, attempt_no),
+            lease_id=lease_id,
+            lease_digest=lease_digest(lease_id),
             lease_expires_at=cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s)),
             initiated_at=provenance.at,
             backlog_since=None,

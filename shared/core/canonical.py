@@ -1,4 +1,4 @@
-"""Canonical JSON, the digests made of it, and keys made of any text (R35)."""
+"""Canonical JSON of two kinds, the digests made of it, and keys made of any text (R32, R35)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,36 @@ import json
 import re
 from typing import Any
 
+import rfc8785
+
 #: what a key may hold as it is; Azure forbids / \ # ? and control characters, and % and ' are trouble
 _PLAIN = re.compile(r"[A-Za-z0-9_.~@ -]")
+#: integers past this are read as doubles by JSON parsers of other languages (RFC 7493, section 2.2)
+_EXACT = 2**53 - 1
+
+
+def jcs(value: Any) -> bytes:
+    """The canonical JSON of RFC 8785, which histories are hashed by; an integer past 2^53 counts as a double."""
+    return rfc8785.dumps(_with_doubles(value))
+
+
+def jcs_digest(value: Any) -> str:
+    """SHA-256 of `jcs`, in hex."""
+    return hashlib.sha256(jcs(value)).hexdigest()
+
+
+def _with_doubles(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _with_doubles(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_doubles(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _EXACT:
+        return float(value)
+    return value
 
 
 def canonical_json(value: Any) -> str:
-    """The one text for a JSON value: keys sorted, arrays in order, `1.0` as `1`, nulls in objects omitted."""
+    """The text whose digest makes two requests one: keys sorted, `1.0` as `1`, nulls in objects omitted."""
     return json.dumps(_canonical(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

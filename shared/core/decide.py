@@ -31,8 +31,8 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
     match occurrence:
         case ReplyArrived(reply):
             return replies.decide_reply(record, reply, provenance)
-        case RecordAttempt(step_id):
-            return attempts.start(record, step_id, provenance)
+        case RecordAttempt(step_id, lease_id):
+            return attempts.start(record, step_id, lease_id, provenance)
         case RenewLease(step_id, attempt_no):
             return attempts.renew(record, step_id, attempt_no, provenance)
         case PublishFailed(step_id, attempt_no, message):

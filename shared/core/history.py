@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from shared.core.canonical import canonical_json, digest
+from shared.core.canonical import digest, jcs, jcs_digest
 from shared.core.job import Event, Record, Step
 
 #: prev_hash of the first event
 GENESIS = ""
+#: of EVENT rows and their hashes; the first event of a job says it
+FORMAT = 2
+#: which rules `shared.core.decide` goes by. Raised by hand with every change of what the same rows and the same
+#: occurrence lead to, so that a verifier knows which rules a history must follow
+RULES = 1
 
 
 class EventType(StrEnum):
@@ -52,6 +58,8 @@ class Provenance:
     actor: str
     source: str
     at: datetime
+    #: of the EVENT row; see `shared.core.job.Event`
+    salt: str
     reason: str | None = None
 
     def __post_init__(self) -> None:
@@ -68,8 +76,10 @@ class Origin:
     source: str
     reason: str | None = None
 
-    def at(self, now: datetime) -> Provenance:
-        return Provenance(cause_id=self.cause_id, actor=self.actor, source=self.source, reason=self.reason, at=now)
+    def at(self, now: datetime, salt: str) -> Provenance:
+        return Provenance(
+            cause_id=self.cause_id, actor=self.actor, source=self.source, reason=self.reason, at=now, salt=salt
+        )
 
 
 def append(
@@ -81,14 +91,14 @@ def append(
     step: Step | None = None,
     from_status: str | None = None,
     attempt_no: int | None = None,
-    lease_id: str | None = None,
+    lease_digest: str | None = None,
     step_id: str | None = None,
     reason: str | None = None,
     data: Any = None,
 ) -> tuple[Record, Event]:
     """Adds one event to `after` and moves the head on its JOB; gives both.
 
-    `step` is the step as it is after the move; `attempt_no`, `lease_id` and `step_id` say otherwise where a
+    `step` is the step as it is after the move; `attempt_no`, `lease_digest` and `step_id` say otherwise where a
     reply spoke of something else.
     """
     head = after.job
@@ -98,7 +108,7 @@ def append(
         "type": str(type_),
         "step_id": step_id if step is None else step.step_id,
         "attempt_no": attempt_no if attempt_no is not None else (step.attempt_no if step else None),
-        "lease_id": lease_id if lease_id is not None else (step.lease_id if step else None),
+        "lease_digest": lease_digest if lease_digest is not None else (step.lease_digest if step else None),
         "from_status": from_status,
         "to_status": step.status.value if step else None,
         "job_from": before.job.status.value if before else None,
@@ -108,7 +118,9 @@ def append(
         "reason": reason if reason is not None else provenance.reason,
         "at": provenance.at.astimezone(UTC),
         "data": data,
+        "salt": provenance.salt,
         "cause_id": provenance.cause_id,
+        "rules": RULES,
         "prev_hash": head.event_hash,
     }
     event = Event(**values, hash=event_hash(values))
@@ -116,10 +128,24 @@ def append(
 
 
 def event_hash(values: dict[str, Any]) -> str:
-    """The chain link: SHA-256 over the canonical JSON of every field but `hash` itself."""
-    plain = {name: value for name, value in values.items() if name != "hash"}
+    """The chain link: SHA-256 over the canonical JSON (RFC 8785) of every field but `hash`, `data` and `salt`.
+
+    In their place stands `data_digest`, so that a history from which `data` was withheld or erased is still a chain.
+    """
+    plain = {name: value for name, value in values.items() if name not in ("hash", "data", "salt")}
     plain["at"] = values["at"].astimezone(UTC).isoformat(timespec="microseconds")
-    return digest(canonical_json(plain))
+    plain["data_digest"] = data_digest(values["salt"], values["data"])
+    return jcs_digest(plain)
+
+
+def data_digest(salt: str, data: Any) -> str:
+    """SHA-256, in hex, over the bytes of `salt` and the canonical JSON (RFC 8785) of `data`."""
+    return hashlib.sha256(bytes.fromhex(salt) + jcs(data)).hexdigest()
+
+
+def lease_digest(lease_id: str) -> str:
+    """`sha256:{hex}` of a lease: what may be shown of it and what replies are compared by (R5)."""
+    return f"sha256:{digest(lease_id)}"
 
 
 def verify(events: list[Event]) -> None:

@@ -60,7 +60,9 @@ class Step:
 
     #: 0: never dispatched
     attempt_no: int = 0
+    #: the right to the current attempt: a secret of the directive's; everybody else sees its digest
     lease_id: str | None = None
+    lease_digest: str | None = None
     lease_expires_at: datetime | None = None
     #: when the current attempt was recorded
     initiated_at: datetime | None = None
@@ -160,8 +162,8 @@ class Job:
     #: the head of the EVENT rows
     event_seq: int = 0
     event_hash: str = ""
-    #: ignored replies per `step_id:attempt_no`; past the limit they are counted here only
-    suppressed: Mapping[str, int]
+    #: ignored replies; past the limit they are counted here only
+    suppressed: int = 0
 
     created_at: datetime
     updated_at: datetime
@@ -218,8 +220,8 @@ class Record:
         return any(step.status.in_flight for step in self.steps)
 
 
-#: columns that every transition changes; an EVENT has them in fields of its own
-_ALWAYS_TOUCHED = frozenset({"updated_at", "event_seq", "event_hash"})
+#: columns that every transition changes, which an EVENT has in fields of its own, and the one that is a secret
+_UNTOLD = frozenset({"updated_at", "event_seq", "event_hash", "lease_id"})
 
 
 def changes(before: Record, after: Record) -> JsonValue:
@@ -239,7 +241,7 @@ def changes(before: Record, after: Record) -> JsonValue:
 def _changed(before: Job | Step, after: Job | Step) -> dict[str, JsonValue]:
     if before is after:
         return {}
-    names = (each.name for each in fields(after) if each.name not in _ALWAYS_TOUCHED)
+    names = (each.name for each in fields(after) if each.name not in _UNTOLD)
     return {name: _plain(getattr(after, name)) for name in names if getattr(after, name) != getattr(before, name)}
 
 
@@ -258,7 +260,7 @@ class Event:
     type: str
     step_id: str | None
     attempt_no: int | None
-    lease_id: str | None
+    lease_digest: str | None
     from_status: str | None
     to_status: str | None
     job_from: str | None
@@ -270,7 +272,11 @@ class Event:
     reason: str | None
     at: datetime
     data: JsonValue
+    #: 128 random bits in hex, so that nobody can guess `data` by its digest where it is withheld
+    salt: str
     #: what made it happen: a message id and sequence number, an activity key, a request id
     cause_id: str
+    #: which rules decided it (`shared.core.history.RULES`)
+    rules: int
     prev_hash: str
     hash: str

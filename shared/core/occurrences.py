@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from shared.contracts.messages import Reply
@@ -10,9 +10,11 @@ from shared.contracts.messages import Reply
 
 @dataclass(frozen=True)
 class RecordAttempt:
-    """`dispatch` is about to send a directive: the next attempt of a step."""
+    """`dispatch` is about to send a directive: the next attempt of a step, under a lease of its own."""
 
     step_id: str
+    #: 128 random bits in hex
+    lease_id: str = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A job's rows as they are created: the frozen plan (R29).
 
 They derive from the request, the protocol, the settings and the claim's `created_at` only, so two creators of the same
-job write the same rows.
+job write the same rows, but for the salt of the first EVENT.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def plan_job(
     created_at: datetime,
     correlation_id: str,
     workspace_uri: str,
+    salt: str,
     gated: bool = False,
 ) -> tuple[Record, Event]:
     """JOB (QUEUED), its STEPs (PENDING) and the first EVENT."""
@@ -134,12 +135,11 @@ def plan_job(
         gated=gated,
         deadline_at=_after(created_at, definition.total_timeout_s),
         current_step_id=definition.steps[0].step_id,
-        suppressed={},
         created_at=created_at,
         updated_at=created_at,
     )
     provenance = Provenance(
-        cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at
+        cause_id=f"create:{job_id}", actor=envelope.requested_by or "caller", source="http", at=created_at, salt=salt
     )
     record = Record(job, steps)
     return append(None, record, EventType.JOB_CREATED, provenance, data=creation_data(record))
@@ -162,7 +162,9 @@ def _timings(step: StepDefinition, defaults: TimingDefaults) -> Timings:
     )
 
 
-def tombstone(job_id: str, *, tenant: str, claim: str, created_at: datetime, now: datetime) -> tuple[Record, Event]:
+def tombstone(
+    job_id: str, *, tenant: str, claim: str, created_at: datetime, now: datetime, salt: str
+) -> tuple[Record, Event]:
     """The rows that stand in for a job that never came to be, so that a late creator meets them."""
     nowhere = {"uri": "urn:lucius:withdrawn"}
     job = Job(
@@ -190,10 +192,10 @@ def tombstone(job_id: str, *, tenant: str, claim: str, created_at: datetime, now
         current_step_id="",
         error_code=Reason.WITHDRAWN,
         error_message=Reason.WITHDRAWN.cause,
-        suppressed={},
         created_at=created_at,
         updated_at=now,
         completed_at=now,
     )
-    provenance = Provenance(cause_id=f"withdraw:{job_id}", actor="system", source="sweeper", at=now)
-    return append(None, Record(job, ()), EventType.JOB_WITHDRAWN, provenance)
+    provenance = Provenance(cause_id=f"withdraw:{job_id}", actor="system", source="sweeper", at=now, salt=salt)
+    record = Record(job, ())
+    return append(None, record, EventType.JOB_WITHDRAWN, provenance, data=creation_data(record))

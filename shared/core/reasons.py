@@ -50,6 +50,12 @@ class Reason(StrEnum):
         "a service gave up and named no code",
         "read `error_message`; the service's log has the attempt",
     )
+    RESULT_REF_REFUSED = (
+        "RESULT_REF_REFUSED",
+        "a service's result leads where no reference of the tenant may",
+        "read `error_message`; let the service write into its workspace, or allow the place "
+        "(`LUCIUS_ALLOWED_REF_HOSTS`), then redrive",
+    )
     WITHDRAWN = (
         "WITHDRAWN",
         "its creation was begun and never finished",

@@ -49,7 +49,14 @@ def not_redrivable(record: Record) -> IgnoreReason | None:
 
 
 def plan_redrive(
-    old: Record, *, job_id: str, created_at: datetime, allowed: timedelta | None, gated: bool, origin: Origin
+    old: Record,
+    *,
+    job_id: str,
+    created_at: datetime,
+    allowed: timedelta | None,
+    gated: bool,
+    origin: Origin,
+    salt: str,
 ) -> tuple[Record, Event]:
     """The new job's rows and its first EVENT; `allowed` is the protocol's total time for a job.
 
@@ -70,14 +77,13 @@ def plan_redrive(
         gated=gated,
         deadline_at=created_at + allowed if allowed is not None else None,
         current_step_id=first.step_id,
-        suppressed={},
         created_at=created_at,
         updated_at=created_at,
     )
     record = Record(job, steps)
     ahead = record.group_of(first)[0]
     record = record.with_job(current_step_id=ahead.step_id, current_step_index=ahead.step_index)
-    provenance = replace(origin.at(created_at), cause_id=f"create:{job_id}")
+    provenance = replace(origin.at(created_at, salt), cause_id=f"create:{job_id}")
     carried = [step.step_id for step in steps if step.carried]
     data = {**creation_data(record), "redrive_of": old.job.job_id, "carried": carried}
     return append(None, record, EventType.JOB_CREATED, provenance, data=data)

@@ -8,16 +8,16 @@ from typing import Any
 
 from shared.contracts.messages import Reply
 from shared.core.attempts import fail_final, fail_retry, lease_until
-from shared.core.history import EventType, Provenance, append
+from shared.core.history import EventType, Provenance, append, lease_digest
 from shared.core.job import Record, Step
-from shared.core.outcome import Outcome, OutcomeKind, final_output, ignored, transitioned
+from shared.core.outcome import Outcome, OutcomeKind, final_output, ignored, refused, transitioned
 from shared.core.reasons import IgnoreReason, Reason
 from shared.core.retry import backoff_s
 from shared.core.routing import normalise
 from shared.core.states import FailureCause, JobStatus, StepStatus
 from shared.core.transitions import JobTrigger, NoSuchTransition, StepTrigger, move_job, move_step
 
-#: after so many ignored replies for one attempt, further ones are only counted (R3)
+#: after so many ignored replies of a job, further ones are only counted (R3): what they name is the sender's choice
 MAX_IGNORED_EVENTS = 20
 
 #: a heartbeat is written once this share of the lease has gone by
@@ -30,11 +30,16 @@ _TIMED_OUT = (FailureCause.ACK_TIMEOUT, FailureCause.LEASE_EXPIRED)
 
 
 def decide_reply(record: Record, reply: Reply, provenance: Provenance) -> Outcome:
-    """ACK, HEARTBEAT or RESULT, for whatever attempt, in whatever order."""
+    """ACK, HEARTBEAT or RESULT, for whatever attempt, in whatever order.
+
+    REFUSED where it names another tenant or a step that the job has not: it is not the job's, and leaves nothing in it.
+    """
     step = record.step(reply.stepId)
     reason_code = _rejection(record, step, reply)
-    if reason_code is not None or step is None:
-        return _ignore(record, reply, reason_code or IgnoreReason.UNKNOWN_STEP, provenance)
+    if step is None or reason_code is IgnoreReason.TENANT_MISMATCH:
+        return refused(record, reason_code or IgnoreReason.UNKNOWN_STEP)
+    if reason_code is not None:
+        return _ignore(record, reply, reason_code, provenance)
     step = _revive(step)
     try:
         match reply.type:
@@ -55,7 +60,7 @@ def _rejection(record: Record, step: Step | None, reply: Reply) -> IgnoreReason 
         return IgnoreReason.TENANT_MISMATCH
     if step is None:
         return IgnoreReason.UNKNOWN_STEP
-    if (reply.attempt_no, reply.lease_id) != (step.attempt_no, step.lease_id):
+    if (reply.attempt_no, lease_digest(reply.lease_id)) != (step.attempt_no, step.lease_digest):
         return IgnoreReason.STALE_ATTEMPT
     if job.status.terminal:
         return IgnoreReason.JOB_TERMINAL
@@ -211,9 +216,8 @@ def _event_data(reply: Reply) -> dict[str, Any]:
 
 def _ignore(record: Record, reply: Reply, reason_code: IgnoreReason, provenance: Provenance) -> Outcome:
     """An EVENT row and nothing else; past the limit, only a count (R3)."""
-    key = f"{reply.stepId}:{reply.attempt_no}"
-    count = record.job.suppressed.get(key, 0) + 1
-    after = record.with_job(suppressed={**record.job.suppressed, key: count}, updated_at=provenance.at)
+    count = record.job.suppressed + 1
+    after = record.with_job(suppressed=count, updated_at=provenance.at)
     if count > MAX_IGNORED_EVENTS:
         return Outcome(OutcomeKind.IGNORED, after, reason_code=reason_code)
     after, event = append(
@@ -223,7 +227,7 @@ def _ignore(record: Record, reply: Reply, reason_code: IgnoreReason, provenance:
         provenance,
         step_id=reply.stepId,
         attempt_no=reply.attempt_no,
-        lease_id=reply.lease_id,
+        lease_digest=lease_digest(reply.lease_id),
         reason=reason_code.value,
         data={"reply": reply.type, **_event_data(reply)},
     )

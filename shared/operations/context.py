@@ -26,8 +26,9 @@ class Context:
     settings: Settings
     registry: Registry
     modes: Modes = field(default_factory=Modes)
-    #: by normalised tenant, within the setting's (`shared.operations.protocols.overrides`)
-    ref_hosts: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: by normalised tenant, within the setting's (`shared.operations.protocols.overrides`); None: they stand in a store
+    #: that was never read, so that nobody knows where a tenant's references may lead
+    ref_hosts: Mapping[str, frozenset[str]] | None = field(default_factory=dict)
     ledger: Ledger
     index: Index
     rejected: RejectedMessages
@@ -44,3 +45,6 @@ class Context:
     random: Callable[[], float]
     #: a new job's id
     new_job_id: Callable[[], str]
+    #: a new attempt's lease and a new EVENT row's salt: each 128 bits in hex that nobody can guess
+    new_lease: Callable[[], str]
+    new_salt: Callable[[], str]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from shared.access.references import ReferencePolicy
 from shared.contracts.envelope import Envelope
 from shared.core.directive import MAX_DIRECTIVE_BYTES, directive_of, encode_directive
 from shared.core.job import Event, Record
@@ -15,6 +14,7 @@ from shared.core.routing import LaneDecision, decide_lane, normalise
 from shared.errors import Contended, DirectiveTooLarge, IdempotencyConflict, ProtocolUnknown, RequestInvalid
 from shared.operations.context import Context
 from shared.operations.creation import MAX_CLAIM_RACES, Created, is_expired, reserve, start_once, write_rows
+from shared.operations.references import wrong_references
 from shared.ports.durable import Orchestrations
 from shared.ports.index import Claim
 from shared.ports.ledger import Stored
@@ -71,18 +71,16 @@ async def _create(
 
 
 def validate_request(context: Context, envelope: Envelope, correlation_id: str | None = None) -> ValidRequest:
-    """Everything that can be wrong with a request, before anything is written. Raises Refused."""
+    """Everything that can be wrong with a request, before anything is written.
+
+    Raises Refused, ConfigurationUnavailable.
+    """
     protocol = context.registry.find(envelope.request_type)
     if protocol is None:
         raise ProtocolUnknown(envelope.request_type, context.registry.request_types)
     settings = context.settings
-    policies = [ReferencePolicy(settings.allowed_ref_schemes, settings.allowed_ref_hosts)]
-    if (own := context.ref_hosts.get(normalise(envelope.tenant_id))) is not None:
-        policies.append(ReferencePolicy(settings.allowed_ref_schemes, own))
-    wrong: list[tuple[str, str]] = []
-    for name, ref in (("input_ref", envelope.input_ref), ("output_ref", envelope.output_ref)):
-        if (why := next(filter(None, (policy.violation(ref.uri) for policy in policies)), None)) is not None:
-            wrong.append((f"{name}.uri", why))
+    refs = {"input_ref": envelope.input_ref.uri, "output_ref": envelope.output_ref.uri}
+    wrong = wrong_references(context, normalise(envelope.tenant_id), refs)
     if envelope.dependencies:
         wrong.append(("dependencies", "are not supported by this version; submit the job when the others succeeded"))
     wrong += protocol.payload_errors(envelope.payload)
@@ -123,4 +121,5 @@ def plan_rows(context: Context, request: ValidRequest, job_id: str, created_at: 
         correlation_id=request.envelope.correlation_id or request.correlation_id or job_id,
         workspace_uri=context.settings.workspace_uri,
         gated=context.settings.max_inflight_per_tenant is not None,
+        salt=context.new_salt(),
     )

@@ -53,7 +53,7 @@ async def _dispatch(
             return verdict
         step = _step(stored, step_id)
         if verdict.kind is VerdictKind.RECORD:
-            occurrence: Occurrence = RecordAttempt(step_id)
+            occurrence: Occurrence = RecordAttempt(step_id, context.new_lease())
             key = f"dispatch:{instance_id}:{step_id}:{verdict.attempt_no}"
         elif (step.lease_expires_at is not None and step.lease_expires_at <= now) or step.publish_failures:
             occurrence = RenewLease(step_id, step.attempt_no)

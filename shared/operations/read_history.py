@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared import telemetry
 from shared.core.history import EventType
 from shared.core.job import Event, Record
-from shared.errors import DataLost, JobNotFound, LedgerUnavailable
+from shared.errors import DataLost, JobNotFound, LedgerUnavailable, UnknownStatus
 from shared.operations.context import Context
 from shared.ports.ledger import Ledger, Stored
 from shared.views.citation import cite
@@ -50,12 +50,14 @@ async def last_transition(context: Context, record: Record) -> Event | None:
 
 
 async def read_for_list(ledger: Ledger, job_id: str) -> Stored | None:
-    """The job; None where there is none, or a part of it is lost, which must not hide the others.
+    """The job; None where there is none, it is a later release's, or a part of it is lost: it must not hide the others.
 
     Raises LedgerUnavailable.
     """
     try:
         return await ledger.read(job_id)
+    except UnknownStatus:
+        return None
     except DataLost as lost:
         telemetry.warn("LEDGER_REFUSED", jobId=job_id, reason=str(lost))
         return None

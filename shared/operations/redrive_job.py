@@ -11,7 +11,7 @@ from shared.core.job import Event, Record
 from shared.core.occurrences import Redriven
 from shared.core.reasons import Reason
 from shared.core.redrive import claim_of, not_redrivable, plan_redrive
-from shared.errors import Contended, JobNotFound, NotRedrivable
+from shared.errors import Contended, JobNotFound, NotRedrivable, RequestInvalid
 from shared.operations.context import Context
 from shared.operations.creation import (
     MAX_CLAIM_RACES,
@@ -22,6 +22,7 @@ from shared.operations.creation import (
     start_once,
     write_rows,
 )
+from shared.operations.references import wrong_references
 from shared.operations.transition import transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -33,7 +34,8 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
     Claim, rows, the old job's mark, start: in the order of every creation, so that the sweeper finishes or
     withdraws what is not asked for again. Race redrives: two at once are one new job.
 
-    Raises JobNotFound, NotRedrivable, LimitReached, Transient.
+    Raises JobNotFound, NotRedrivable, LimitReached, Transient, and RequestInvalid where today's policy does not allow
+    its references any more.
     """
     old = await context.ledger.read(job_id)
     if old is None:
@@ -54,6 +56,9 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
                     context, *await _planned(context, old, claim.job_id, claim.created_at, origin)
                 )
             return Created(await _linked(context, orchestrations, old, stored, origin), replayed=True)
+        refs = {"input_ref": old.record.job.input_ref["uri"], "output_ref": old.record.job.output_ref["uri"]}
+        if wrong := wrong_references(context, tenant, refs):
+            raise RequestInvalid(wrong)
         record, event = await _planned(context, old, context.new_job_id(), context.clock.now(), origin)
         if await reserve(context, record, replacing=claim):
             stored = await write_rows(context, record, event)
@@ -94,6 +99,7 @@ async def _planned(
         allowed=allowed_time(first),
         gated=context.settings.max_inflight_per_tenant is not None,
         origin=origin,
+        salt=context.new_salt(),
     )
 
 

@@ -8,6 +8,7 @@ from shared import telemetry
 from shared.core.decide import apply
 from shared.core.history import Provenance
 from shared.core.occurrences import ReplyArrived
+from shared.core.outcome import OutcomeKind
 from shared.errors import LedgerRefused, RejectedNotFound, ReplyUnfit, StillNotApplicable
 from shared.operations.context import Context
 from shared.operations.replies.apply import apply_reply, parse_reply
@@ -71,8 +72,10 @@ async def what_if(context: Context, message: RejectedMessage) -> tuple[str, str 
         return "REJECTED", f"LEDGER_REFUSED: {refused}"
     if stored is None:
         return "REJECTED", f"UNKNOWN_JOB: no job {reply.jobId}"
-    provenance = Provenance(cause_id="what-if", actor="what-if", source="http", at=context.clock.now())
+    provenance = Provenance(cause_id="what-if", actor="what-if", source="http", at=context.clock.now(), salt="")
     outcome = apply(stored.record, ReplyArrived(reply), provenance)
+    if outcome.kind is OutcomeKind.REFUSED:
+        return "REJECTED", outcome.reason_code
     return outcome.kind.value, outcome.reason_code
 
 

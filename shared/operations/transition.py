@@ -59,7 +59,7 @@ async def transition(
     if maybe_repeated and (known := await context.ledger.find_event(job_id, origin.cause_id)):
         return await _repeated(context, stored, ignored(stored.record, IgnoreReason.REPEATED), known, orchestrations)
     for attempt in range(MAX_CONFLICTS):
-        outcome = apply(stored.record, occurrence, origin.at(context.clock.now()))
+        outcome = apply(stored.record, occurrence, origin.at(context.clock.now(), context.new_salt()))
         if outcome.record is stored.record:
             return Transitioned(stored, outcome)
         if outcome.kind is OutcomeKind.IGNORED and (known := await context.ledger.find_event(job_id, origin.cause_id)):

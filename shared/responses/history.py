@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from shared.responses.response import Cursor, Instant, JobId, JobStatusName, Response
+from shared.responses.response import Cursor, Instant, JobId, JobStatusName, LeaseDigest, Response
 
 
 class Event(Response):
@@ -19,7 +19,7 @@ class Event(Response):
     seq: Annotated[int, Field(ge=1)]
     type: Annotated[str, Field(examples=["RESULT"])]
     attempt_no: int | None
-    lease_id: str | None
+    lease_digest: LeaseDigest
     from_status: str | None
     """The step's status before; null where no step moved."""
     to_status: str | None
@@ -34,11 +34,15 @@ class Event(Response):
     at: Instant
     data: Any
     """More of it, by type; `changes` are the columns that the move changed."""
+    salt: str
+    """Random, so that nobody can guess `data` by its digest where it is withheld."""
     cause_id: str
     """The occurrence that made it: a message, a request, an activity."""
+    rules: int
+    """Which rules decided it."""
     prev_hash: str
     hash: str
-    """SHA-256 over the canonical JSON of all other fields."""
+    """SHA-256 over the event's row, where a digest of salt and data stands for both."""
 
 
 class EventPage(Response):
@@ -179,10 +183,10 @@ class ReceiptSums(Response):
 class AuditBundle(Response):
     """The rows of a job and all its events, with a digest over them; to be checked offline, byte for byte as it came.
 
-    Rows have the ledger's own columns, which may grow.
+    Rows have the ledger's own columns, which may grow; a column that has the value of every new row is left out.
     """
 
-    format: Literal["lucius-audit/1"]
+    format: Literal["lucius-audit/2"]
     taken_at: Instant
     job: dict[str, Any]
     """The JOB row."""
@@ -191,4 +195,4 @@ class AuditBundle(Response):
     events: list[dict[str, Any]]
     """The EVENT rows, from the first."""
     digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
-    """SHA-256 over the canonical JSON of all of the above."""
+    """SHA-256 over the canonical JSON (RFC 8785) of all of the above."""

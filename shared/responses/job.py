@@ -15,6 +15,7 @@ from shared.responses.response import (
     Instant,
     JobId,
     JobStatusName,
+    LeaseDigest,
     Problem,
     Response,
     StepStatusName,
@@ -45,8 +46,7 @@ class Step(Response):
     attempt_no: Annotated[int, Field(ge=0)]
     """The current attempt, from 1; 0: never dispatched."""
     max_attempts: Annotated[int, Field(ge=1)]
-    lease_id: str | None
-    """The right to the current attempt; replies must name it."""
+    lease_digest: LeaseDigest
     lease_expires_at: Instant | None
     """Until when the service may be silent."""
     initiated_at: Instant | None

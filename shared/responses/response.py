@@ -51,6 +51,15 @@ JobStatusName = Annotated[JobStatus, _one_of(JobStatus)]
 StepStatusName = Annotated[StepStatus, _one_of(StepStatus)]
 FailureCauseName = Annotated[FailureCause, _one_of(FailureCause)]
 
+#: of an attempt
+LeaseDigest = Annotated[
+    str | None,
+    Field(
+        description="`sha256:{hex}` of the attempt's lease, which only its service knows.",
+        examples=["sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"],
+    ),
+]
+
 #: `next` of every page
 Cursor = Annotated[
     str | None,

@@ -47,7 +47,7 @@ def line_ids(job: Job, step: Step | None = None) -> dict[str, object]:
     """The ids that every line about a job has, for lines that report no transition."""
     identity: dict[str, object] = {"jobId": job.job_id, "tenant_id": job.tenant, "correlation_id": job.correlation_id}
     if step is not None:
-        identity |= {"stepId": step.step_id, "attempt_no": step.attempt_no or None, "lease_id": step.lease_id}
+        identity |= {"stepId": step.step_id, "attempt_no": step.attempt_no or None, "lease_digest": step.lease_digest}
     return identity
 
 
@@ -57,7 +57,7 @@ def _line(job: Job, event: Event, **more: object) -> None:
         **line_ids(job),
         stepId=event.step_id,
         attempt_no=event.attempt_no,
-        lease_id=event.lease_id,
+        lease_digest=event.lease_digest,
         step_status=event.to_status,
         job_status=event.job_to,
         reason=event.reason,

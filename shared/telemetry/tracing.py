@@ -108,7 +108,7 @@ def job_attributes(job: Job, step: Step | None = None) -> dict[str, Any]:
     if step is not None:
         attributes |= {"lucius.step_id": step.step_id, "lucius.step_type": step.step_type}
         if step.attempt_no:
-            attributes |= {"lucius.attempt_no": step.attempt_no, "lucius.lease_id": step.lease_id or ""}
+            attributes |= {"lucius.attempt_no": step.attempt_no, "lucius.lease_digest": step.lease_digest or ""}
     return attributes
 
 

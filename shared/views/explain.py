@@ -6,18 +6,22 @@ tables that would be used, as the last transition names those that were used.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
 from shared.contracts.messages import Reply
 from shared.core.decide import apply
-from shared.core.history import Provenance
+from shared.core.history import Provenance, lease_digest
 from shared.core.job import Event, Record, Step
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed, Occurrence, RecordAttempt, ReplyArrived
 from shared.core.outcome import Outcome, OutcomeKind
 from shared.core.states import JobStatus, StepStatus
 from shared.responses.history import Explanation, Move
 from shared.views.citation import cite
+
+#: stands for the lease of the attempt, which is not shown
+_LEASE = "what-if"
 
 
 def explain(record: Record, now: datetime, last: Event | None = None) -> Explanation:
@@ -113,7 +117,8 @@ def _after_failure(record: Record, step: Step, what: str, backoffs: tuple[float,
 def _what_if(record: Record, step: Step, now: datetime) -> dict[str, Outcome]:
     """What each possible next occurrence would do, by a dry `apply`."""
     after = max(now, step.lease_expires_at or now, step.due_at or now)
-    tried: dict[str, tuple[Occurrence, datetime]] = {"dispatch": (RecordAttempt(step.step_id), after)}
+    record = record.with_step(replace(step, lease_digest=lease_digest(_LEASE)))
+    tried: dict[str, tuple[Occurrence, datetime]] = {"dispatch": (RecordAttempt(step.step_id, _LEASE), after)}
     if step.attempt_no:
         for name, fields in {
             "ACK": {"type": "ACK"},
@@ -126,10 +131,8 @@ def _what_if(record: Record, step: Step, now: datetime) -> dict[str, Outcome]:
         tried["deadline"] = (DeadlinePassed(step.step_id, step.attempt_no), after)
     for kind in ControlKind:
         tried[kind.value.lower()] = (Control(kind), now)
-    return {
-        name: apply(record, occurrence, Provenance(cause_id="what-if", actor="nobody", source="explain", at=at))
-        for name, (occurrence, at) in tried.items()
-    }
+    nobody = Provenance(cause_id="what-if", actor="nobody", source="explain", at=now, salt="")
+    return {name: apply(record, occurrence, replace(nobody, at=at)) for name, (occurrence, at) in tried.items()}
 
 
 def _reply(record: Record, step: Step, fields: dict[str, str]) -> Reply:
@@ -139,7 +142,7 @@ def _reply(record: Record, step: Step, fields: dict[str, str]) -> Reply:
             "stepId": step.step_id,
             "tenant_id": record.job.tenant_id,
             "attempt_no": step.attempt_no,
-            "lease_id": step.lease_id,
+            "lease_id": _LEASE,
             **fields,
         }
     )

@@ -60,7 +60,7 @@ def receipt(record: Record, events: Sequence[Event], now: datetime) -> Receipt:
         total=_spent(total),
         attempts_total=record.job.attempts_total,
         events=record.job.event_seq,
-        replies_ignored=sum(record.job.suppressed.values()),
+        replies_ignored=record.job.suppressed,
         operations=operations(record, events),
         steps=[
             StepReceipt(
@@ -84,7 +84,7 @@ def operations(record: Record, events: Iterable[Event]) -> Operations:
     steps = sum(not step.carried for step in record.steps)
     seen = Counter(event.type for event in events)
     # past the limit a late reply is a count on JOB, written without an event
-    only_counted = sum(max(0, count - MAX_IGNORED_EVENTS) for count in record.job.suppressed.values())
+    only_counted = max(0, record.job.suppressed - MAX_IGNORED_EVENTS)
     directives = seen[EventType.ATTEMPT_RECORDED] + seen[EventType.LEASE_RENEWED] - seen[EventType.PUBLISH_FAILED]
     replies = sum(seen[type_] for type_ in _REPLIES) + only_counted
     writes = (2 if record.job.status.terminal else 1) + seen.total() + only_counted

@@ -39,9 +39,11 @@ async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
         yield Storage(MemoryLedger(), MemoryIndex(), MemoryRejected())
         return
     connection = request.getfixturevalue("azurite")
-    account = TablesAccount.connect(connection=connection, endpoint=None, credential=None)
-    texts = BlobTexts.connect(connection=connection, endpoint=None, credential=None)
     own = uuid.uuid4().hex[:12]
+    account = TablesAccount.connect(
+        connection=connection, endpoint=None, credential=None, version_table=f"tenants{own}"
+    )
+    texts = BlobTexts.connect(connection=connection, endpoint=None, credential=None)
     yield Storage(
         TablesLedger(account, f"ledger{own}", texts),
         TablesIndex(account, f"index{own}", f"tenants{own}"),

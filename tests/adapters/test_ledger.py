@@ -7,7 +7,7 @@ from shared.core.decide import apply
 from shared.core.history import Provenance, append
 from shared.core.job import Event, Record
 from shared.core.occurrences import RecordAttempt, ReplyArrived
-from shared.errors import AlreadyExists, Conflict
+from shared.errors import AlreadyExists, Conflict, UnknownStatus
 from shared.ports.ledger import Stored
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned, reply
@@ -15,15 +15,15 @@ from tests.jobs import START, planned, reply
 
 def created(job_id: str = "job_1", **changes: object) -> tuple[Record, Event]:
     fresh = planned(job_id, **changes)
-    cause = Provenance(cause_id=f"create:{job_id}", actor="caller", source="http", at=START)
+    cause = Provenance(cause_id=f"create:{job_id}", actor="caller", source="http", at=START, salt="")
     return append(None, fresh.with_job(event_seq=0, event_hash=""), "JOB_CREATED", cause)
 
 
 async def recorded(storage: Storage, stored: Stored) -> Stored:
     outcome = apply(
         stored.record,
-        RecordAttempt("ocr"),
-        Provenance(cause_id="dispatch:1", actor="system", source="dispatch", at=START),
+        RecordAttempt("ocr", "lease"),
+        Provenance(cause_id="dispatch:1", actor="system", source="dispatch", at=START, salt=""),
     )
     return await storage.ledger.commit(stored, outcome.record, outcome.events)
 
@@ -80,7 +80,7 @@ async def test_a_commit_gives_the_token_of_the_next(storage: Storage) -> None:
     outcome = apply(
         stored.record,
         ReplyArrived(reply(stored.record, "ACK")),
-        Provenance(cause_id="m:1", actor="service:ocr", source="bus", at=START),
+        Provenance(cause_id="m:1", actor="service:ocr", source="bus", at=START, salt=""),
     )
     await storage.ledger.commit(stored, outcome.record, outcome.events)
     found = await storage.ledger.find_event("job_1", "m:1")
@@ -103,7 +103,7 @@ async def test_events_page(storage: Storage) -> None:
     """A page starts after a number and ends at its limit."""
     stored = await storage.ledger.create(*created())
     for number in range(5):
-        cause = Provenance(cause_id=f"c{number}", actor="a", source="s", at=START)
+        cause = Provenance(cause_id=f"c{number}", actor="a", source="s", at=START, salt="")
         after, event = append(stored.record, stored.record, "NOTE", cause)
         stored = await storage.ledger.commit(stored, after, [event])
     assert [event.seq for event in await storage.ledger.events("job_1", after_seq=2, limit=3)] == [3, 4, 5]
@@ -116,7 +116,7 @@ async def test_rows_have_their_documented_columns(azurite: str) -> None:
     from shared.adapters.tables.index import TablesIndex
     from shared.adapters.tables.ledger import TablesLedger
 
-    account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None)
+    account = TablesAccount.connect(connection=azurite, endpoint=None, credential=None, version_table="luciustenants")
     texts = BlobTexts.connect(connection=azurite, endpoint=None, credential=None)
     record, event = created("job_rows", tenant_id="Contoso/EU")
     record = Record(replace(record.job), record.steps)
@@ -134,6 +134,11 @@ async def test_rows_have_their_documented_columns(azurite: str) -> None:
     assert job["tenant_bucket"] == "contoso/eu#202601"
     assert (step["status"], step["attempt_no"], step["resolved_mode"]) == ("PENDING", 0, "DEFAULT")
     assert [row.split(":")[0] for row in rows] == ["ACTIVE", "CLAIM", "LIST"]
+    async with TableServiceClient.from_connection_string(azurite) as service:
+        of_a_later_release = {"PartitionKey": "job_rows", "RowKey": "JOB", "status": "THROTTLED"}
+        await service.get_table_client("luciusledger").update_entity(of_a_later_release)
+    with pytest.raises(UnknownStatus, match="THROTTLED"):
+        await TablesLedger(account, "luciusledger", texts).read("job_rows")
     await account.close()
     await texts.close()
 
@@ -149,7 +154,7 @@ async def test_the_largest_job_moves_in_one_transaction(storage: Storage) -> Non
     )
     stored = await storage.ledger.create(Record(record.job, steps), event)
     grown = tuple(replace(step, result_ref={"uri": long}, progress=long) for step in steps)
-    cause = Provenance(cause_id="grow", actor="a", source="test", at=START)
+    cause = Provenance(cause_id="grow", actor="a", source="test", at=START, salt="")
     after, text = append(stored.record, Record(stored.record.job, grown), "CHANGED", cause, data={"text": long})
     await storage.ledger.commit(stored, after, [text])
     again = await storage.ledger.read("job_50")

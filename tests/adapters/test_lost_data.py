@@ -11,7 +11,7 @@ import pytest
 from shared.access.caller import ANYONE, Caller
 from shared.adapters.blobs import BlobTexts
 from shared.adapters.tables.ledger import TablesLedger
-from shared.adapters.tenant_scope import TenantLedger
+from shared.adapters.tenant_scope import TenantLedger, TenantRejected
 from shared.core.states import JobStatus
 from shared.errors import DataLost
 from shared.operations.list_jobs import JobFilter, list_jobs
@@ -21,6 +21,7 @@ from shared.operations.sweeper.listing import relist
 from shared.operations.sweeper.report import SweepAction
 from shared.operations.sweeper.sweep import sweep
 from tests.adapters.conftest import Storage
+from tests.adapters.test_rejected import message
 from tests.jobs import START, reply
 from tests.operations.conftest import World, built
 from tests.operations.support import dispatch, submitted
@@ -65,10 +66,10 @@ async def test_its_replies_are_parked_at_once(storage: Storage, texts: BlobTexts
     """Another try would read the same hole."""
     world, lost, whole = await one_lost_of_two(storage, texts)
     body = reply(await world.job(whole), "ACK").model_copy(update={"jobId": lost}).model_dump_json(exclude_none=True)
-    message = ReplyMessage(
+    sent = ReplyMessage(
         body=body.encode(), lane=15, message_id="m", sequence_number=1, delivery_count=1, enqueued_at=START
     )
-    await receive_reply(world.context, world.orchestrations, message)
+    await receive_reply(world.context, world.orchestrations, sent)
     [parked] = await storage.rejected.list_days(START.date(), START.date(), tenant=None, after=None, limit=10)
     assert (parked.reason, f"blob {lost}/" in parked.detail) == ("LEDGER_REFUSED", True)
 
@@ -89,3 +90,14 @@ async def test_lists_and_sweeps_go_on_without_it(
     soon = world.clock.now() + timedelta(minutes=59)
     due = await storage.index.due("tenant_a", now=soon, limit=10)
     assert [active.job_id for active in due] == [whole]
+
+
+async def test_a_message_without_its_body_is_there_for_its_tenant_alone(storage: Storage, texts: BlobTexts) -> None:
+    """As a job is; it stands in the list, which shows no body."""
+    await storage.rejected.quarantine(message(1, body="b" * 100_000, tenant="tenant_a"))
+    [listed] = await storage.rejected.list_days(START.date(), START.date(), tenant="tenant_a", after=None, limit=10)
+    await texts.remove(f"{START:%Y%m%d}/")
+    own, other = (Caller(actor="a", scopes=frozenset(), tenant=tenant) for tenant in ("tenant_a", "tenant_b"))
+    with pytest.raises(DataLost):
+        await TenantRejected(storage.rejected, own).read(listed.id)
+    assert await TenantRejected(storage.rejected, other).read(listed.id) is None

@@ -41,8 +41,12 @@ def _store(port: int) -> str:
 
 
 async def _ledger(port: int, use: Callable[[TablesLedger], Awaitable[object]]) -> None:
-    account = TablesAccount.connect(connection=_store(port), endpoint=None, credential=None, limits=SHORT)
-    texts = BlobTexts.connect(connection=_store(port), endpoint=None, credential=None, limits=SHORT)
+    account = TablesAccount.connect(
+        connection=_store(port), endpoint=None, credential=None, version_table="luciustenants", limits=SHORT
+    )
+    texts = BlobTexts.connect(
+        connection=_store(port), endpoint=None, credential=None, version_table="luciustenants", limits=SHORT
+    )
     try:
         await use(TablesLedger(account, "ledger", texts))
     finally:
@@ -51,7 +55,9 @@ async def _ledger(port: int, use: Callable[[TablesLedger], Awaitable[object]]) -
 
 
 async def _texts(port: int, use: Callable[[BlobTexts], Awaitable[object]]) -> None:
-    texts = BlobTexts.connect(connection=_store(port), endpoint=None, credential=None, limits=SHORT)
+    texts = BlobTexts.connect(
+        connection=_store(port), endpoint=None, credential=None, version_table="luciustenants", limits=SHORT
+    )
     try:
         await use(texts)
     finally:
@@ -60,7 +66,9 @@ async def _texts(port: int, use: Callable[[BlobTexts], Awaitable[object]]) -> No
 
 async def _configuration(port: int, use: Callable[[AppConfigurationStore], Awaitable[object]]) -> None:
     connection = f"Endpoint=http://127.0.0.1:{port};Id=i;Secret={KEY}"
-    store = AppConfigurationStore.connect(connection=connection, endpoint=None, credential=None, limits=SHORT)
+    store = AppConfigurationStore.connect(
+        connection=connection, endpoint=None, credential=None, version_table="luciustenants", limits=SHORT
+    )
     try:
         await use(store)
     finally:
@@ -90,7 +98,9 @@ CALLS: dict[str, tuple[type[Transient], Call]] = {
     "blobs removed": (LedgerUnavailable, lambda port: _texts(port, lambda texts: texts.remove("a"))),
     "a probe": (
         LedgerUnavailable,
-        lambda port: BlobProbe.connect(connection=_store(port), endpoint=None, credential=None, limits=SHORT).check(),
+        lambda port: BlobProbe.connect(
+            connection=_store(port), endpoint=None, credential=None, version_table="luciustenants", limits=SHORT
+        ).check(),
     ),
     "a version": (ConfigurationUnavailable, lambda port: _configuration(port, lambda store: store.version())),
     "settings": (ConfigurationUnavailable, lambda port: _configuration(port, lambda store: store.read())),

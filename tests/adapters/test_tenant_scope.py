@@ -126,7 +126,9 @@ async def stored_job(ledger: MemoryLedger, record: Record) -> Stored:
 
 
 def first_event(record: Record) -> tuple[Record, Event]:
-    return append(None, record, "JOB_CREATED", Provenance(cause_id="create", actor="test", source="http", at=START))
+    return append(
+        None, record, "JOB_CREATED", Provenance(cause_id="create", actor="test", source="http", at=START, salt="")
+    )
 
 
 async def test_another_tenants_job_does_not_exist() -> None:

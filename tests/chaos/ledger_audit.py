@@ -127,7 +127,7 @@ def _check_moves(record: Record, events: list[Event]) -> None:
 
 
 def _digest(record: Record) -> str:
-    return rows_digest(Record(replace(record.job, suppressed={}), record.steps))
+    return rows_digest(Record(replace(record.job, suppressed=0), record.steps))
 
 
 def _check_index(stored: StoredRows, accepted: Mapping[str, str]) -> list[str]:

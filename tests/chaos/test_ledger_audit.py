@@ -33,6 +33,7 @@ def stored() -> StoredRows:
         created_at=START,
         correlation_id="corr-1",
         workspace_uri="https://account.blob.core.windows.net/workspace",
+        salt="",
     )
     story = Story(record)
     story.recorded()

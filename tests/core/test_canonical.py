@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from shared.core.canonical import canonical_json
+from shared.core.canonical import canonical_json, jcs
 from shared.core.plan import digests
 from shared.core.strict_json import parse_json
 from tests.jobs import envelope
@@ -50,3 +50,15 @@ def test_strict_json_refuses_with_a_reason(body: bytes, message: str) -> None:
 def test_strict_json_takes_brackets_in_strings() -> None:
     """Depth is counted outside of strings only."""
     assert parse_json(b'{"a": "[[[\\"[[["}') == {"a": '[[["[[['}
+
+
+def test_histories_are_hashed_over_rfc_8785() -> None:
+    """The example of RFC 8785, section 3.2.2, keys in the order of their UTF-16 units, and integers past 2^53."""
+    numbers = [333333333.33333329, 1e30, 4.50, 2e-3, 0.000000000000000000000000001]
+    value = {"numbers": numbers, "string": "\u20ac$\u000f\nA'\u0042\u0022\u005c\\\"/", "literals": [None, True, False]}
+    assert jcs(value).decode() == (
+        '{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],'
+        '"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}'
+    )
+    assert jcs({"\ufb33": 1, "\U0001f600": 2}) == '{"\U0001f600":2,"\ufb33":1}'.encode()
+    assert jcs([2**53 + 1, -(2**60), 2**53 - 1]) == b"[9007199254740992,-1152921504606847000,9007199254740991]"

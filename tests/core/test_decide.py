@@ -1,6 +1,8 @@
+import uuid
+
 import pytest
 
-from shared.core.history import verify
+from shared.core.history import lease_digest, verify
 from shared.core.occurrences import Control, ControlKind, DeadlinePassed, PublishFailed, RecordAttempt
 from shared.core.outcome import OutcomeKind
 from shared.core.states import FailureCause, JobStatus, StepStatus
@@ -41,7 +43,7 @@ def test_events_are_gapless_and_chained() -> None:
         None,
         fresh.with_job(event_seq=0, event_hash=""),
         "JOB_CREATED",
-        Provenance(cause_id="create:job_1", actor="caller", source="http", at=fresh.job.created_at),
+        Provenance(cause_id="create:job_1", actor="caller", source="http", at=fresh.job.created_at, salt=""),
         data=creation_data(fresh),
     )[1]
     story = Story(fresh)
@@ -94,6 +96,16 @@ def test_retryable_failure_waits_and_gets_a_new_lease() -> None:
     assert story.after(6).recorded().transitioned
     assert (story.step().attempt_no, story.record.job.attempts_total) == (2, 2)
     assert story.step().lease_id != first_lease
+
+
+def test_a_lease_cannot_be_guessed() -> None:
+    """A reply under the lease that 0.1 made of job, step and attempt is a stranger's, and its event tells a digest."""
+    story = Story()
+    story.recorded()
+    of_0_1 = str(uuid.uuid5(uuid.UUID("6f0f1c5e-6a57-4b8c-9a1e-0d3c1f6a7b52"), "job_1:ocr:1"))
+    outcome = story.replied("RESULT", lease_id=of_0_1)
+    assert (outcome.kind, outcome.reason_code) == (OutcomeKind.IGNORED, "STALE_ATTEMPT")
+    assert outcome.events[0].lease_digest == lease_digest(of_0_1) != story.step().lease_digest
 
 
 def test_exhaustion_keeps_the_last_code_on_the_step() -> None:
@@ -183,12 +195,10 @@ def test_heartbeat_is_written_once_a_quarter_of_the_lease() -> None:
     [
         ({"attempt_no": 2}, "STALE_ATTEMPT"),
         ({"lease_id": "another"}, "STALE_ATTEMPT"),
-        ({"tenant_id": "tenant_b"}, "TENANT_MISMATCH"),
-        ({"stepId": "nothing"}, "UNKNOWN_STEP"),
     ],
 )
 def test_foreign_replies_change_nothing_but_the_history(fields: dict[str, object], why: str) -> None:
-    """A reply of another attempt, lease, tenant or step becomes an EVENT row and nothing else."""
+    """A reply of another attempt or lease becomes an EVENT row and nothing else."""
     story = Story()
     story.recorded()
     before = story.record
@@ -201,15 +211,28 @@ def test_foreign_replies_change_nothing_but_the_history(fields: dict[str, object
     assert touched == {"event_seq", "event_hash", "suppressed", "updated_at"}
 
 
+@pytest.mark.parametrize(
+    ("fields", "why"), [({"tenant_id": "tenant_b"}, "TENANT_MISMATCH"), ({"stepId": "nothing"}, "UNKNOWN_STEP")]
+)
+def test_what_is_none_of_the_job_leaves_nothing_in_it(fields: dict[str, object], why: str) -> None:
+    """Foreign text does not enter a tenant's history: a reply for another tenant or an unknown step is refused."""
+    story = Story()
+    story.recorded()
+    before = story.record
+    outcome = story.after(1).replied("RESULT", **fields)
+    assert (outcome.kind, outcome.reason_code, outcome.events) == (OutcomeKind.REFUSED, why, ())
+    assert story.record is before
+
+
 def test_a_flood_of_late_replies_is_only_counted() -> None:
-    """After 20 ignored replies for one attempt no further EVENT rows are written."""
+    """After 20 ignored replies of a job no further EVENT rows are written, whatever attempts they name."""
     story = Story()
     story.recorded()
     story.replied("ACK")
-    for _ in range(25):
-        story.replied("ACK")
+    for number in range(25):
+        story.replied("ACK", attempt_no=1 + number)
     assert sum(event.type == "REPLY_IGNORED" for event in story.events) == 20
-    assert story.record.job.suppressed == {"ocr:1": 25}
+    assert story.record.job.suppressed == 25
 
 
 def test_publish_faults_use_up_no_attempt() -> None:
@@ -232,7 +255,7 @@ def test_terminal_jobs_never_move() -> None:
     story.recorded()
     story.replied("RESULT", status="FAILED_FINAL")
     ended = story.record
-    occurrences = [RecordAttempt("ocr"), DeadlinePassed("ocr", 1), PublishFailed("ocr", 1, "x")]
+    occurrences = [RecordAttempt("ocr", "lease"), DeadlinePassed("ocr", 1), PublishFailed("ocr", 1, "x")]
     occurrences += [Control(kind) for kind in ControlKind]
     for occurrence in occurrences:
         story.after(2000).occurs(occurrence)

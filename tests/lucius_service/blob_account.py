@@ -29,6 +29,14 @@ class BlobAccount:
         container.upload_blob(name, data, overwrite=True)
         return self.uri("documents", name)
 
+    def write(self, uri: str, data: bytes) -> None:
+        """Puts a blob where any service could."""
+        container, name = self._place(uri)
+        client = self._client.get_container_client(container)
+        if not client.exists():
+            client.create_container()
+        client.upload_blob(name, data)
+
     def limited(self, container: str, permission: str) -> str:
         """A connection string whose rights end at one container; it is made where it is missing."""
         client = self._client.get_container_client(container)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 
+from lucius_service.directive import Directive
 from tests.lucius_service.blob_account import BlobAccount
 from tests.lucius_service.invoker import Invoker
 from tests.lucius_service.service_process import SharedProbe
@@ -126,6 +128,23 @@ def test_a_duplicate_of_finished_work_gets_the_stored_result(invoker: Invoker) -
     invoker.send(directive)
     assert first == invoker.result(directive["jobId"], 2)
     assert invoker.runs(directive) == 1
+
+
+@pytest.mark.parametrize("change", [{"jobId": "another"}, {"lease_id": "another"}, {"type": "ACK"}, None])
+def test_a_result_that_others_stored_is_not_sent(
+    invoker: Invoker, account: BlobAccount, change: dict[str, str] | None
+) -> None:
+    """What names another attempt, or is no RESULT, is not the attempt's: its work is done, and its own RESULT sent."""
+    directive = invoker.directive()
+    planted = {name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")}
+    planted |= {"type": "RESULT", "status": "SUCCEEDED", "result_ref": {"uri": "https://evil.example/answers.json"}}
+    body = b"[]" if change is None else json.dumps(planted | change).encode()
+    key = Directive.model_validate(directive).key
+    account.write(f"{directive['workspace_ref']['uri']}.attempt/{key}.json", body)
+    invoker.send(directive)
+    result = invoker.result(directive["jobId"])
+    assert "evil.example" not in json.dumps(result)
+    assert (result["lease_id"], invoker.runs(directive)) == (directive["lease_id"], 1)
 
 
 def test_another_lease_or_attempt_is_other_work(invoker: Invoker) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from shared.contracts.protocol import Backoffs, StepDefinition
 from shared.core.decide import apply
 from shared.core.durable_names import restarts
-from shared.core.history import Provenance
+from shared.core.history import Provenance, lease_digest
 from shared.core.job import Event, Record, Step
 from shared.core.occurrences import (
     Control,
@@ -73,6 +73,7 @@ def new_job(rules: tuple[Rules, ...], total: float | None = None) -> tuple[Recor
         created_at=START,
         correlation_id="corr-1",
         workspace_uri="https://account.blob.core.windows.net/workspace",
+        salt="",
     )
 
 
@@ -115,7 +116,9 @@ class Pair:
         """Raises AssertionError where the two disagree, or where an invariant does not hold."""
         self.now = round(self.now, 6)
         self.causes += 1
-        provenance = Provenance(cause_id=f"cause-{self.causes}", actor="test", source="test", at=self.at(self.now))
+        provenance = Provenance(
+            cause_id=f"cause-{self.causes}", actor="test", source="test", at=self.at(self.now), salt=""
+        )
         before, outcome = self.record, apply(self.record, occurrence, provenance)
         expected = self._model_outcome(occurrence)
         assert (expected, ROWS[expected]) == (_in_models_words(outcome, expected), len(outcome.events)), (
@@ -133,7 +136,7 @@ class Pair:
     def _model_outcome(self, occurrence: Occurrence) -> str:
         model, now = self.model, self.now
         match occurrence:
-            case RecordAttempt(step_id):
+            case RecordAttempt(step_id, _):
                 return model.attempt_recorded(self._index(step_id), now)
             case RenewLease(step_id, attempt_no):
                 return model.lease_renewed(self._index(step_id), attempt_no, now)
@@ -158,16 +161,14 @@ class Pair:
             case ReplyArrived(told):
                 known = any(step.step_id == told.stepId for step in self.record.steps)
                 current = self.record.step(told.stepId)
-                mine = (
-                    current is not None
-                    and (told.attempt_no, told.lease_id) == (current.attempt_no, current.lease_id)
-                    and told.tenant_id == self.record.job.tenant_id
+                mine = current is not None and (told.attempt_no, lease_digest(told.lease_id)) == (
+                    current.attempt_no,
+                    current.lease_digest,
                 )
                 return model.replied(
-                    self._index(told.stepId) if known else None,
+                    self._index(told.stepId) if known and told.tenant_id == self.record.job.tenant_id else None,
                     told.type,
                     now,
-                    key=(told.stepId, told.attempt_no),
                     mine=mine,
                     result=told.status,
                 )
@@ -185,7 +186,7 @@ class Pair:
         assert (job.completed_at is not None, job.redriven_by) == (model.over, model.redriven_by)
         if job.status == "FAILED_FINAL":
             assert job.error_code == model.error
-        assert dict(job.suppressed) == {f"{step}:{attempt}": count for (step, attempt), count in model.ignored.items()}
+        assert job.suppressed == model.ignored
         for real, step in zip(self.record.steps, model.steps, strict=True):
             assert _as_model(real) == _as_compared(step), f"{real.step_id} at {self.now}"
 

@@ -14,20 +14,19 @@ from shared.core.occurrences import (
     Occurrence,
     OrchestrationEnded,
     PublishFailed,
-    RecordAttempt,
     Redriven,
     RenewLease,
     Repaired,
     ReplyArrived,
 )
-from tests.jobs import reply
+from tests.jobs import recorded, reply
 
 
 def to_a_job(record: Record) -> Iterator[Occurrence]:
     """All that can happen now; what is known to be of no step's current attempt once, for a stranger."""
     for step in record.steps:
         name, attempt_no = step.step_id, step.attempt_no
-        yield RecordAttempt(name)
+        yield recorded(record, name)
         yield RenewLease(name, attempt_no)
         yield PublishFailed(name, attempt_no, "the bus is away")
         yield DeadlinePassed(name, attempt_no)
@@ -54,7 +53,7 @@ def around_a_step(record: Record, step_id: str) -> Iterator[Occurrence]:
     """Everything that can happen around one step: of its attempt, of another, from a stranger."""
     step = record.step(step_id)
     assert step is not None
-    yield RecordAttempt(step_id)
+    yield recorded(record, step_id)
     for attempt_no in (step.attempt_no, step.attempt_no + 1):
         yield RenewLease(step_id, attempt_no)
         yield PublishFailed(step_id, attempt_no, "the bus is away")

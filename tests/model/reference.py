@@ -42,13 +42,13 @@ class Model:
     restarts: int = 0
     error: str | None = None
     redriven_by: str | None = None
-    ignored: dict[tuple[str, int], int] = field(default_factory=dict)
+    ignored: int = 0
 
     def __post_init__(self) -> None:
         self.steps = self.steps or [ModelStep() for _ in self.rules]
 
     def copy(self) -> Model:
-        return replace(self, steps=list(self.steps), ignored=dict(self.ignored))
+        return replace(self, steps=list(self.steps))
 
     @property
     def over(self) -> bool:
@@ -156,20 +156,20 @@ class Model:
 
     # --- replies
 
-    def replied(
-        self, at: int | None, kind: str, now: float, *, key: tuple[str, int], mine: bool, result: str | None = None
-    ) -> str:
-        """`mine`: of the step's current attempt and lease, and of this tenant; `at` None: no such step."""
-        if at is None or not mine or self.over:
-            return self._late(key)
+    def replied(self, at: int | None, kind: str, now: float, *, mine: bool, result: str | None = None) -> str:
+        """`mine`: of the step's current attempt and lease; `at` None: of another tenant, or no such step."""
+        if at is None:
+            return REFUSED
+        if not mine or self.over:
+            return self._late()
         step = self.steps[at]
         if step.status in ("PENDING", *SETTLED):
-            return self._late(key)
+            return self._late()
         revived = step.status == "FAILED_RETRY"
         if revived:
             drained = self.status == "PAUSED" and kind != "RESULT"
             if step.failed_by == "RESULT" or drained:
-                return self._late(key)
+                return self._late()
             # it had not failed after all
             if step.failed_by == "ACK_TIMEOUT":
                 step = replace(step, ack_failures=step.ack_failures - 1)
@@ -181,7 +181,7 @@ class Model:
             return self._result(at, now, result)
         if step.status == "PROCESSING":
             if kind == "ACK" or self.status == "CANCELLING":
-                return self._late(key)
+                return self._late()
             begun = (step.lease_ends or 0) - self.rules[at].running_lease
             no_longer = self._capped(at, now + self.rules[at].running_lease) == step.lease_ends
             if no_longer or _micro(now - begun) < self.rules[at].heartbeat_every:
@@ -220,9 +220,9 @@ class Model:
         if self.status == "QUEUED":
             self.status = "IN_PROGRESS"
 
-    def _late(self, key: tuple[str, int]) -> str:
-        self.ignored[key] = self.ignored.get(key, 0) + 1
-        return IGNORED if self.ignored[key] <= RECORDED_REPLIES else UNHEARD
+    def _late(self) -> str:
+        self.ignored += 1
+        return IGNORED if self.ignored <= RECORDED_REPLIES else UNHEARD
 
     # --- what the end of an attempt does
 

@@ -16,13 +16,12 @@ from shared.core.occurrences import (
     LaneBacklog,
     OrchestrationEnded,
     PublishFailed,
-    RecordAttempt,
     Redriven,
     RenewLease,
     Repaired,
     ReplyArrived,
 )
-from tests.jobs import reply
+from tests.jobs import recorded, reply
 from tests.model.differential import Pair
 from tests.model.steps import Rules
 
@@ -89,11 +88,11 @@ class JobMachine(RuleBasedStateMachine):
 
     @rule(which=_which)
     def dispatched(self, which: int) -> None:
-        self.pair.occurs(RecordAttempt(self._current(which)))
+        self.pair.occurs(recorded(self.pair.record, self._current(which)))
 
     @rule(which=_which)
     def dispatched_out_of_turn(self, which: int) -> None:
-        self.pair.occurs(RecordAttempt(self._step(which)))
+        self.pair.occurs(recorded(self.pair.record, self._step(which)))
 
     @rule(which=_which, back=st.integers(0, 1))
     def renewed(self, which: int, back: int) -> None:

@@ -165,7 +165,7 @@ def test_a_line_carries_the_trace(watched: RunningStack, job_id: str) -> None:
     lines = [line for line in found if line["jobId"] == job_id]
     assert len(lines) == 4
     for line in lines:
-        assert {"stepId", "tenant_id", "attempt_no", "lease_id", "correlation_id", "span_id"} <= line.keys()
+        assert {"stepId", "tenant_id", "attempt_no", "lease_digest", "correlation_id", "span_id"} <= line.keys()
         assert line["trace_id"] == CALLER.split("-")[1]
 
 

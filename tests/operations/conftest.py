@@ -116,6 +116,10 @@ def world() -> World:
     return built(MemoryLedger())
 
 
+def _attempts(ledger: MemoryLedger) -> int:
+    return sum(stored.record.job.attempts_total for stored in getattr(ledger, "_jobs", {}).values())
+
+
 def built(ledger: MemoryLedger) -> World:
     index, rejected = MemoryIndex(), MemoryRejected()
     publisher, clock, lanes = RecordingPublisher(), StillClock(), QuietLanes()
@@ -145,6 +149,9 @@ def built(ledger: MemoryLedger) -> World:
         sleep=no_sleep,
         random=lambda: 0.5,
         new_job_id=lambda: f"job_{next(numbers)}",
+        # so that two orders of the same work can lead to equal rows
+        new_lease=lambda: f"lease {_attempts(ledger)}",
+        new_salt=lambda: "",
     )
     return World(
         context, ledger, index, rejected, publisher, RecordingOrchestrations(), clock, lanes, dead_replies, archive

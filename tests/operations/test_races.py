@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from shared.adapters.memory import MemoryLedger
-from shared.core.attempts import lease_id
 from shared.core.job import Record
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus
@@ -218,12 +217,15 @@ def test_a_dispatch_runs_twice_at_once(prepare: Prepare) -> None:
 
 def test_a_dispatch_and_a_late_reply() -> None:
     """Race revived: the attempt that had timed out is revived, or its reply is too late for the next one."""
-    attempt = {"attempt_no": 1, "lease_id": lease_id(JOB, "ocr", 1)}
-    for work in (
-        sends("ACK", **attempt),
-        sends("RESULT", **attempt),
-        sends("RESULT", status="FAILED_RETRY", **attempt),
-    ):
+
+    def late(type_: str, **fields: Any) -> Work:
+        async def work(world: World) -> None:
+            lease_id = world.publisher.sent[0].lease_id
+            await sends(type_, attempt_no=1, lease_id=lease_id, **fields)(world)
+
+        return work
+
+    for work in (late("ACK"), late("RESULT"), late("RESULT", status="FAILED_RETRY")):
         assert serializable(timed_out, dispatches(), work) > 3
 
 

@@ -1,5 +1,5 @@
 import asyncio
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +10,15 @@ from shared.core.history import Provenance, append, verify
 from shared.core.job import Job, Step
 from shared.core.redrive import JOB_KEPT, STEP_CARRIED, STEP_KEPT, plan_redrive
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import CreationWithdrawn, GateFull, JobNotFound, LimitReached, NotRedrivable
+from shared.errors import (
+    ConfigurationUnavailable,
+    CreationWithdrawn,
+    GateFull,
+    JobNotFound,
+    LimitReached,
+    NotRedrivable,
+    RequestInvalid,
+)
 from shared.operations.sweeper.repair import WITHDRAW_AFTER
 from shared.operations.sweeper.sweep import sweep
 from tests.operations.conftest import World
@@ -214,13 +222,33 @@ async def test_the_total_time_of_a_job_starts_again(world: World) -> None:
     record = (await world.job(await failed_at_embedding(world))).with_job(
         deadline_at=world.clock.now() + timedelta(hours=1)
     )
-    provenance = Provenance(cause_id="c", actor="a", source="s", at=world.clock.now())
+    provenance = Provenance(cause_id="c", actor="a", source="s", at=world.clock.now(), salt="")
     _, first = append(None, record, "JOB_CREATED", provenance, data=creation_data(record))
     later = world.clock.now() + timedelta(days=1)
     new, _ = plan_redrive(
-        record, job_id="job_9", created_at=later, allowed=allowed_time(first), gated=False, origin=by()
+        record, job_id="job_9", created_at=later, allowed=allowed_time(first), gated=False, origin=by(), salt=""
     )
     assert new.job.deadline_at == later + timedelta(hours=1)
+
+
+async def test_references_are_asked_for_again(world: World) -> None:
+    """What today's lists do not allow is not run again; nothing is written, and with a wider list it is."""
+    job_id = await failed_at_embedding(world)
+    settings = replace(world.context.settings, allowed_ref_hosts=frozenset({"elsewhere.example"}))
+    strict = replace(world, context=replace(world.context, settings=settings))
+    with pytest.raises(RequestInvalid) as refused:
+        await redrive(strict, job_id)
+    assert [path for path, _ in refused.value.errors] == ["input_ref.uri", "output_ref.uri"]
+    assert len(world.ledger._jobs) == 1
+    assert not (await redrive(world, job_id)).replayed
+
+
+async def test_a_store_that_was_never_read_allows_nothing(world: World) -> None:
+    """Nobody knows where the tenant's references may lead: the request can be sent again when the store is back."""
+    closed = replace(world, context=replace(world.context, ref_hosts=None))
+    with pytest.raises(ConfigurationUnavailable):
+        await submitted(closed)
+    assert world.ledger._jobs == {}
 
 
 def test_every_column_is_either_kept_or_reset() -> None:
@@ -233,7 +261,16 @@ def test_every_column_is_either_kept_or_reset() -> None:
     }
     assert JOB_KEPT | reset == {field.name for field in fields(Job)}
     reset = {
-        *("status", "carried", "attempt_no", "lease_id", "lease_expires_at", "initiated_at", "backlog_since"),
+        *(
+            "status",
+            "carried",
+            "attempt_no",
+            "lease_id",
+            "lease_digest",
+            "lease_expires_at",
+            "initiated_at",
+            "backlog_since",
+        ),
         *("deadline_at", "due_at", "retry_cause", "ack_failures", "execution_failures", "publish_failures"),
         *("last_error_code", "last_error_message", "progress", "created_at", "updated_at"),
     }

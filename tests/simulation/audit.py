@@ -7,7 +7,6 @@ from datetime import datetime
 
 from shared.adapters.memory import MemoryLedger
 from shared.contracts.messages import Directive
-from shared.core.attempts import lease_id
 from shared.core.history import verify
 from shared.core.job import Event, Record
 from shared.ports.ledger import Stored
@@ -26,6 +25,8 @@ class AuditedLedger(MemoryLedger):
         self._causes: set[tuple[str, str]] = set()
         #: successes seen per (job, step)
         self._successes: dict[tuple[str, str], int] = {}
+        #: leases by (job, step, attempt)
+        self._leases: dict[tuple[str, str, int], str | None] = {}
 
     @property
     def records(self) -> dict[str, Record]:
@@ -60,6 +61,8 @@ class AuditedLedger(MemoryLedger):
         if before is not after:
             assert self._folded[job_id] == rows_of(after), "folding the events does not give the rows"
         for was, step in zip(before.steps, after.steps, strict=True):
+            lease = self._leases.setdefault((job_id, step.step_id, step.attempt_no), step.lease_id)
+            assert lease == step.lease_id, "the lease of an attempt changed"
             if was.status is not step.status and step.status == "SUCCEEDED":
                 key = (job_id, step.step_id)
                 self._successes[key] = self._successes.get(key, 0) + 1
@@ -74,7 +77,7 @@ class AuditedLedger(MemoryLedger):
         step = self._jobs[directive.jobId].record.step(directive.stepId)
         assert step is not None, "a directive without a step"
         assert directive.attempt_no <= step.attempt_no, "a directive without a recorded attempt"
-        expected = lease_id(directive.jobId, directive.stepId, directive.attempt_no)
+        expected = self._leases[directive.jobId, directive.stepId, directive.attempt_no]
         assert directive.lease_id == expected, "a directive with another lease"
         assert (directive.lane, directive.routing_key_used) == (step.lane, step.routing_key_used), "another lane"
 

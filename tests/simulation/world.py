@@ -128,6 +128,7 @@ class World:
         self.rejected = MemoryRejected()
         self.archive = MemoryArchive()
         self._job_numbers = itertools.count(1)
+        self._leases = itertools.count(1)
         self.context = Context(
             settings=_settings(plan),
             registry=_REGISTRY,
@@ -143,6 +144,8 @@ class World:
             random=self.random.random,
             admission=Admission(),
             new_job_id=lambda: f"job_{next(self._job_numbers)}",
+            new_lease=lambda: f"lease {next(self._leases)}",
+            new_salt=lambda: "",
         )
         self.durable = Durable(
             self.scheduler,

@@ -54,3 +54,25 @@ def test_the_log_of_the_last_run_is_kept(tmp_path: Path) -> None:
     assert not data.begin_log("host").exists()
     assert (data.logs / "host.log.1").read_text() == "first run"
     data.release()
+
+
+def reset(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "emulator", "reset", "--data", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_reset_deletes_what_a_stack_kept(tmp_path: Path) -> None:
+    """Twice, too; not while a stack runs, and not a folder that is none of a stack."""
+    data = DataDir(tmp_path / "data")
+    (data.path / "azurite").mkdir()
+    (data.path / "azurite" / "rows.json").write_text("{}")
+    refused = reset(data.path)
+    assert (refused.returncode, refused.stderr.count("\n"), "in use by another stack" in refused.stderr) == (1, 1, True)
+    data.release()
+    for _ in range(2):
+        assert reset(data.path).returncode == 0
+        assert [path.name for path in data.path.iterdir()] == ["up.lock"]
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "letter.txt").write_text("dear")
+    assert (reset(tmp_path / "home").returncode, (tmp_path / "home" / "letter.txt").exists()) == (1, True)
+    assert reset(tmp_path / "nowhere").returncode == 0

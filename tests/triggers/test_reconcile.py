@@ -24,7 +24,7 @@ async def test_a_sweep_by_hand_lists_the_jobs_of_its_caller() -> None:
     """A tenant's admin reads no other tenant's job in what was done, nor one that never was; an operator reads all."""
     ledger = MemoryLedger()
     for job_id, tenant in (("job_a", "tenant_a"), ("job_b", "Tenant_B")):
-        cause = Provenance(cause_id="create", actor="test", source="http", at=START)
+        cause = Provenance(cause_id="create", actor="test", source="http", at=START, salt="")
         await ledger.create(*append(None, planned(job_id, tenant_id=tenant), "JOB_CREATED", cause))
     actions = [Action(job_id, SweepAction.START) for job_id in ("job_a", "job_b", "job_gone")]
     admin = Caller(actor="b", scopes=frozenset(), tenant="tenant_b")
@@ -46,7 +46,7 @@ async def test_one_sweep_by_hand_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(world.index, "tenants", slow)
 
     class Wired:
-        def context(self) -> Any:
+        async def fresh_context(self) -> Any:
             return world.context
 
         def orchestrations(self, client: Any) -> Any:

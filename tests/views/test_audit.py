@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import fields, replace
 
 import pytest
 
-from shared.core.history import event_hash
-from shared.core.job import Event
+from lucius_client.cli.audit import verify as prove
+from shared.core.as_of import NOT_FOLDED
+from shared.core.history import event_hash, lease_digest
+from shared.core.job import Event, Job, Step
 from shared.core.plan import plan_job
 from shared.core.routing import decide_lane
 from shared.views.audit import bundle, verify
-from tests.jobs import DEFAULTS, START, Story, envelope, registry
+from shared.views.job import event_response, job_response
+from tests.jobs import DEFAULTS, START, Story, body, envelope, registry
 
 
 def history() -> tuple[Story, list[Event]]:
@@ -29,6 +33,7 @@ def history() -> tuple[Story, list[Event]]:
         created_at=START,
         correlation_id="corr-1",
         workspace_uri="https://account.blob.core.windows.net/workspace",
+        salt="",
     )
     story = Story(record)
     story.recorded()
@@ -67,3 +72,33 @@ def test_rows_that_do_not_lead_there_are_found(transitions: list[str]) -> None:
     """None, too few, another row's, one that the tables do not have, another step's, or nothing readable."""
     story, events = history()
     assert forged(story, events, transitions)
+
+
+COLUMNS = [(row, field.name) for row in (Job, Step) for field in fields(row) if field.name not in NOT_FOLDED]
+
+
+@pytest.mark.parametrize(("row", "column"), COLUMNS)
+def test_every_column_is_proved(row: type[Job | Step], column: str) -> None:
+    """A column that is changed without an EVENT, in a ledger whose digests are made to fit, is found."""
+    story, events = history()
+    record = story.record
+    if row is Job:
+        record = record.with_job(**{column: "another"})
+    else:
+        record = replace(record, steps=(replace(record.steps[0], **{column: "another"}), *record.steps[1:]))
+    document = bundle(record, events, story.now)
+    assert verify(document), column
+    assert prove(document), column
+
+
+def test_nobody_but_the_step_has_the_lease() -> None:
+    """No bundle, event or response tells it; its digest stands in all of them."""
+    story, events = history()
+    lease = story.step().lease_id
+    shown = [
+        bundle(story.record, events, story.now),
+        *map(body, map(event_response, events)),
+        body(job_response(story.record)),
+    ]
+    assert lease not in json.dumps(shown)
+    assert json.dumps(shown).count(lease_digest(lease)) > 4

@@ -104,13 +104,13 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
     ),
     errors.ReplyUnfit: lambda error: Problem(
         status=404 if error.reason == ProblemCode.UNKNOWN_JOB else 400,
-        code=ProblemCode(error.reason),
+        code=ProblemCode.__members__.get(error.reason, ProblemCode.REPLY_INVALID),
         detail=error.detail,
     ),
     errors.DataLost: _fixed(
         410,
         ProblemCode.DATA_LOST,
-        detail="a stored part of this job is gone; only an operator can restore it, the log names it",
+        detail="a stored part of it is gone; only an operator can restore it, the log names it",
     ),
     errors.TokenMissing: _fixed(401, ProblemCode.TOKEN_MISSING, headers=_challenge()),
     errors.TokenInvalid: lambda error: Problem(
@@ -146,6 +146,8 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
         headers={"Retry-After": str(error.retry_after_s)},
         members={"limit": error.limit},
     ),
+    errors.OtherStoreVersion: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
+    errors.UnknownStatus: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
     errors.Contended: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
     errors.CreationWithdrawn: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
     errors.Transient: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, detail=_UNAVAILABLE, headers=_RETRY_SOON),

@@ -44,7 +44,7 @@ class Request:
         return self._context
 
     async def fresh_context(self) -> Context:
-        """The same, with the protocols and modes that hold now: for creating jobs and for showing protocols."""
+        """The same, with the protocols, modes and lists of hosts that hold now."""
         return self._visible(await self._wiring.fresh_context())
 
     def orchestrations(self) -> Orchestrations:

@@ -140,7 +140,7 @@ type tuningType = {
   @description('Optional. Schemes of references, with commas between; default: `https,s3,abfss`, and `http` outside Azure.')
   LUCIUS_ALLOWED_REF_SCHEMES: string?
 
-  @description('Optional. Hosts of references, or `host/container`, matched exactly, with commas between; default: any; the template names the containers of its own account.')
+  @description('Optional. Hosts of references, `host/container` or `host/container/prefix`, matched exactly, with commas between; `{tenant}` stands for the tenant, a port other than the scheme\'s own belongs to the host; default: any; the template names the containers of its own account.')
   LUCIUS_ALLOWED_REF_HOSTS: string?
 }
 // end

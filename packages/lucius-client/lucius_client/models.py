@@ -13,15 +13,15 @@ class AuditBundle(Message):
     """
     The rows of a job and all its events, with a digest over them; to be checked offline, byte for byte as it came.
 
-    Rows have the ledger's own columns, which may grow.
+    Rows have the ledger's own columns, which may grow; a column that has the value of every new row is left out.
     """
 
-    format: Literal["lucius-audit/1"]
+    format: Literal["lucius-audit/2"]
     taken_at: AwareDatetime
     job: Annotated[dict[str, Any], Field(description="The JOB row.")]
     steps: Annotated[list[dict[str, Any]], Field(description="The STEP rows.")]
     events: Annotated[list[dict[str, Any]], Field(description="The EVENT rows, from the first.")]
-    digest: Annotated[str, Field(description="SHA-256 over the canonical JSON of all of the above.")]
+    digest: Annotated[str, Field(description="SHA-256 over the canonical JSON (RFC 8785) of all of the above.")]
 
 
 class Backoffs(Message):
@@ -221,7 +221,9 @@ class Event(Message):
     seq: int
     type: str
     attempt_no: int | None
-    lease_id: str | None
+    lease_digest: Annotated[
+        str | None, Field(description="`sha256:{hex}` of the attempt's lease, which only its service knows.")
+    ]
     from_status: Annotated[str | None, Field(description="The step's status before; null where no step moved.")]
     to_status: str | None
     job_from: Annotated[str | None, Field(description="The job's status before; null for the first event.")]
@@ -233,9 +235,15 @@ class Event(Message):
     reason: str | None
     at: AwareDatetime
     data: Annotated[Any, Field(description="More of it, by type; `changes` are the columns that the move changed.")]
+    salt: Annotated[
+        str, Field(description="Random, so that nobody can guess `data` by its digest where it is withheld.")
+    ]
     cause_id: Annotated[str, Field(description="The occurrence that made it: a message, a request, an activity.")]
+    rules: Annotated[int, Field(description="Which rules decided it.")]
     prev_hash: str
-    hash: Annotated[str, Field(description="SHA-256 over the canonical JSON of all other fields.")]
+    hash: Annotated[
+        str, Field(description="SHA-256 over the event's row, where a digest of salt and data stands for both.")
+    ]
 
 
 class EventPage(Message):
@@ -449,7 +457,9 @@ class Step(Message):
     decision_reason: str
     attempt_no: Annotated[int, Field(description="The current attempt, from 1; 0: never dispatched.")]
     max_attempts: int
-    lease_id: Annotated[str | None, Field(description="The right to the current attempt; replies must name it.")]
+    lease_digest: Annotated[
+        str | None, Field(description="`sha256:{hex}` of the attempt's lease, which only its service knows.")
+    ]
     lease_expires_at: Annotated[AwareDatetime | None, Field(description="Until when the service may be silent.")]
     initiated_at: Annotated[AwareDatetime | None, Field(description="When the current attempt was recorded.")]
     backlog_since: Annotated[
@@ -573,7 +583,7 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: a total time of the protocol ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: a total time of the protocol ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `WITHDRAWN`: its creation was begun and never finished)."
         ),
     ]
     error_message: str | None
@@ -634,7 +644,7 @@ class Job(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: a total time of the protocol ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: a total time of the protocol ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `WITHDRAWN`: its creation was begun and never finished)."
         ),
     ]
     error_message: str | None

@@ -233,24 +233,31 @@ class ResultStore:
         self._workspace = workspace
 
     def find(self, directive: Directive) -> dict[str, Any] | None:
-        """The stored RESULT of the attempt; None where it has not ended."""
+        """The stored RESULT of the attempt; None where it has not ended, or where what is stored is not its RESULT."""
         stored = self._workspace.find(directive.workspace_ref.uri, _name(directive))
-        return None if stored is None else _object(stored)
+        try:
+            return None if stored is None else _own_result(stored, directive)
+        except ValueError as wrong:
+            log.warning("%s step %s: %s", directive.jobId, directive.stepId, wrong, extra=attempt_ids(directive))
+            return None
 
     def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
-        """Stores `result` unless there is one already; gives the stored one. Raises ValueError for a broken record."""
+        """Stores `result` unless there is one already; gives the stored one.
+
+        Raises ValueError where what is stored is not the attempt's RESULT.
+        """
         body = json.dumps(result, ensure_ascii=False).encode()
-        return _object(
-            self._workspace.write_once(directive.workspace_ref.uri, _name(directive), body, "application/json")
-        )
+        stored = self._workspace.write_once(directive.workspace_ref.uri, _name(directive), body, "application/json")
+        return _own_result(stored, directive)
 
 
 def _name(directive: Directive) -> str:
     return f".attempt/{directive.key}.json"
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _own_result(body: bytes, directive: Directive) -> dict[str, Any]:
+    """Others may write into the workspace: what is stored counts only where it names the directive's own attempt."""
     value = json.loads(body)
-    if not isinstance(value, dict):
-        raise ValueError("the stored RESULT is not a JSON object")
-    return value
+    if not replies.names_attempt(value, directive) or value["type"] != "RESULT":
+        raise ValueError("what is stored is not the RESULT of this attempt")
+    return dict(value)

@@ -39,7 +39,7 @@ class Directive(BaseModel):
     stepId: _Id
     step_type: _Id
     attempt_no: Annotated[int, Field(ge=1, strict=True)]
-    lease_id: _Id
+    lease_id: Annotated[_Id, Field(repr=False)]
     input_ref: _Reference
     workspace_ref: _Reference
     output_ref: _Reference | None = None
@@ -53,6 +53,11 @@ class Directive(BaseModel):
         """SHA-256 of jobId, stepId, attempt_no and lease_id. Directives with the same key order the same attempt."""
         parts = "\x00".join((self.jobId, self.stepId, str(self.attempt_no), self.lease_id))
         return hashlib.sha256(parts.encode()).hexdigest()
+
+    @property
+    def lease_digest(self) -> str:
+        """`sha256:{hex}` of the lease, for logs and spans: the lease itself is a secret."""
+        return f"sha256:{hashlib.sha256(self.lease_id.encode()).hexdigest()}"
 
 
 class DirectiveRefused(Exception):

@@ -28,7 +28,7 @@ def attempt_ids(directive: Directive) -> dict[str, dict[str, Any]]:
         "stepId": directive.stepId,
         "tenant_id": directive.tenant_id,
         "attempt_no": directive.attempt_no,
-        "lease_id": directive.lease_id,
+        "lease_digest": directive.lease_digest,
         "correlation_id": directive.correlation_id,
         # W3C Trace Context: version-trace-parent-flags
         "trace_id": (directive.traceparent or "").split("-")[1]

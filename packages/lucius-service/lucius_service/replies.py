@@ -61,14 +61,25 @@ def failed(directive: Directive, fault: StepFailed) -> dict[str, Any]:
     }
 
 
-def _reply(kind: str, directive: Directive) -> dict[str, Any]:
-    reply: dict[str, Any] = {
-        "type": kind,
+def names_attempt(reply: object, directive: Directive) -> bool:
+    """Whether `reply` is an object that names the directive's own attempt and lease."""
+    return isinstance(reply, dict) and all(reply.get(name) == value for name, value in _attempt(directive).items())
+
+
+def _attempt(directive: Directive) -> dict[str, Any]:
+    return {
         "jobId": directive.jobId,
         "stepId": directive.stepId,
         "tenant_id": directive.tenant_id,
         "attempt_no": directive.attempt_no,
         "lease_id": directive.lease_id,
+    }
+
+
+def _reply(kind: str, directive: Directive) -> dict[str, Any]:
+    reply: dict[str, Any] = {
+        "type": kind,
+        **_attempt(directive),
         "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     }
     if directive.correlation_id is not None:

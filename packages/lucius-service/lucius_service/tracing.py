@@ -129,6 +129,6 @@ def _ids(directive: Directive) -> dict[str, str | int]:
         "lucius.step_id": directive.stepId,
         "lucius.step_type": directive.step_type,
         "lucius.attempt_no": directive.attempt_no,
-        "lucius.lease_id": directive.lease_id,
+        "lucius.lease_digest": directive.lease_digest,
         **({"lucius.correlation_id": directive.correlation_id} if directive.correlation_id is not None else {}),
     }

@@ -1,8 +1,9 @@
-"""The one client of the ledger's storage account, and the mapping of its errors."""
+"""The one client of the ledger's storage account, the version of what it holds, and the mapping of its errors."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,7 +19,7 @@ from azure.core.exceptions import (
 from azure.data.tables import RequestTooLargeError, TableTransactionError
 from azure.data.tables.aio import TableClient, TableServiceClient
 
-from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable
+from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, OtherStoreVersion
 from shared.time_limits import STORE, StoreLimits
 
 #: codes that mean "the rows are not as you read them"
@@ -27,12 +28,19 @@ _EXISTS = {"EntityAlreadyExists"}
 #: what the SDK raises, before anything is sent, for a value that no column holds (`azure.data.tables._serialize`)
 _UNSTORABLE = (TypeError, ValueError, OverflowError)
 
+#: of the rows that this release writes and reads; raised where a release cannot read those before
+STORE_VERSION = 2
+#: the row of the tenants' table that says it: its only row in this partition
+_SCHEMA = {"PartitionKey": "schema", "RowKey": "schema"}
+
 
 class TablesAccount:
-    """Table clients that create their table on first use."""
+    """Table clients that create their table on first use, once the store's version is known (R44)."""
 
-    def __init__(self, service: TableServiceClient) -> None:
+    def __init__(self, service: TableServiceClient, version_table: str) -> None:
         self._service = service
+        self._version_table = version_table
+        self._is_checked = False
         self._ready: dict[str, TableClient] = {}
         self._creating = asyncio.Lock()
 
@@ -43,26 +51,59 @@ class TablesAccount:
         connection: str | None,
         endpoint: str | None,
         credential: AsyncTokenCredential | None,
+        version_table: str,
         limits: StoreLimits = STORE,
     ) -> TablesAccount:
+        """`version_table` is the tenants' table, which has the row of the store's version."""
         if connection is not None:
-            return cls(TableServiceClient.from_connection_string(connection, **limits.options))
+            return cls(TableServiceClient.from_connection_string(connection, **limits.options), version_table)
         if endpoint is None or credential is None:
             raise ValueError("needs a connection string, or an endpoint and a credential")
-        return cls(TableServiceClient(endpoint, credential=credential, **limits.options))
+        return cls(TableServiceClient(endpoint, credential=credential, **limits.options), version_table)
 
     async def table(self, name: str) -> TableClient:
-        """Raises LedgerUnavailable."""
+        """Raises LedgerUnavailable, OtherStoreVersion."""
         if (client := self._ready.get(name)) is not None:
             return client
         async with self._creating:
+            if not self._is_checked:
+                await _check_version(await self._created(self._version_table))
+                self._is_checked = True
             if name not in self._ready:
-                async with translate_errors():
-                    self._ready[name] = await self._service.create_table_if_not_exists(name)
+                self._ready[name] = await self._created(name)
         return self._ready[name]
+
+    async def _created(self, name: str) -> TableClient:
+        async with translate_errors():
+            return await self._service.create_table_if_not_exists(name)
 
     async def close(self) -> None:
         await self._service.close()
+
+
+async def _check_version(table: TableClient) -> None:
+    """Writes this release's version into a store that is new. Raises OtherStoreVersion, LedgerUnavailable."""
+    row = await _version_row(table)
+    if row is None:
+        async with translate_errors():
+            async for _ in table.list_entities(results_per_page=1):
+                # from before versions, or just begun by another process, which wrote its version first
+                row = await _version_row(table)
+                if row is None:
+                    raise OtherStoreVersion(1, STORE_VERSION)
+                break
+    if row is None:
+        with contextlib.suppress(AlreadyExists):
+            async with translate_errors():
+                await table.create_entity({**_SCHEMA, "version": STORE_VERSION})
+        row = await _version_row(table)
+    found = row["version"] if row is not None else None
+    if found != STORE_VERSION:
+        raise OtherStoreVersion(found, STORE_VERSION)
+
+
+async def _version_row(table: TableClient) -> Any:
+    return await read_row(table, _SCHEMA["PartitionKey"], _SCHEMA["RowKey"])
 
 
 async def read_row(table: TableClient, partition: str, row: str) -> Any:

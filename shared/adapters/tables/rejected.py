@@ -18,7 +18,7 @@ from azure.data.tables.aio import TableClient
 from shared.adapters.tables.account import TablesAccount, read_row, translate_errors
 from shared.adapters.tables.claim_check import SUFFIX, TextStore, offload, restore
 from shared.core.canonical import digest
-from shared.errors import Conflict
+from shared.errors import Conflict, DataLost
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key, row_keys_between
 
 _KEYS = ("RowKey", "id", "tenant")
@@ -60,7 +60,12 @@ class TablesRejected:
 
     async def read(self, id_: str) -> RejectedMessage | None:
         entity = await read_row(await self._account.table(self._table), day_partition(id_), row_key(id_))
-        return _message(await restore(dict(entity), self._texts)) if entity is not None else None
+        if entity is None:
+            return None
+        try:
+            return _message(await restore(dict(entity), self._texts))
+        except DataLost as lost:
+            raise DataLost(lost.blob, entity.get("tenant")) from lost
 
     async def list_days(
         self, first: date, last: date, *, tenant: str | None, after: str | None, limit: int

@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
 from shared.core.job import Event, Job, Step, Timings
 from shared.core.states import FailureCause, JobStatus, StepStatus
+from shared.errors import UnknownStatus
 
 Entity = dict[str, Any]
 
-_JOB_JSON = frozenset({"input_ref", "output_ref", "labels", "callback_urls", "final_output", "suppressed"})
+_JOB_JSON = frozenset({"input_ref", "output_ref", "labels", "callback_urls", "final_output"})
 _STEP_JSON = frozenset({"payload", "input_ref", "workspace_ref", "output_ref", "result_ref", "progress"})
 _TIMING_JSON = frozenset({"dispatch_backoffs", "ack_backoffs", "execution_backoffs"})
 _EVENT_JSON = frozenset({"data"})
@@ -57,18 +58,20 @@ def event_entity(event: Event) -> Entity:
 
 
 def job_of(entity: Mapping[str, Any]) -> Job:
+    """Raises UnknownStatus."""
     values = _values(Job, entity, _JOB_JSON)
-    values["status"] = JobStatus(values["status"])
+    values["status"] = _status(JobStatus, values["status"])
     return Job(**values)
 
 
 def step_of(entity: Mapping[str, Any]) -> Step:
+    """Raises UnknownStatus."""
     timings = _values(Timings, entity, _TIMING_JSON)
     for name in _TIMING_JSON:
         timings[name] = tuple(timings[name])
     timings.setdefault("heartbeat_cadence_s", None)
     values = _values(Step, entity, _STEP_JSON)
-    values["status"] = StepStatus(values["status"])
+    values["status"] = _status(StepStatus, values["status"])
     if "retry_cause" in values:
         values["retry_cause"] = FailureCause(values["retry_cause"])
     return Step(timings=Timings(**timings), **values)
@@ -77,6 +80,16 @@ def step_of(entity: Mapping[str, Any]) -> Step:
 def event_of(entity: Mapping[str, Any]) -> Event:
     values = {field.name: None for field in fields(Event)} | _values(Event, entity, _EVENT_JSON)
     return Event(**values)
+
+
+_Status = TypeVar("_Status", JobStatus, StepStatus)
+
+
+def _status(kind: type[_Status], name: str) -> _Status:
+    try:
+        return kind(name)
+    except ValueError:
+        raise UnknownStatus(f"the status {name} is of a later release") from None
 
 
 def _columns(values: Mapping[str, Any], json_columns: frozenset[str]) -> Entity:

@@ -51,6 +51,11 @@ class Catalog:
                 await self._check(self._store)
         return self.current
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the store was read; until then the packaged protocols are good, and no tenant's limits are known."""
+        return self._store is None or self.read_at is not None
+
     def state(self) -> dict[str, Any]:
         """For health: where the protocols come from, and what is wrong there."""
         if self._store is None:

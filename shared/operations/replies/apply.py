@@ -17,11 +17,13 @@ from shared.core import durable_names
 from shared.core.history import EventType, Origin
 from shared.core.job import Event, Record
 from shared.core.occurrences import ReplyArrived
+from shared.core.outcome import OutcomeKind
 from shared.core.states import JobStatus, StepStatus
 from shared.core.strict_json import parse_json
 from shared.core.verdict import end_event
 from shared.errors import InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
+from shared.operations.references import with_allowed_result
 from shared.operations.transition import transition
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
@@ -107,9 +109,12 @@ async def _apply(
 ) -> ReplyResult:
     step = stored.record.step(reply.stepId)
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step else "service", source=source)
+    reply = with_allowed_result(context, stored.record.job.tenant, reply)
     transitioned = await transition(
         context, stored, ReplyArrived(reply), origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
     )
+    if transitioned.outcome.kind is OutcomeKind.REFUSED:
+        raise ReplyUnfit(transitioned.outcome.reason_code or "", f"it is none of job {reply.jobId}")
     if transitioned.event is not None and (transitioned.outcome.transitioned or transitioned.repeated):
         await _raise_event(orchestrations, transitioned.stored.record, reply, transitioned.event)
     if transitioned.repeated and transitioned.event is not None:

@@ -16,7 +16,7 @@ from shared.core.occurrences import OrchestrationEnded, RecordAttempt, Repaired
 from shared.core.plan import tombstone
 from shared.core.reasons import Reason
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import AlreadyExists, BusUnavailable, DataLost, InstanceEnded, InstanceNotFound
+from shared.errors import AlreadyExists, BusUnavailable, DataLost, InstanceEnded, InstanceNotFound, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.creation import orchestration_input
 from shared.operations.redrive_job import mark_redriven
@@ -44,6 +44,12 @@ async def repair(context: Context, orchestrations: Orchestrations, active: Activ
     now = context.clock.now()
     try:
         stored = await context.ledger.read(active.job_id)
+    except UnknownStatus:
+        # a later release runs beside this one, or was taken back: its jobs must not take the room of the others
+        report.add_action(active.job_id, SweepAction.SKIP)
+        if not report.dry_run:
+            await context.index.reschedule_check(active, now + REPAIR_INTERVAL)
+        return
     except DataLost:
         # else it would be the longest due of its tenant in every sweep
         if not report.dry_run:
@@ -100,7 +106,12 @@ async def _withdraw(context: Context, active: ActiveRow, report: SweepReport, no
     if report.dry_run:
         return
     record, event = tombstone(
-        active.job_id, tenant=active.tenant, claim=active.claim, created_at=active.created_at, now=now
+        active.job_id,
+        tenant=active.tenant,
+        claim=active.claim,
+        created_at=active.created_at,
+        now=now,
+        salt=context.new_salt(),
     )
     try:
         await context.ledger.create(record, event)
@@ -137,7 +148,8 @@ async def _nudge(
         report.add_action(job.job_id, SweepAction.END)
         if not report.dry_run:
             origin = _origin(f"cap:{step.step_id}:{step.attempt_no}")
-            await transition(context, stored, RecordAttempt(step.step_id), origin, orchestrations=orchestrations)
+            attempt = RecordAttempt(step.step_id, context.new_lease())
+            await transition(context, stored, attempt, origin, orchestrations=orchestrations)
         return
     events = _missed_events(stored.record, step)
     for name, _ in events:

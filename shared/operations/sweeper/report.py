@@ -29,6 +29,7 @@ class SweepAction(StrEnum):
     ARCHIVE = "archive"
     #: what was left of a job that is archived
     REMOVE = "remove"
+    SKIP = "skip: its status is of a later release"
     FAILED = "failed, the next sweep tries again"
 
     @property

@@ -16,7 +16,7 @@ from shared import telemetry
 from shared.core.canonical import encode_key
 from shared.core.job import Job, Record
 from shared.core.recovery import instances
-from shared.errors import Conflict, DataLost, LuciusError
+from shared.errors import Conflict, DataLost, LuciusError, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
 from shared.operations.sweeper.repair import UNREADABLE_INTERVAL
@@ -71,6 +71,9 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     """
     try:
         stored = await context.ledger.read(ended.job_id)
+    except UnknownStatus:
+        await context.index.reschedule_clearing(ended, context.clock.now() + RETRY_PURGE_AFTER)
+        return SweepAction.SKIP
     except DataLost:
         await context.index.reschedule_clearing(ended, context.clock.now() + UNREADABLE_INTERVAL)
         raise

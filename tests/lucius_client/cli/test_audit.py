@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from lucius_client.cli.audit import verify
-from shared.core.canonical import canonical_json, digest
+from shared.core.canonical import canonical_json, digest, jcs_digest
+from shared.core.history import event_hash
 from shared.views.audit import bundle
 from tests.lucius_client.cli.command import run_main
 from tests.operations.conftest import World, world
-from tests.operations.support import TALES, TAMPERINGS, MakeJob, eventful, history, leaves
+from tests.operations.support import TALES, TAMPERINGS, MakeJob, eventful, failed_at_embedding, history, leaves
 
 __all__ = ["world"]  # a fixture of the operations' tests
+
+BUNDLES_OF_FORMAT_1 = Path(__file__).parent / "bundles_of_format_1"
 
 
 async def written(world: World, tale: MakeJob) -> str:
@@ -22,9 +26,19 @@ async def written(world: World, tale: MakeJob) -> str:
     return json.dumps(bundle(record, events, world.clock.now()))
 
 
+def chained(document: dict) -> dict:  # type: ignore[type-arg]
+    """The document with every hash and digest computed again."""
+    previous = ""
+    for event in document["events"]:
+        event["prev_hash"] = previous
+        event["hash"] = previous = event_hash(event | {"at": datetime.fromisoformat(event["at"])})
+    document["job"]["event_hash"] = previous
+    return with_digest(document)
+
+
 def with_digest(document: dict) -> dict:  # type: ignore[type-arg]
     rest = {name: value for name, value in document.items() if name != "digest"}
-    return {**rest, "digest": "sha256:" + digest(canonical_json(rest))}
+    return {**rest, "digest": f"sha256:{jcs_digest(rest)}"}
 
 
 @TALES
@@ -60,7 +74,33 @@ async def test_every_value_counts(world: World) -> None:
         assert verify(with_digest(document)), path
 
 
-@pytest.mark.parametrize("document", [None, [], {}, {"format": "lucius-audit/2"}, {"format": "lucius-audit/1"}])
+@pytest.mark.parametrize("file", sorted(BUNDLES_OF_FORMAT_1.glob("*.json")), ids=lambda file: file.stem)
+def test_what_0_1_wrote_is_proved(file: Path) -> None:
+    """Each bundle of the first format is proved as it came, and not with another word in it."""
+    document = json.loads(file.read_text(encoding="utf-8"))
+    assert document["format"] == "lucius-audit/1"
+    assert verify(document) == []
+    document["events"][1]["actor"] = "nobody"
+    assert verify(document)
+    rest = {name: value for name, value in document.items() if name != "digest"}
+    document["digest"] = "sha256:" + digest(canonical_json(rest))
+    assert verify(document) == ["event 2 breaks the hash chain"]
+
+
+async def test_a_column_of_a_later_release_changes_nothing(world: World) -> None:
+    """A column that an event set and another set back is proved, though this verifier does not know it."""
+    document = json.loads(await written(world, failed_at_embedding))
+    changes = document["events"][1]["data"]["changes"]["steps"]["ocr"]
+    changes["colour"] = "red"
+    document["events"][2]["data"]["changes"]["steps"]["ocr"]["colour"] = None
+    assert verify(chained(document)) == []
+    del document["events"][2]["data"]["changes"]["steps"]["ocr"]["colour"]
+    assert verify(chained(document)) == ["the rows are not what the events made of them"]
+
+
+@pytest.mark.parametrize(
+    "document", [None, [], {}, {"format": "lucius-audit/3"}, {"format": "lucius-audit/2"}, {"format": "lucius-audit/1"}]
+)
 def test_anything_else_is_not_proved(document: object) -> None:
     """A value that is not a bundle has faults and raises no exception."""
     assert verify(document)

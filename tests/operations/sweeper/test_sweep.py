@@ -8,14 +8,15 @@ from shared.core.history import Origin
 from shared.core.job import Record
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus, StepStatus
-from shared.errors import CreationWithdrawn, InstanceNotFound, LedgerUnavailable
+from shared.errors import CreationWithdrawn, InstanceNotFound, LedgerUnavailable, UnknownStatus
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
+from shared.operations.sweeper.gauges import count_work
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import InstanceState
 from tests.jobs import envelope
 from tests.operations.conftest import World
-from tests.operations.support import died_after_the_claim, dispatch, service_sends, submitted
+from tests.operations.support import cancelled, died_after_the_claim, dispatch, service_sends, submitted
 
 
 async def swept(world: World, **options: Any) -> list[str]:
@@ -287,3 +288,25 @@ async def test_a_job_parked_before_its_group_gets_its_resume_again(world: World)
     world.clock.advance(61)
     await swept(world)
     assert (job_id, "resume:1") in heard
+
+
+async def test_a_job_of_a_later_release_is_left_to_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A status that this release does not know is skipped and counted, living or ended; every other job is repaired."""
+    _, alive, ended = [await submitted(world, doc_id=name) for name in ("foreign", "alive", "ended")]
+    await cancelled(world, ended)
+    read = world.ledger.read
+
+    async def reads(job_id: str) -> Any:
+        if job_id != alive:
+            raise UnknownStatus
+        return await read(job_id)
+
+    monkeypatch.setattr(world.ledger, "read", reads)
+    world.orchestrations.states.clear()
+    world.clock.advance(3601)
+    assert sorted(action.partition(":")[0] for action in await swept(world)) == ["skip", "skip", "start"]
+    assert await swept(world) == []
+    assert (await count_work(world.context)).active == {"QUEUED": 1}
+    monkeypatch.undo()
+    world.clock.advance(3600)
+    assert "start" in await swept(world)

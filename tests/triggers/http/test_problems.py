@@ -127,6 +127,8 @@ ROWS = (
     unavailable(errors.KeysUnavailable("https://issuer.example")),
     Row(errors.Contended(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(errors.CreationWithdrawn(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
+    Row(errors.OtherStoreVersion(1, 2), 503, "DEPENDENCY_UNAVAILABLE", SOON),
+    Row(errors.UnknownStatus(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(invalid_envelope(), 400, "ENVELOPE_INVALID", paths=("tenant_id", "request_type")),
     Row(errors.LedgerRefused("PropertyValueTooLarge"), 400, "NOT_STORABLE", secret="PropertyValueTooLarge"),
     Row(errors.DataLost("job_1/digest"), 410, "DATA_LOST", secret="digest"),
