@@ -361,10 +361,12 @@ def _in_azure(environ: Mapping[str, str]) -> bool:
 
 def _signs_of_deployment(environ: Mapping[str, str]) -> list[str]:
     """What is set and says that this is no laptop: a caller without a token would reach everything."""
-    names = {each.metadata["setting"].name for each in fields(Settings)} - {"LUCIUS_AUTH_MODE"}
-    signs = {name for name in names if name.startswith("LUCIUS_AUTH_")} | _PLATFORM
-    signs |= {name for name in names if name.endswith(("_ENDPOINT", "__fullyQualifiedNamespace"))}
-    signs |= {name for name in names if name.endswith("_CONNECTION") and "https" in environ.get(name, "").lower()}
+    names = {each.name: each.metadata["setting"].name for each in fields(Settings)}
+    identity = {name for field, name in names.items() if field.startswith("auth_") and field != "auth_mode"}
+    endpoints = {name for name in names.values() if name.endswith(("_ENDPOINT", "__fullyQualifiedNamespace"))}
+    connections = {name for name in names.values() if name.endswith("_CONNECTION")}
+    signs = identity | endpoints | _PLATFORM
+    signs |= {name for name in connections if "https" in environ.get(name, "").lower()}
     return sorted(name for name in signs if environ.get(name, "").strip())
 
 
