@@ -10,7 +10,7 @@ import azure.functions as func
 
 from activities import steps
 from orchestrations import job
-from shared import settings
+from shared import settings, telemetry
 from shared.build import VERSION
 from shared.telemetry import exporting
 from shared.wiring import Wiring
@@ -23,6 +23,8 @@ def build() -> df.DFApp:
     logging.getLogger("azure").setLevel(logging.WARNING)
     wiring = Wiring(settings.load())
     exporting.configure(os.environ, version=VERSION)
+    if wiring.settings.auth_mode == "none":
+        telemetry.warn("AUTH_NONE")
     built = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
     built.register_functions(job.bp)
     for module in (steps, replies_bus, sweeper_timer):

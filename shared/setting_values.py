@@ -14,6 +14,8 @@ _KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
 #: RFC 2104 3: a key shorter than the hash weakens it
 _MIN_KEY_BYTES = 32
 _MAX_BACKOFFS = 50
+_DEV_STORAGE = "UseDevelopmentStorage=true"
+_DEV_BLOB_URI = "http://127.0.0.1:10000/devstoreaccount1"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -120,3 +122,18 @@ def keys(value: str) -> tuple[tuple[str, bytes], ...]:
             )
         parsed[kid] = secret
     return tuple(parsed.items())
+
+
+def blob_uri(connection: str, endpoint: str) -> str:
+    """The blob service's URI, from whichever of the two is set."""
+    if endpoint:
+        return endpoint.rstrip("/")
+    if not connection or connection.strip(";").lower() == _DEV_STORAGE.lower():
+        return _DEV_BLOB_URI
+    parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
+    if "BlobEndpoint" in parts:
+        return parts["BlobEndpoint"].rstrip("/")
+    scheme = parts.get("DefaultEndpointsProtocol", "https")
+    suffix = parts.get("EndpointSuffix", "core.windows.net")
+    uri = f"{scheme}://{parts.get('AccountName', '')}.blob.{suffix}"
+    return uri if urlsplit(uri).hostname else _DEV_BLOB_URI

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
-from urllib.parse import urlsplit
 
 from shared import build
 from shared import setting_values as form
@@ -26,8 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 #: name of the app setting that bindings and the publisher share; identity forms add `__fullyQualifiedNamespace`
 SERVICEBUS_SETTING = "LUCIUS_SERVICEBUS_CONNECTION"
 
-_DEV_STORAGE = "UseDevelopmentStorage=true"
-_DEV_BLOB_URI = "http://127.0.0.1:10000/devstoreaccount1"
+#: set where a platform runs the app: App Service and Functions, Container Apps, a managed identity, Kubernetes
+_PLATFORM = frozenset({"WEBSITE_SITE_NAME", "CONTAINER_APP_NAME", "IDENTITY_ENDPOINT", "KUBERNETES_SERVICE_HOST"})
 
 
 @dataclass(frozen=True)
@@ -275,7 +274,8 @@ class Settings:
     auth_mode: str = setting(
         "LUCIUS_AUTH_MODE",
         form.choice("none", "jwt"),
-        help="`jwt`, or `none`, which is refused in Azure; default: `jwt` in Azure, else `none`",
+        "jwt",
+        help="`jwt`, or on a laptop `none`, which is refused where anything else looks like a deployment",
     )
     #: needed with `jwt`, as the next two
     auth_issuer: str = setting(
@@ -348,6 +348,8 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         except ValueError as error:
             wrong.append(f"{declared.name} {error}")
     wrong += _contradictions(values, in_azure=_in_azure(environ))
+    if values.get("auth_mode") == "none" and (deployed := _signs_of_deployment(environ)):
+        wrong.append(f"LUCIUS_AUTH_MODE=none is refused, since this is no laptop: see {', '.join(deployed)}")
     if wrong:
         raise SettingsError("; ".join(wrong))
     return Settings(**values)
@@ -357,15 +359,25 @@ def _in_azure(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("WEBSITE_SITE_NAME"))
 
 
+def _signs_of_deployment(environ: Mapping[str, str]) -> list[str]:
+    """What is set and says that this is no laptop: a caller without a token would reach everything."""
+    names = {each.name: each.metadata["setting"].name for each in fields(Settings)}
+    identity = {name for field, name in names.items() if field.startswith("auth_") and field != "auth_mode"}
+    endpoints = {name for name in names.values() if name.endswith(("_ENDPOINT", "__fullyQualifiedNamespace"))}
+    connections = {name for name in names.values() if name.endswith("_CONNECTION")}
+    signs = identity | endpoints | _PLATFORM
+    signs |= {name for name in connections if "https" in environ.get(name, "").lower()}
+    return sorted(name for name in signs if environ.get(name, "").strip())
+
+
 def _defaults(environ: Mapping[str, str]) -> dict[str, str]:
     """The defaults that depend on where the app runs, or on other settings."""
     in_azure = _in_azure(environ)
     blob = environ.get("LUCIUS_BLOB_CONNECTION", "").strip()
     blob_endpoint = environ.get("LUCIUS_BLOB_ENDPOINT", "").strip()
     return {
-        "LUCIUS_AUTH_MODE": "jwt" if in_azure else "none",
         "LUCIUS_ALLOWED_REF_SCHEMES": "https,s3,abfss" if in_azure else "https,s3,abfss,http",
-        "LUCIUS_WORKSPACE_URI": f"{_blob_uri(blob, blob_endpoint)}/workspace",
+        "LUCIUS_WORKSPACE_URI": f"{form.blob_uri(blob, blob_endpoint)}/workspace",
         "LUCIUS_PROTOCOLS_PATH": str(ROOT / "protocols"),
         "LUCIUS_TOPOLOGY_PATH": str(ROOT / "infra" / "bicep" / "topology.json"),
         "LUCIUS_BUILD_COMMIT": build.commit(environ, ROOT) or "",
@@ -385,28 +397,11 @@ def _contradictions(values: Mapping[str, Any], *, in_azure: bool) -> list[str]:
             wrong.append(f"{name_of[one]} (or {name_of[other]}) is not set")
     if in_azure and memory:
         wrong.append("LUCIUS_STORAGE_BACKEND=memory is refused in Azure: every restart would lose every job")
-    if in_azure and values.get("auth_mode") == "none":
-        wrong.append("LUCIUS_AUTH_MODE=none is refused in Azure")
     if values.get("auth_mode") == "jwt":
         empty = (each for each in ("auth_issuer", "auth_audiences", "auth_jwks_url") if values.get(each) in ("", ()))
-        wrong += [f"{name_of[each]} is not set: LUCIUS_AUTH_MODE=jwt needs it" for each in empty]
+        wrong += [f"{name_of[each]} is not set: LUCIUS_AUTH_MODE=jwt needs it (none: on a laptop)" for each in empty]
     retention, ttl = values.get("retention_days"), values.get("idempotency_ttl_days")
     if retention is not None and ttl is not None and retention < ttl:
         # a repeated request would get a job that is gone
         wrong.append("LUCIUS_RETENTION_DAYS must not be less than LUCIUS_IDEMPOTENCY_TTL_DAYS")
     return wrong
-
-
-def _blob_uri(connection: str, endpoint: str) -> str:
-    """The blob service's URI, from whichever of the two is set."""
-    if endpoint:
-        return endpoint.rstrip("/")
-    if not connection or connection.strip(";").lower() == _DEV_STORAGE.lower():
-        return _DEV_BLOB_URI
-    parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
-    if "BlobEndpoint" in parts:
-        return parts["BlobEndpoint"].rstrip("/")
-    scheme = parts.get("DefaultEndpointsProtocol", "https")
-    suffix = parts.get("EndpointSuffix", "core.windows.net")
-    uri = f"{scheme}://{parts.get('AccountName', '')}.blob.{suffix}"
-    return uri if urlsplit(uri).hostname else _DEV_BLOB_URI

@@ -58,6 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def app_functions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Every function of the app, as the worker gets them; nothing runs."""
     monkeypatch.setenv("LUCIUS_STORAGE_BACKEND", "memory")
+    monkeypatch.setenv("LUCIUS_AUTH_MODE", "none")
     monkeypatch.setenv(
         "LUCIUS_SERVICEBUS_CONNECTION", "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k"
     )

@@ -78,7 +78,7 @@ from pathlib import Path
 from shared.adapters.protocol_files import load_registry
 from shared.settings import load
 
-settings = load({"LUCIUS_SERVICEBUS_CONNECTION": "x", "LUCIUS_STORAGE_BACKEND": "memory"})
+settings = load({"LUCIUS_SERVICEBUS_CONNECTION": "x", "LUCIUS_STORAGE_BACKEND": "memory", "LUCIUS_AUTH_MODE": "none"})
 registry = load_registry(settings.protocols_path, settings.topology_path)
 protocol = registry.find("TRANSLATION")
 assert protocol is not None
@@ -147,7 +147,7 @@ def test_a_reason_is_one_row(copy: Copy) -> None:
 _READ_PAGE_SIZE = """
 from shared.settings import load
 
-minimal = {"LUCIUS_SERVICEBUS_CONNECTION": "x", "LUCIUS_STORAGE_BACKEND": "memory"}
+minimal = {"LUCIUS_SERVICEBUS_CONNECTION": "x", "LUCIUS_STORAGE_BACKEND": "memory", "LUCIUS_AUTH_MODE": "none"}
 print(load(minimal | {"LUCIUS_PAGE_SIZE": "7"}).page_size)
 """
 

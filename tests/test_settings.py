@@ -9,6 +9,7 @@ MINIMAL = {
     "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=secret",
     "LUCIUS_TABLE_CONNECTION": "UseDevelopmentStorage=true",
     "LUCIUS_BLOB_CONNECTION": "UseDevelopmentStorage=true",
+    "LUCIUS_AUTH_MODE": "none",
 }
 
 
@@ -35,10 +36,28 @@ def test_everything_wrong_is_named_at_once() -> None:
         assert name in str(wrong.value)
 
 
-def test_no_authentication_is_refused_in_azure() -> None:
-    """A deployed app without identity does not start."""
-    with pytest.raises(SettingsError, match="refused in Azure"):
-        load(MINIMAL | {"WEBSITE_SITE_NAME": "lucius", "LUCIUS_AUTH_MODE": "none"})
+@pytest.mark.parametrize(
+    "deployed",
+    [
+        {"WEBSITE_SITE_NAME": "lucius"},
+        {"CONTAINER_APP_NAME": "lucius"},
+        {"IDENTITY_ENDPOINT": "http://127.0.0.1:42356/msi/token"},
+        {"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+        {"LUCIUS_AUTH_ISSUER": "https://login.example/tenant/v2.0"},
+        {"LUCIUS_AUTH_TENANT_CLAIM": "azp"},
+        {"LUCIUS_TABLE_CONNECTION": "", "LUCIUS_TABLE_ENDPOINT": "https://stled.table.core.windows.net"},
+        {"LUCIUS_BLOB_CONNECTION": "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=aw=="},
+        {"LUCIUS_APPCONFIG_ENDPOINT": "https://appcs.azconfig.io"},
+        {"LUCIUS_SERVICEBUS_CONNECTION": "", "LUCIUS_SERVICEBUS_CONNECTION__fullyQualifiedNamespace": "sb.example"},
+    ],
+    ids=lambda deployed: max(deployed),
+)
+def test_no_authentication_is_for_laptops(deployed: dict[str, str]) -> None:
+    """An app that looks deployed, anywhere, does not start without identity; the default asks for tokens."""
+    with pytest.raises(SettingsError, match=f"LUCIUS_AUTH_MODE=none is refused, .* see .*{max(deployed)}"):
+        load(MINIMAL | deployed)
+    with pytest.raises(SettingsError, match="LUCIUS_AUTH_ISSUER is not set: LUCIUS_AUTH_MODE=jwt needs it"):
+        load(MINIMAL | {"LUCIUS_AUTH_MODE": ""})
 
 
 def test_a_ledger_in_memory_is_refused_in_azure() -> None:
@@ -57,14 +76,14 @@ JWT = {
 def test_in_azure_missing_identity_is_named_and_stops_the_start() -> None:
     """Fails closed: tokens are asked for by default, and whatever their check needs stands in one line."""
     with pytest.raises(SettingsError) as wrong:
-        load(MINIMAL | {"WEBSITE_SITE_NAME": "lucius"})
+        load(MINIMAL | {"WEBSITE_SITE_NAME": "lucius", "LUCIUS_AUTH_MODE": ""})
     for name in ("LUCIUS_AUTH_ISSUER", "LUCIUS_AUTH_AUDIENCE", "LUCIUS_AUTH_JWKS_URL"):
         assert f"{name} is not set" in str(wrong.value)
 
 
 def test_in_azure_tokens_are_asked_for_without_saying_so() -> None:
     """With its settings there, a deployed app checks tokens; an empty mode is not `none`."""
-    for mode in ({}, {"LUCIUS_AUTH_MODE": ""}):
+    for mode in ({"LUCIUS_AUTH_MODE": "jwt"}, {"LUCIUS_AUTH_MODE": ""}):
         settings = load(MINIMAL | JWT | mode | {"WEBSITE_SITE_NAME": "lucius"})
         assert settings.auth_mode == "jwt"
     assert settings.auth_audiences == ("api://lucius", "6f0e8d2c")

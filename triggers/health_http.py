@@ -69,6 +69,7 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
             Ready(
                 status="ready",
                 ledger=wiring.settings.storage_backend,
+                auth=wiring.settings.auth_mode,
                 protocols=ProtocolSource(**wiring.catalog().state(), versions=versions),
                 build=build_info(wiring.settings.build_commit),
                 dependencies=dependencies,

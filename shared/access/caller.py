@@ -69,11 +69,11 @@ NOBODY = Caller(actor="nobody", scopes=frozenset(), tenant="")
 def caller_from_claims(claims: Mapping[str, Any], *, tenant_claim: str, all_tenants_role: str) -> Caller:
     """The caller of a token whose signature and times are right.
 
-    Scopes stand in `scp` (text, spaces between) or `roles` (a list); the role that sees every tenant in `roles`
-    alone, since a user can ask for a scope but must be given a role. Raises TenantMissing.
+    Scopes stand in `scp`, `scope` (RFC 9068 2.2.3; both text, spaces between) or `roles` (a list); the role that sees
+    every tenant in `roles` alone, since a user can ask for a scope but must be given a role. Raises TenantMissing.
     """
     roles = _words(claims.get("roles"))
-    claimed_scopes = _words(claims.get("scp")) | roles
+    claimed_scopes = _words(claims.get("scp")) | _words(claims.get("scope")) | roles
     everywhere = all_tenants_role in roles
     subject = "".join(char if _is_text(char) else "?" for char in str(claims["sub"])[:_MAX_SUBJECT])
     return Caller(

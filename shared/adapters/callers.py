@@ -7,6 +7,7 @@ authentication is off.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 
 import jwt
@@ -30,6 +31,12 @@ LEEWAY_S = 60
 #: far above any token; what is longer is not looked at
 _MAX_TOKEN = 16 * 1024
 _MAX_KID = 256
+#: no issuer's access tokens live longer: Entra's, with continuous access evaluation, for 28 hours
+_MAX_LIFE_S = 36 * 60 * 60
+#: `typ` of an access token: RFC 9068 2.1, and what older issuers write; others are for other uses (RFC 8725 3.11)
+_TYPES = frozenset({"jwt", "at+jwt"})
+#: claims of tokens that are not for the bearer alone: bound to a key (RFC 7800), or an ID token's
+_NOT_BEARER = ("cnf", "nonce")
 #: RFC 6750 2.1
 _BEARER = re.compile(r"Bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE)
 
@@ -74,6 +81,8 @@ class JwtCallers:
             kid = header.get("kid")
             if header.get("alg") != ALGORITHM or not isinstance(kid, str) or len(kid) > _MAX_KID:
                 raise _invalid(f"the token must be signed by {ALGORITHM} and name its key")
+            if str(header.get("typ", "jwt")).lower().removeprefix("application/") not in _TYPES:
+                raise _invalid("the token is no access token: its typ is neither JWT nor at+jwt")
             key = await self._keys.key(kid)
             if key is None:
                 raise _invalid("the token's key is none of the issuer's")
@@ -88,6 +97,10 @@ class JwtCallers:
             )
         except (PyJWTError, ValueError, RecursionError) as wrong:
             raise _invalid(next((why for kind, why in _WHY if isinstance(wrong, kind)), "the token is wrong")) from None
+        if any(name in claims for name in _NOT_BEARER):
+            raise _invalid("the token is an ID token, or bound to a key: send an access token for bearers")
+        if int(claims["exp"]) > time.time() + _MAX_LIFE_S:
+            raise _invalid(f"the token lives longer than {_MAX_LIFE_S // 3600} hours")
         return caller_from_claims(claims, tenant_claim=self._tenant_claim, all_tenants_role=self._all_tenants_role)
 
 

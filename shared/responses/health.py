@@ -64,6 +64,8 @@ class Ready(Response):
 
     status: Literal["ready"]
     ledger: Literal["tables", "memory"]
+    auth: Literal["jwt", "none"]
+    """`none`: no token is looked at, and every caller may do everything."""
     protocols: ProtocolSource
     build: Build
     dependencies: dict[str, DependencyState]

@@ -27,6 +27,7 @@ RUNBOOK = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 SETTINGS = load(
     {
         "LUCIUS_STORAGE_BACKEND": "memory",
+        "LUCIUS_AUTH_MODE": "none",
         "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
     }
 )

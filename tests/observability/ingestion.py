@@ -24,6 +24,7 @@ def run(code: str, **environment: str) -> str:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "APPLICATIONINS"))}
     settings = {
         "LUCIUS_STORAGE_BACKEND": "memory",
+        "LUCIUS_AUTH_MODE": "none",
         "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
     }
     done = subprocess.run(

@@ -133,6 +133,7 @@ def built(ledger: MemoryLedger) -> World:
         settings=load(
             {
                 "LUCIUS_STORAGE_BACKEND": "memory",
+                "LUCIUS_AUTH_MODE": "none",
                 "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
             }
         ),

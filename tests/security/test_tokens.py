@@ -185,6 +185,11 @@ async def test_an_unknown_critical_header_is_refused(world: World) -> None:
         ({"exp": "tomorrow"}, "cannot be read"),
         ({"nbf": int(time.time()) + LEEWAY_S + 86_400}, "not valid yet"),
         ({"iat": int(time.time()) + LEEWAY_S + 86_400}, "not valid yet"),
+        ({"exp": int(time.time()) + 37 * 3600}, "lives longer than 36 hours"),
+        ({"exp": 1e300}, "lives longer than 36 hours"),
+        ({"exp": str(int(time.time()) + 37 * 3600)}, "lives longer than 36 hours"),
+        ({"cnf": {"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}}, "bound to a key"),
+        ({"nonce": "n-0S6_WzA2Mj"}, "an ID token"),
         ({"sub": None}, "wrong"),
         ({"sub": 7}, "wrong"),
     ],
@@ -193,6 +198,19 @@ async def test_every_claim_counts(world: World, changes: dict[str, Any], why: st
     """A good signature is not enough: issuer, audience, times and subject are there and right."""
     refused = await world.refused("Bearer " + world.token(**changes))
     assert why in str(refused)
+
+
+@pytest.mark.parametrize("typ", ["JWT", "jwt", "at+jwt", "application/at+jwt", None])
+async def test_an_access_token_by_its_type(world: World, typ: str | None) -> None:
+    """RFC 9068 2.1, and what issuers from before it write; its scopes may stand in `scope`."""
+    caller = await world.caller(world.token({"typ": typ} if typ else {}, scp=None, scope="openid orch:read"))
+    assert caller.scopes == {Scope.READ}
+
+
+@pytest.mark.parametrize("typ", ["logout+jwt", "dpop+jwt", "id+jwt", "secevent+jwt", "x"])
+async def test_a_token_of_another_type_is_refused(world: World, typ: str) -> None:
+    """RFC 8725 3.11: what was signed for something else does not open the API."""
+    assert "no access token" in str(await world.refused("Bearer " + world.token({"typ": typ})))
 
 
 async def test_clocks_may_differ_a_little(world: World) -> None:

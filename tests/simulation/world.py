@@ -47,6 +47,7 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 15.0
 _REGISTRY = protocols.registry()
 _ENVIRONMENT = {
     "LUCIUS_STORAGE_BACKEND": "memory",
+    "LUCIUS_AUTH_MODE": "none",
     "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
     # each sweep looks at every lane
     "LUCIUS_SERVICEBUS_LANES": "2",

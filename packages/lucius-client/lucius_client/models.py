@@ -765,6 +765,9 @@ class Ready(Message):
 
     status: Literal["ready"]
     ledger: Literal["tables", "memory"]
+    auth: Annotated[
+        Literal["jwt", "none"], Field(description="`none`: no token is looked at, and every caller may do everything.")
+    ]
     protocols: ProtocolSource
     build: Build
     dependencies: Annotated[dict[str, DependencyState], Field(description="`tables`, `blob`, `servicebus`, `durable`.")]

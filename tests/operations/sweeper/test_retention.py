@@ -230,6 +230,7 @@ def test_a_retention_shorter_than_the_claims_is_refused() -> None:
     """A repeated request would be answered with a job that is gone."""
     environment = {
         "LUCIUS_STORAGE_BACKEND": "memory",
+        "LUCIUS_AUTH_MODE": "none",
         "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=k",
         "LUCIUS_RETENTION_DAYS": "29",
     }
