@@ -41,7 +41,7 @@ def check_move(before: Record, after: Record) -> None:
         assert not was.status.terminal or was == step, "a settled step was changed"
         if step.attempt_no > was.attempt_no:
             assert old.status in (JobStatus.QUEUED, JobStatus.IN_PROGRESS), f"an attempt began in {old.status}"
-            assert step.lease_id != was.lease_id, "a new attempt has the old lease"
+            assert step.lease_digest != was.lease_digest, "a new attempt has the old lease"
             assert (was.lane, was.routing_key_used, was.service) == (step.lane, step.routing_key_used, step.service)
         if step.status.in_flight:
             first = step if step.group is None else next(one for one in after.steps if one.group == step.group)
