@@ -44,9 +44,7 @@ async def _ledger(port: int, use: Callable[[TablesLedger], Awaitable[object]]) -
     account = TablesAccount.connect(
         connection=_store(port), endpoint=None, credential=None, version_table="luciustenants", limits=SHORT
     )
-    texts = BlobTexts.connect(
-        connection=_store(port), endpoint=None, credential=None, version_table="luciustenants", limits=SHORT
-    )
+    texts = BlobTexts.connect(connection=_store(port), endpoint=None, credential=None, limits=SHORT)
     try:
         await use(TablesLedger(account, "ledger", texts))
     finally:
@@ -55,9 +53,7 @@ async def _ledger(port: int, use: Callable[[TablesLedger], Awaitable[object]]) -
 
 
 async def _texts(port: int, use: Callable[[BlobTexts], Awaitable[object]]) -> None:
-    texts = BlobTexts.connect(
-        connection=_store(port), endpoint=None, credential=None, version_table="luciustenants", limits=SHORT
-    )
+    texts = BlobTexts.connect(connection=_store(port), endpoint=None, credential=None, limits=SHORT)
     try:
         await use(texts)
     finally:
@@ -66,9 +62,7 @@ async def _texts(port: int, use: Callable[[BlobTexts], Awaitable[object]]) -> No
 
 async def _configuration(port: int, use: Callable[[AppConfigurationStore], Awaitable[object]]) -> None:
     connection = f"Endpoint=http://127.0.0.1:{port};Id=i;Secret={KEY}"
-    store = AppConfigurationStore.connect(
-        connection=connection, endpoint=None, credential=None, version_table="luciustenants", limits=SHORT
-    )
+    store = AppConfigurationStore.connect(connection=connection, endpoint=None, credential=None, limits=SHORT)
     try:
         await use(store)
     finally:
@@ -98,9 +92,7 @@ CALLS: dict[str, tuple[type[Transient], Call]] = {
     "blobs removed": (LedgerUnavailable, lambda port: _texts(port, lambda texts: texts.remove("a"))),
     "a probe": (
         LedgerUnavailable,
-        lambda port: BlobProbe.connect(
-            connection=_store(port), endpoint=None, credential=None, version_table="luciustenants", limits=SHORT
-        ).check(),
+        lambda port: BlobProbe.connect(connection=_store(port), endpoint=None, credential=None, limits=SHORT).check(),
     ),
     "a version": (ConfigurationUnavailable, lambda port: _configuration(port, lambda store: store.version())),
     "settings": (ConfigurationUnavailable, lambda port: _configuration(port, lambda store: store.read())),

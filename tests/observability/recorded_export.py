@@ -51,7 +51,8 @@ async def one_job():
         job_id = await submitted(world, request_type="OCR", payload={})
         respond(503)
     directive = await dispatched(world, job_id, "ocr")
-    await settle_step(world.context, job_id=job_id, instance_id=job_id, step_id="ocr", attempt_no=1)
+    here = {"job_id": job_id, "instance_id": job_id}
+    await settle_step(world.context, world.orchestrations, **here, step_id="ocr", attempt_no=1)
     await replied(world, directive, "ACK")
     await replied(world, directive, "RESULT")
     await replied(world, directive.model_copy(update={"jobId": "job_elsewhere"}), "ACK")

@@ -225,7 +225,7 @@ async def test_no_telemetry_holds_what_callers_and_services_wrote(
 ) -> None:
     """Payload, references, labels, error texts, notes and metrics of a job stay out of lines, spans and counts."""
     caplog.set_level(logging.DEBUG)
-    uri = {"uri": f"https://account.blob.core.windows.net/documents/a.pdf?sig={MARKER}"}
+    uri = {"uri": f"https://account.blob.core.windows.net/documents/a.pdf?snapshot={MARKER}"}
     job_id = await submitted(
         world,
         input_ref=uri,

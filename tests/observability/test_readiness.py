@@ -44,9 +44,13 @@ async def test_each_look_counts_what_is_down(world: World, emitted: Telemetry) -
 async def test_a_pass_of_the_sweeper_looks_first(world: World, emitted: Telemetry) -> None:
     """Where nobody asks for readiness, the sweeper does, each minute; it goes on whatever is down."""
     readiness = Readiness(world.clock)
+
+    async def fresh_context() -> Any:
+        return world.context
+
     wired = SimpleNamespace(
         settings=world.context.settings,
-        context=lambda: world.context,
+        fresh_context=fresh_context,
         orchestrations=lambda client: world.orchestrations,
         look=lambda orchestrations: readiness.look(world.context, orchestrations, marks=Away(), blob=None),
     )
