@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from shared.core.plan import SYSTEM, Workspace
 
 #: ports that a URI need not name
 _DEFAULT_PORTS = {"https": 443, "http": 80}
@@ -12,23 +15,11 @@ _CREDENTIALS = frozenset(
     {"sig", "signature", "token", "access_token", "awsaccesskeyid", "x-amz-credential", "x-amz-security-token"}
     | {"x-amz-signature", "x-goog-credential", "x-goog-signature"}
 )
+#: names and addresses that every reader takes for the same; IPv6 without a zone
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+_CONTAINER = re.compile(r"[$A-Za-z0-9-]+")
 #: stands for the tenant in an entry of a list
 _TENANT = "{tenant}"
-
-
-@dataclass(frozen=True)
-class Workspace:
-    """The folder of a tenant in the workspace: `{base}/{system}/{tenant}/`."""
-
-    #: a URI
-    base: str
-    system: str
-    #: normalised
-    tenant: str
-
-    @property
-    def prefix(self) -> str:
-        return f"{self.base.rstrip('/')}/{self.system}/{quote(self.tenant, safe='')}/"
 
 
 @dataclass(frozen=True)
@@ -44,16 +35,8 @@ class ReferencePolicy:
     hosts: frozenset[str] = frozenset()
     workspace: Workspace | None = None
 
-    @property
-    def host_names(self) -> frozenset[str]:
-        """Without their containers and ports."""
-        return frozenset(host.partition("/")[0].partition(":")[0] for host in self.hosts)
-
     def violation(self, uri: str) -> str | None:
         """Why `uri` is not allowed; None if it is."""
-        if self.workspace is not None and uri.startswith(self.workspace.prefix):
-            # what the tenant's name is written with is no path of the caller's
-            return _unsafe(f"https://own/{uri.removeprefix(self.workspace.prefix)}", frozenset({"https"}))
         if (wrong := _unsafe(uri, self.schemes)) is not None:
             return wrong
         parts = urlsplit(uri)
@@ -63,13 +46,11 @@ class ReferencePolicy:
         return self._unlisted(parts, folders) if self.hosts else None
 
     def _unlisted(self, parts: SplitResult, folders: list[str]) -> str | None:
-        host = (parts.hostname or "").lower()
-        if parts.port not in (None, _DEFAULT_PORTS.get(parts.scheme.lower())):
-            host = f"{host}:{parts.port}"
+        host = _host(parts)
         places = [place[1:] for place in (entry.split("/") for entry in self.hosts) if place[0] == host]
         if not places:
             return f"has host {host!r}, which is not among the allowed hosts"
-        tenant = self.workspace.tenant if self.workspace is not None else ""
+        tenant = self.workspace.folder.lower() if self.workspace is not None else ""
         for place in places:
             expected = [tenant if folder == _TENANT else folder.lower() for folder in place if folder]
             if _lower(folders[: len(expected)]) == expected:
@@ -95,12 +76,18 @@ def _unsafe(uri: str, schemes: frozenset[str]) -> str | None:
         return f"has scheme {parts.scheme!r}; allowed: {', '.join(sorted(schemes))}"
     if not parts.hostname:
         return "names no host"
+    if not _HOST.fullmatch(parts.hostname):
+        return "has a host that readers take for different ones: write it in plain ASCII"
+    if scheme == "abfss" and not parts.username:
+        return "names no container: abfss://CONTAINER@ACCOUNT/..."
+    if scheme == "abfss" and not _CONTAINER.fullmatch(parts.username or ""):
+        return "has a container that is none: letters, digits and hyphens"
     # abfss://container@account is that scheme's own form; elsewhere an @ hides the real host
     if parts.password is not None or ("@" in parts.netloc and scheme != "abfss"):
         return "must not contain user information"
     readings = _readings(parts.path)
     if (
-        parts.path.startswith("//")
+        (parts.path.startswith("//") and scheme != "s3")
         or any(folder in (".", "..") for path in readings for folder in path.split("/"))
         or len({path.count("/") for path in readings}) > 1
     ):
@@ -131,14 +118,27 @@ def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> boo
     container = _lower([folder for folder in _folders(base) if folder])
     if _account(parts) != _account(base) or _lower(folders[: len(container)]) != container:
         return None
-    return _lower(folders[len(container) :][:2]) == [workspace.system, workspace.tenant]
+    own = [*container, *_lower([SYSTEM, workspace.folder])]
+    # decoded once, as services do, and as often as anybody might
+    once = unquote(parts.path).split("/")[1:]
+    once = [parts.username or "", *once] if parts.scheme.lower() == "abfss" else once
+    return _lower(folders[: len(own)]) == own == _lower(once[: len(own)])
 
 
 def _account(parts: SplitResult) -> str:
     """The storage account of a host: its blob and dfs endpoints and its secondary lead to the same data."""
-    host = (parts.hostname or "").lower()
+    host = _host(parts)
     first, _, rest = host.partition(".")
-    return first.removesuffix("-secondary") if ".core." in rest else f"{host}:{parts.port}"
+    if ".core." in rest or rest.endswith(".storage.azure.net"):
+        return first.removesuffix("-secondary")
+    name, _, port = host.partition(":")
+    return f"loopback:{port}" if name == "localhost" or name.startswith("127.") else host
+
+
+def _host(parts: SplitResult) -> str:
+    """The host in lower case, without a dot at its end, with a port that is not the scheme's own."""
+    host = (parts.hostname or "").lower().rstrip(".")
+    return host if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme.lower())) else f"{host}:{parts.port}"
 
 
 def _lower(folders: list[str]) -> list[str]:

@@ -22,7 +22,7 @@ def uri_pattern(schemes: Iterable[str]) -> str:
     """
     plain = "|".join(sorted(set(schemes) - {"abfss"}))
     ways = [f"(?:{plain})://"] if plain else []
-    ways += ["abfss://(?:[A-Za-z0-9-]+@)?"] if "abfss" in schemes else []
+    ways += ["abfss://[$A-Za-z0-9-]+@"] if "abfss" in schemes else []
     return f"^(?:{'|'.join(ways)}){_HOST}{_PORT}{_REST}$"
 
 

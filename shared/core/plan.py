@@ -13,7 +13,7 @@ from urllib.parse import quote
 from shared.contracts.envelope import Envelope
 from shared.contracts.protocol import StepDefinition
 from shared.core.as_of import creation_data
-from shared.core.canonical import canonical_json, digest
+from shared.core.canonical import canonical_json, digest, encode_key
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Job, Record, Step, Timings
 from shared.core.reasons import Reason
@@ -24,6 +24,26 @@ from shared.core.transitions import JOB_CREATION
 
 #: the first folder of every workspace path
 SYSTEM = "lucius"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The folder of a tenant in the workspace: `{base}/lucius/{tenant}`, its name as a key (R35)."""
+
+    #: a URI
+    base: str
+    #: normalised
+    tenant: str
+
+    @property
+    def folder(self) -> str:
+        """Of the tenant: no other tenant's, and neither a path nor anything that a second decoding changes."""
+        return encode_key(self.tenant)
+
+    @property
+    def uri(self) -> str:
+        """Without a slash at its end."""
+        return f"{self.base.rstrip('/')}/{SYSTEM}/{quote(self.folder, safe='=')}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +142,7 @@ def plan_job(
         payload_digest=identity.payload,
         input_ref=envelope.input_ref.model_dump(),
         output_ref=envelope.output_ref.model_dump(),
-        workspace_base=f"{workspace_uri.rstrip('/')}/{SYSTEM}/{quote(tenant, safe='')}",
+        workspace_base=Workspace(workspace_uri, tenant).uri,
         doc_id=envelope.doc_id,
         correlation_id=correlation_id,
         traceparent=envelope.traceparent,

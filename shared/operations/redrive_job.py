@@ -56,8 +56,7 @@ async def redrive_job(context: Context, orchestrations: Orchestrations, job_id: 
                     context, *await _planned(context, old, claim.job_id, claim.created_at, origin)
                 )
             return Created(await _linked(context, orchestrations, old, stored, origin), replayed=True)
-        refs = {"input_ref": old.record.job.input_ref["uri"], "output_ref": old.record.job.output_ref["uri"]}
-        if wrong := wrong_references(context, tenant, refs):
+        if wrong := wrong_references(context, tenant, _references(old.record)):
             raise RequestInvalid(wrong)
         record, event = await _planned(context, old, context.new_job_id(), context.clock.now(), origin)
         if await reserve(context, record, replacing=claim):
@@ -77,6 +76,12 @@ async def mark_redriven(context: Context, record: Record) -> None:
 async def _mark(context: Context, old: Stored, new_id: str, origin: Origin) -> None:
     mark = Origin(cause_id=f"redrive:{new_id}", actor=origin.actor, source=origin.source, reason=origin.reason)
     await transition(context, old, Redriven(new_id), mark)
+
+
+def _references(record: Record) -> dict[str, str]:
+    """What the new job would be given: the old one's references, and the results that it carries."""
+    refs = {"input_ref": record.job.input_ref["uri"], "output_ref": record.job.output_ref["uri"]}
+    return refs | {f"{step.step_id}.result_ref": step.result_ref["uri"] for step in record.steps if step.result_ref}
 
 
 def _refuse(record: Record) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared.access.references import ReferencePolicy, Workspace
+from shared.access.references import ReferencePolicy
 from shared.contracts.messages import Reply, ReplyError
-from shared.core.plan import SYSTEM
+from shared.core.plan import Workspace
 from shared.core.reasons import Reason
 from shared.errors import ConfigurationUnavailable
 from shared.operations.context import Context
@@ -21,7 +21,7 @@ def wrong_references(context: Context, tenant: str, refs: Mapping[str, str]) -> 
     Raises ConfigurationUnavailable where a store may restrict the tenant's further, and was never read.
     """
     settings = context.settings
-    workspace = Workspace(settings.workspace_uri, SYSTEM, tenant)
+    workspace = Workspace(settings.workspace_uri, tenant)
 
     def violations(hosts: frozenset[str]) -> dict[str, str]:
         policy = ReferencePolicy(settings.allowed_ref_schemes, hosts, workspace)

@@ -1,6 +1,7 @@
 import pytest
 
-from shared.access.references import ReferencePolicy, Workspace
+from shared.access.references import ReferencePolicy
+from shared.core.plan import Workspace
 
 POLICY = ReferencePolicy(frozenset({"https", "s3", "abfss"}), frozenset({"account.blob.core.windows.net"}))
 
@@ -75,7 +76,7 @@ def test_an_allowed_container(uri: str) -> None:
         ("https://account.blob.core.windows.net/documents/%2e%2E/secrets/a", "path segments"),
         ("https://account.blob.core.windows.net/documents%2f..%2fsecrets/a", "path segments"),
         ("abfss://secret@lake.dfs.core.windows.net/raw/a", "container 'secret'"),
-        ("abfss://lake.dfs.core.windows.net/raw/a", "container ''"),
+        ("abfss://lake.dfs.core.windows.net/raw/a", "names no container"),
         ("https://other.blob.core.windows.net/documents/a", "host"),
     ],
 )
@@ -84,7 +85,7 @@ def test_another_container_is_refused(uri: str, why: str) -> None:
     assert why in (CONTAINERS.violation(uri) or "")
 
 
-OWN = Workspace("https://stdoc.blob.core.windows.net/workspace", "lucius", "tenant_a")
+OWN = Workspace("https://stdoc.blob.core.windows.net/workspace", "tenant_a")
 #: for any host, and for listed ones
 ANY, LISTED = (
     ReferencePolicy(frozenset({"https", "abfss"}), hosts, OWN)
@@ -130,10 +131,50 @@ def test_a_list_may_name_a_folder_of_the_tenant_and_a_port(uri: str, allowed: bo
     assert (LISTED.violation(uri) is None) is allowed
 
 
-def test_a_tenant_whose_name_needs_encoding_has_its_workspace() -> None:
-    """The slash in its name is no path of the caller's."""
-    own = Workspace("http://127.0.0.1:10000/devstoreaccount1/workspace", "lucius", "contoso/eu")
+BASE = "http://127.0.0.1:10000/devstoreaccount1/workspace"
+
+
+@pytest.mark.parametrize("tenant", ["contoso/eu", "a%41", "../tenant_b", "a=2fb", "größe & co", "a b"])
+def test_a_tenant_whose_name_needs_encoding_has_its_workspace(tenant: str) -> None:
+    """Its folder is one segment that no decoding changes; nothing leads out of it."""
+    own = Workspace(BASE, tenant)
     policy = ReferencePolicy(frozenset({"http"}), frozenset(), own)
-    assert policy.violation(f"{own.prefix}job_1/OCR/1/text.json") is None
-    assert policy.violation(f"{own.prefix}..%2f..%2fother/text.json") is not None
-    assert policy.violation("http://127.0.0.1:10000/devstoreaccount1/workspace/lucius/contoso/eu/text.json") is not None
+    assert policy.violation(f"{own.uri}/job_1/OCR/1/text.json") is None
+    assert policy.violation(f"{own.uri}/..%2f..%2fother/text.json") is not None
+    for other in ("contoso", "aa", "tenant_b", "a/b", "a"):
+        assert policy.violation(f"{Workspace(BASE, other).uri}/job_1/text.json") is not None
+        assert ReferencePolicy(frozenset({"http"}), frozenset(), Workspace(BASE, other)).violation(
+            f"{own.uri}/job_1/text.json"
+        )
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://%73tdoc.blob.core.windows.net/workspace/lucius/tenant_b/x",
+        "https://stdoc%2Eblob.core.windows.net/workspace/lucius/tenant_b/x",
+        "https://\uff53tdoc.blob.core.windows.net/workspace/lucius/tenant_b/x",
+        "https://stdoc\u3002blob.core.windows.net/workspace/lucius/tenant_b/x",
+        "https://stdoc.blob.core.windows.net./workspace/lucius/tenant_b/x",
+        "https://stdoc.z12.blob.storage.azure.net/workspace/lucius/tenant_b/x",
+        "https://stdoc.blob.core.windows.net/workspace/lucius/tenant_%2561/x",
+        "abfss://work%73pace@stdoc.dfs.core.windows.net/lucius/tenant_b/x",
+        "abfss://stdoc.dfs.core.windows.net/workspace/lucius/tenant_b/x",
+    ],
+)
+def test_other_names_of_the_account_lead_nowhere_else(uri: str) -> None:
+    """Hosts and containers that readers resolve in different ways are refused, whatever the lists say."""
+    assert ANY.violation(uri) is not None
+
+
+@pytest.mark.parametrize("host", ["localhost:10000", "127.1:10000", "127.0.0.1:10000"])
+def test_azurite_has_one_workspace_by_all_its_names(host: str) -> None:
+    """A laptop's loopback names are one account."""
+    policy = ReferencePolicy(frozenset({"http"}), frozenset(), Workspace(BASE, "tenant_a"))
+    assert policy.violation(f"http://{host}/devstoreaccount1/workspace/lucius/tenant_b/x") is not None
+    assert policy.violation(f"http://{host}/devstoreaccount1/workspace/lucius/tenant_a/x") is None
+
+
+def test_a_key_of_s3_may_begin_with_a_slash() -> None:
+    """It is part of the key."""
+    assert ReferencePolicy(frozenset({"s3"})).violation("s3://bucket//key") is None

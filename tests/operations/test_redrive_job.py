@@ -238,7 +238,7 @@ async def test_references_are_asked_for_again(world: World) -> None:
     strict = replace(world, context=replace(world.context, settings=settings))
     with pytest.raises(RequestInvalid) as refused:
         await redrive(strict, job_id)
-    assert [path for path, _ in refused.value.errors] == ["input_ref.uri", "output_ref.uri"]
+    assert [path for path, _ in refused.value.errors] == ["input_ref.uri", "output_ref.uri", "ocr.result_ref.uri"]
     assert len(world.ledger._jobs) == 1
     assert not (await redrive(world, job_id)).replayed
 

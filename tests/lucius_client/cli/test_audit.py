@@ -87,6 +87,25 @@ def test_what_0_1_wrote_is_proved(file: Path) -> None:
     assert verify(document) == ["event 2 breaks the hash chain"]
 
 
+@TALES
+async def test_a_step_that_was_slipped_in_is_found(world: World, tale: MakeJob) -> None:
+    """A forged copy before or behind the real one, or another order, is not proved, whatever the digest."""
+    document = json.loads(await written(world, tale))
+    forged = {**document["steps"][0], "result_ref": {"uri": "https://evil.example/x"}, "status": "SUCCEEDED"}
+    steps = document["steps"]
+    for given in ([forged, *steps], [*steps, forged], [*steps[1:], steps[0], forged]):
+        assert verify(with_digest({**document, "steps": given})) == [
+            "the steps are not each there once, in their order"
+        ]
+
+
+async def test_a_member_that_stands_twice_is_refused(world: World, tmp_path: Path) -> None:
+    """Readers differ in which of the two they show."""
+    file = tmp_path / "bundle.json"
+    file.write_text((await written(world, eventful)).replace('"job": {', '"job": {"status": "FAILED_FINAL", ', 1))
+    assert run_main("audit", "verify", str(file)).returncode == 2
+
+
 async def test_a_column_of_a_later_release_changes_nothing(world: World) -> None:
     """A column that an event set and another set back is proved, though this verifier does not know it."""
     document = json.loads(await written(world, failed_at_embedding))

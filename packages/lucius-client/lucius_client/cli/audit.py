@@ -43,7 +43,7 @@ def verify_file(
     """Check the digest, the chain of events, and that the rows follow from the events. Exit code 1 if a check fails."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-        bundle = json.loads(text)
+        bundle = json.loads(text, object_pairs_hook=_once)
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"cannot read {file}: {error}") from error
     faults = verify(bundle, head=head)
@@ -73,6 +73,22 @@ def verify(bundle: Json, *, head: str | None = None) -> list[str]:
         rest = {name: value for name, value in bundle.items() if name != "digest"}
         if bundle.get("digest") != "sha256:" + digest(rest):
             faults.append("the digest is not that of the content")
+        if (rows := [(step["step_index"], step["step_id"]) for step in bundle["steps"]]) != _in_order(rows):
+            return [*faults, "the steps are not each there once, in their order"]
         return faults + chain_faults(bundle["job"], bundle["steps"], bundle["events"], head)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         return [*faults, f"the content cannot be read: {type(error).__name__}: {error}"]
+
+
+def _in_order(rows: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The steps as a job has them: numbered from 0, and no id twice."""
+    ids = dict.fromkeys(step_id for _, step_id in rows)
+    return list(enumerate(ids))
+
+
+def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """One reader takes the first of two members of the same name, another the last."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("an object has two members of the same name")
+    return found
