@@ -51,6 +51,12 @@ class OtherStoreVersion(LedgerUnavailable):
 class UnknownStatus(Transient):
     """A job is in a status that only a later release knows."""
 
+    def __init__(self, status: str = "", tenant_id: str | None = None) -> None:
+        super().__init__(f"the status {status} of a job is one of a later release")
+        self.status = status
+        #: whose it is; None: not known
+        self.tenant_id = tenant_id
+
 
 class Contended(Transient):
     """Others changed the same rows at every try; nothing is wrong with the tables."""

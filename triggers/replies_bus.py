@@ -14,7 +14,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared import telemetry
-from shared.errors import Transient
+from shared.errors import Transient, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.ports.durable import Orchestrations
@@ -45,16 +45,25 @@ def _register(bp: df.Blueprint, wiring: Wiring, settings: Settings, lane: int) -
     @bp.durable_client_input(client_name="client")
     @limited(REPLY_S)
     async def reply(message: func.ServiceBusMessage, client) -> None:  # type: ignore[no-untyped-def]
-        await receive(await wiring.fresh_context(), wiring.orchestrations(client), _message(wiring, message, lane))
+        started = time.monotonic()
+        context = await wiring.fresh_context()
+        await receive(context, wiring.orchestrations(client), _message(wiring, message, lane), started)
 
 
-async def receive(context: Context, orchestrations: Orchestrations, message: ReplyMessage) -> None:
-    """Tries until the reply is dealt with, each time for a bounded time. Raises Transient after the last try."""
-    started, wait_s = time.monotonic(), _FIRST_WAIT_S
+async def receive(
+    context: Context, orchestrations: Orchestrations, message: ReplyMessage, started: float | None = None
+) -> None:
+    """Tries until the reply is dealt with, each time for a bounded time; `started` (`time.monotonic`): since when.
+
+    Raises Transient after the last try, and UnknownStatus at once: another instance is of the release that knows it.
+    """
+    started, wait_s = time.monotonic() if started is None else started, _FIRST_WAIT_S
     while True:
         try:
             async with time_limit(TAKE_S):
                 return await receive_reply(context, orchestrations, message)
+        except UnknownStatus:
+            raise
         except Transient as fault:
             if time.monotonic() - started + wait_s > RETRY_FOR_S:
                 raise

@@ -70,9 +70,9 @@ class ServiceBusDeadReplies:
                             await self._call(lane, receiver.complete_message(message))
                             held.remove(message)
             finally:
-                for message in held:
-                    # where its lock is over, or the bus away, it is back by itself
-                    with suppress(BusUnavailable):
+                # where the bus is away, they are back by themselves when their locks end
+                with suppress(BusUnavailable):
+                    for message in held:
                         await self._call(lane, receiver.abandon_message(message))
         return False
 

@@ -7,7 +7,7 @@ from datetime import date, datetime
 
 from shared.access.caller import Caller
 from shared.core.job import Event, Job, Record
-from shared.errors import DataLost
+from shared.errors import DataLost, UnknownStatus
 from shared.ports.index import ActiveRow, Claim, EndedRow, Guard, Index, ListRow
 from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
@@ -24,7 +24,7 @@ class TenantLedger:
     async def read(self, job_id: str) -> Stored | None:
         try:
             stored = await self._ledger.read(job_id)
-        except DataLost as lost:
+        except (DataLost, UnknownStatus) as lost:
             if lost.tenant_id is None or not self._caller.may_see(lost.tenant_id):
                 return None
             raise
@@ -168,7 +168,7 @@ class TenantRejected:
     async def read(self, id_: str) -> RejectedMessage | None:
         try:
             message = await self._rejected.read(id_)
-        except DataLost as lost:
+        except (DataLost, UnknownStatus) as lost:
             if lost.tenant_id is None or not self._caller.may_see(lost.tenant_id):
                 return None
             raise

@@ -1,7 +1,7 @@
 """A job that failed or was cancelled, taken up again as a new job (R39).
 
 The old job never changes again, except that it names the new one. The new job derives from the old rows, the claim's
-`created_at` and the new id only, so two creators of the same redrive write the same rows.
+`created_at` and the new id only, so two creators of the same redrive write the same rows but for a salt.
 """
 
 from __future__ import annotations

@@ -60,12 +60,17 @@ class JobFilter:
 
     def may_match(self, listed: ListRow) -> bool:
         """As far as the LIST row shows."""
-        status = JobStatus(listed.status)
-        return (
+        status = _status(listed)
+        return status is not None and (
             (self.statuses is None or status in self.statuses or (self.needs_ledger and status in _LIVING))
             and (self.request_type is None or listed.request_type == self.request_type)
             and (self.label is None or listed.labels.get(self.label[0]) == self.label[1])
         )
+
+
+def _status(listed: ListRow) -> JobStatus | None:
+    """None: one of a later release, whose jobs only that release can show (R44)."""
+    return JobStatus(listed.status) if listed.status in JobStatus.__members__ else None
 
 
 async def list_jobs(
@@ -74,7 +79,9 @@ async def list_jobs(
     """One page, and the position to go on from. Raises LedgerUnavailable."""
 
     async def render(listed: ListRow) -> JobLine | None:
-        status, step_id, seq = JobStatus(listed.status), listed.current_step_id, listed.seq
+        status, step_id, seq = _status(listed), listed.current_step_id, listed.seq
+        if status is None:
+            return None
         if job_filter.needs_ledger and not status.terminal:
             if (stored := await read_for_list(context.ledger, listed.job_id)) is not None:
                 job = stored.record.job

@@ -11,7 +11,7 @@ from shared.ports.ledger import Ledger, Stored
 from shared.views.citation import cite
 
 _PAGE = 1000
-#: events read at a time, from the newest back: of one attempt at most 20 are mere records of late replies
+#: events read at a time, from the newest back: of a job at most 20 are mere records of late replies
 _MOVE_PAGE = 50
 
 

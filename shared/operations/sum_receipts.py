@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.core.routing import normalise
-from shared.errors import DataLost, JobNotFound
+from shared.errors import DataLost, JobNotFound, UnknownStatus
 from shared.operations.context import Context
 from shared.operations.read_history import read_history
 from shared.ports.index import ListRow
@@ -37,7 +37,7 @@ async def sum_receipts(
         async with semaphore:
             try:
                 return receipt(*await read_history(context, job.job_id), now)
-            except (JobNotFound, DataLost):
+            except (JobNotFound, DataLost, UnknownStatus):
                 return None  # a creation that is not finished, or was withdrawn; a job that cannot be read
 
     found = [each for each in await asyncio.gather(*map(one, listed)) if each is not None]

@@ -50,7 +50,7 @@ async def transition(
     """Applies `occurrence` to the job, commits, and closes the index rows of a job that ended.
 
     With `orchestrations`, those of a job that ended are told before it is closed: killed in between, ACTIVE is
-    still there for the sweeper. `again`: this occurrence may have been committed before: then its EVENT is
+    still there for the sweeper. `maybe_repeated`: this occurrence may have been committed before: then its EVENT is
     looked for first, since a second delivery can look like news (a late heartbeat restarts a lease): Race redelivery,
     also where two deliveries are in two hands at once. Raises
     LedgerUnavailable, also after too many conflicts, and OrchestrationUnavailable.

@@ -120,23 +120,27 @@ def test_a_duplicate_of_work_in_flight_joins_it(invoker: Invoker) -> None:
     assert invoker.runs(directive) == 1
 
 
-def test_a_duplicate_of_finished_work_gets_the_stored_result(invoker: Invoker) -> None:
+def test_a_duplicate_of_finished_work_gets_the_stored_result(invoker: Invoker, account: BlobAccount) -> None:
     """The same attempt after its RESULT is not worked on again: the stored RESULT is sent again, unchanged."""
     directive = invoker.directive()
     invoker.send(directive)
     first = invoker.result(directive["jobId"])
+    key = Directive.model_validate(directive).key
+    stored = account.download(f"{directive['workspace_ref']['uri']}.attempt/{key}.json").decode()
+    assert directive["lease_id"] not in stored
     invoker.send(directive)
     assert first == invoker.result(directive["jobId"], 2)
     assert invoker.runs(directive) == 1
 
 
-@pytest.mark.parametrize("change", [{"jobId": "another"}, {"lease_id": "another"}, {"type": "ACK"}, None])
+@pytest.mark.parametrize("change", [{"jobId": "another"}, {"lease_digest": "another"}, {"type": "ACK"}, None])
 def test_a_result_that_others_stored_is_not_sent(
     invoker: Invoker, account: BlobAccount, change: dict[str, str] | None
 ) -> None:
     """What names another attempt, or is no RESULT, is not the attempt's: its work is done, and its own RESULT sent."""
     directive = invoker.directive()
-    planted = {name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")}
+    planted = {name: directive[name] for name in ("jobId", "stepId", "tenant_id", "attempt_no")}
+    planted |= {"lease_digest": Directive.model_validate(directive).lease_digest}
     planted |= {"type": "RESULT", "status": "SUCCEEDED", "result_ref": {"uri": "https://evil.example/answers.json"}}
     body = b"[]" if change is None else json.dumps(planted | change).encode()
     key = Directive.model_validate(directive).key

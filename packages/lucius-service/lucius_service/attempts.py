@@ -236,8 +236,8 @@ class ResultStore:
         """The stored RESULT of the attempt; None where it has not ended, or where what is stored is not its RESULT."""
         stored = self._workspace.find(directive.workspace_ref.uri, _name(directive))
         try:
-            return None if stored is None else _own_result(stored, directive)
-        except ValueError as wrong:
+            return None if stored is None else replies.with_lease(json.loads(stored), directive)
+        except (ValueError, RecursionError) as wrong:
             log.warning("%s step %s: %s", directive.jobId, directive.stepId, wrong, extra=attempt_ids(directive))
             return None
 
@@ -246,18 +246,10 @@ class ResultStore:
 
         Raises ValueError where what is stored is not the attempt's RESULT.
         """
-        body = json.dumps(result, ensure_ascii=False).encode()
+        body = json.dumps(replies.without_lease(result, directive), ensure_ascii=False).encode()
         stored = self._workspace.write_once(directive.workspace_ref.uri, _name(directive), body, "application/json")
-        return _own_result(stored, directive)
+        return replies.with_lease(json.loads(stored), directive)
 
 
 def _name(directive: Directive) -> str:
     return f".attempt/{directive.key}.json"
-
-
-def _own_result(body: bytes, directive: Directive) -> dict[str, Any]:
-    """Others may write into the workspace: what is stored counts only where it names the directive's own attempt."""
-    value = json.loads(body)
-    if not replies.names_attempt(value, directive) or value["type"] != "RESULT":
-        raise ValueError("what is stored is not the RESULT of this attempt")
-    return dict(value)

@@ -61,9 +61,21 @@ def failed(directive: Directive, fault: StepFailed) -> dict[str, Any]:
     }
 
 
-def names_attempt(reply: object, directive: Directive) -> bool:
-    """Whether `reply` is an object that names the directive's own attempt and lease."""
-    return isinstance(reply, dict) and all(reply.get(name) == value for name, value in _attempt(directive).items())
+def without_lease(reply: dict[str, Any], directive: Directive) -> dict[str, Any]:
+    """The reply to store: whoever reads it there can send none in its name."""
+    return {name: value for name, value in reply.items() if name != "lease_id"} | {
+        "lease_digest": directive.lease_digest
+    }
+
+
+def with_lease(stored: object, directive: Directive) -> dict[str, Any]:
+    """What was stored, to be sent. Raises ValueError where it is not a RESULT of the directive's own attempt."""
+    if isinstance(stored, dict):
+        own = without_lease(_attempt(directive) | {"type": "RESULT"}, directive)
+        if all(stored.get(name) == value for name, value in own.items()):
+            rest = {name: value for name, value in stored.items() if name != "lease_digest"}
+            return rest | {"lease_id": directive.lease_id}
+    raise ValueError("what is stored is not the RESULT of this attempt")
 
 
 def _attempt(directive: Directive) -> dict[str, Any]:

@@ -66,11 +66,15 @@ class TablesAccount:
         if (client := self._ready.get(name)) is not None:
             return client
         async with self._creating:
-            if not self._is_checked:
-                await _check_version(await self._created(self._version_table))
-                self._is_checked = True
-            if name not in self._ready:
-                self._ready[name] = await self._created(name)
+            try:
+                if not self._is_checked:
+                    await _check_version(await self._created(self._version_table))
+                    self._is_checked = True
+                if name not in self._ready:
+                    self._ready[name] = await self._created(name)
+            except (AlreadyExists, Conflict) as moving:
+                # a table that Azure still deletes can be neither made nor read
+                raise LedgerUnavailable("a table of the ledger is being deleted") from moving
         return self._ready[name]
 
     async def _created(self, name: str) -> TableClient:

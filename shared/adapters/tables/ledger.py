@@ -14,7 +14,7 @@ from shared.adapters.tables.account import TablesAccount, transact, translate_er
 from shared.adapters.tables.claim_check import TextStore, offload_all, restore
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
 from shared.core.job import Event, Record
-from shared.errors import AlreadyExists, Conflict, DataLost
+from shared.errors import AlreadyExists, Conflict, DataLost, UnknownStatus
 from shared.ports.ledger import Stored
 
 #: of one entity-group transaction
@@ -49,8 +49,11 @@ class TablesLedger:
                 raise DataLost(lost.blob, tenant_id) from lost
         if not found or found[0]["RowKey"] != JOB_ROW:
             return None
-        steps = tuple(rows.step_of(entity) for entity in found[1:])
-        return Stored(Record(rows.job_of(found[0]), steps), etag)
+        try:
+            record = Record(rows.job_of(found[0]), tuple(rows.step_of(entity) for entity in found[1:]))
+        except UnknownStatus as unknown:
+            raise UnknownStatus(unknown.status, tenant_id) from unknown
+        return Stored(record, etag)
 
     async def create(self, record: Record, event: Event) -> Stored:
         entities = [

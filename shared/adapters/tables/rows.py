@@ -89,7 +89,7 @@ def _status(kind: type[_Status], name: str) -> _Status:
     try:
         return kind(name)
     except ValueError:
-        raise UnknownStatus(f"the status {name} is of a later release") from None
+        raise UnknownStatus(name) from None
 
 
 def _columns(values: Mapping[str, Any], json_columns: frozenset[str]) -> Entity:

@@ -21,7 +21,7 @@ from shared.core.outcome import OutcomeKind
 from shared.core.states import JobStatus, StepStatus
 from shared.core.strict_json import parse_json
 from shared.core.verdict import end_event
-from shared.errors import InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
+from shared.errors import DataLost, InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.references import with_allowed_result
 from shared.operations.transition import transition
@@ -77,9 +77,9 @@ async def apply_reply(
     topic: str | None = None,
 ) -> ReplyResult:
     """Applied or recorded as late; `cause_id` is the same whenever this reply comes again, and
-    `again`: it does. `topic` is where it came from, if it came by the bus.
+    `maybe_repeated`: it may have. `topic` is where it came from, if it came by the bus.
 
-    Raises ReplyUnfit where no job takes it, and Transient.
+    Raises ReplyUnfit where no job takes it, DataLost for a callback, and Transient.
     """
     began_ns = tracing.now_ns()
     try:
@@ -93,6 +93,8 @@ async def apply_reply(
             span.set_attribute("lucius.outcome", result.outcome)
             return result
     except LedgerRefused as refused:
+        if isinstance(refused, DataLost) and source == "callback":
+            raise  # whoever calls back is told, and keeps its result
         # what the tables refuse is refused again at every delivery
         raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
 

@@ -12,6 +12,7 @@ from shared.operations.replies.apply import parse_reply
 from shared.operations.replies.receive import ReplyMessage, quarantine, receive_reply
 from shared.ports.bus import DeadReply
 from shared.ports.durable import Orchestrations
+from shared.time_limits import TAKE_S, time_limit
 
 #: each lane is a connection of its own, opened for the look and closed again
 LANES_AT_ONCE = 8
@@ -85,7 +86,8 @@ async def _take(context: Context, orchestrations: Orchestrations, lane: int, rep
         dead_letter=reply.reason,
     )
     try:
-        await receive_reply(context, orchestrations, message)
+        async with time_limit(TAKE_S):
+            await receive_reply(context, orchestrations, message)
     except Transient:
         raise
     except Exception as bug:

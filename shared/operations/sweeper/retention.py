@@ -98,7 +98,11 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     if ended_at + timedelta(days=retention) > now:
         await context.index.reschedule_clearing(ended, ended_at + timedelta(days=retention))
         return SweepAction.DROP_CLAIM
-    whole, events = await read_history(context, ended.job_id)
+    try:
+        whole, events = await read_history(context, ended.job_id)
+    except DataLost:
+        await context.index.reschedule_clearing(ended, now + UNREADABLE_INTERVAL)
+        raise
     if whole.job.event_seq != job.event_seq:
         # Race archived: a late reply came; what it wrote belongs into the bundle
         raise Conflict
