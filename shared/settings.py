@@ -16,6 +16,7 @@ from shared import build
 from shared import setting_values as form
 from shared.core.plan import TimingDefaults
 from shared.errors import SettingsError
+from shared.setting_contradictions import contradictions
 
 _T = TypeVar("_T")
 
@@ -24,9 +25,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 #: name of the app setting that bindings and the publisher share; identity forms add `__fullyQualifiedNamespace`
 SERVICEBUS_SETTING = "LUCIUS_SERVICEBUS_CONNECTION"
-
-#: set where a platform runs the app: App Service and Functions, Container Apps, a managed identity, Kubernetes
-_PLATFORM = frozenset({"WEBSITE_SITE_NAME", "CONTAINER_APP_NAME", "IDENTITY_ENDPOINT", "KUBERNETES_SERVICE_HOST"})
 
 
 @dataclass(frozen=True)
@@ -347,9 +345,8 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
             values[each.name] = declared.parse(text)
         except ValueError as error:
             wrong.append(f"{declared.name} {error}")
-    wrong += _contradictions(values, in_azure=_in_azure(environ))
-    if values.get("auth_mode") == "none" and (deployed := _signs_of_deployment(environ)):
-        wrong.append(f"LUCIUS_AUTH_MODE=none is refused, since this is no laptop: see {', '.join(deployed)}")
+    names = {each.name: each.metadata["setting"].name for each in fields(Settings)}
+    wrong += contradictions(names, values, environ, in_azure=_in_azure(environ))
     if wrong:
         raise SettingsError("; ".join(wrong))
     return Settings(**values)
@@ -357,17 +354,6 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 
 def _in_azure(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("WEBSITE_SITE_NAME"))
-
-
-def _signs_of_deployment(environ: Mapping[str, str]) -> list[str]:
-    """What is set and says that this is no laptop: a caller without a token would reach everything."""
-    names = {each.name: each.metadata["setting"].name for each in fields(Settings)}
-    identity = {name for field, name in names.items() if field.startswith("auth_") and field != "auth_mode"}
-    endpoints = {name for name in names.values() if name.endswith(("_ENDPOINT", "__fullyQualifiedNamespace"))}
-    connections = {name for name in names.values() if name.endswith("_CONNECTION")}
-    signs = identity | endpoints | _PLATFORM
-    signs |= {name for name in connections if "https" in environ.get(name, "").lower()}
-    return sorted(name for name in signs if environ.get(name, "").strip())
 
 
 def _defaults(environ: Mapping[str, str]) -> dict[str, str]:
@@ -382,26 +368,3 @@ def _defaults(environ: Mapping[str, str]) -> dict[str, str]:
         "LUCIUS_TOPOLOGY_PATH": str(ROOT / "infra" / "bicep" / "topology.json"),
         "LUCIUS_BUILD_COMMIT": build.commit(environ, ROOT) or "",
     }
-
-
-def _contradictions(values: Mapping[str, Any], *, in_azure: bool) -> list[str]:
-    """What is wrong with settings that are right one by one; `values` has no entry for those that are not."""
-    name_of = {each.name: each.metadata["setting"].name for each in fields(Settings)}
-    memory = values.get("storage_backend") == "memory"
-    wrong = []
-    pairs = [("servicebus_connection", "servicebus_namespace")]
-    if not memory:
-        pairs += [("table_connection", "table_endpoint"), ("blob_connection", "blob_endpoint")]
-    for one, other in pairs:
-        if values.get(one) is None and values.get(other) is None:
-            wrong.append(f"{name_of[one]} (or {name_of[other]}) is not set")
-    if in_azure and memory:
-        wrong.append("LUCIUS_STORAGE_BACKEND=memory is refused in Azure: every restart would lose every job")
-    if values.get("auth_mode") == "jwt":
-        empty = (each for each in ("auth_issuer", "auth_audiences", "auth_jwks_url") if values.get(each) in ("", ()))
-        wrong += [f"{name_of[each]} is not set: LUCIUS_AUTH_MODE=jwt needs it (none: on a laptop)" for each in empty]
-    retention, ttl = values.get("retention_days"), values.get("idempotency_ttl_days")
-    if retention is not None and ttl is not None and retention < ttl:
-        # a repeated request would get a job that is gone
-        wrong.append("LUCIUS_RETENTION_DAYS must not be less than LUCIUS_IDEMPOTENCY_TTL_DAYS")
-    return wrong

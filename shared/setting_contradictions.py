@@ -1,0 +1,56 @@
+"""What is wrong with settings that are right one by one, and with a mode that does not fit the place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: set where a platform runs the app: App Service and Functions, Container Apps, a managed identity, Kubernetes
+_PLATFORM = frozenset({"WEBSITE_SITE_NAME", "CONTAINER_APP_NAME", "IDENTITY_ENDPOINT", "KUBERNETES_SERVICE_HOST"})
+
+
+def contradictions(
+    names: Mapping[str, str], values: Mapping[str, Any], environ: Mapping[str, str], *, in_azure: bool
+) -> list[str]:
+    """One line each. `names`: of the settings, by field; `values` has no entry for a setting that is wrong itself."""
+    return [*_missing(names, values), *_refused(names, values, environ, in_azure=in_azure)]
+
+
+def _missing(names: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
+    pairs = [("servicebus_connection", "servicebus_namespace")]
+    if values.get("storage_backend") != "memory":
+        pairs += [("table_connection", "table_endpoint"), ("blob_connection", "blob_endpoint")]
+    wrong = [
+        f"{names[one]} (or {names[other]}) is not set"
+        for one, other in pairs
+        if values.get(one) is None and values.get(other) is None
+    ]
+    if values.get("auth_mode") == "jwt":
+        empty = (each for each in ("auth_issuer", "auth_audiences", "auth_jwks_url") if values.get(each) in ("", ()))
+        wrong += [f"{names[each]} is not set: LUCIUS_AUTH_MODE=jwt needs it (none: on a laptop)" for each in empty]
+    return wrong
+
+
+def _refused(
+    names: Mapping[str, str], values: Mapping[str, Any], environ: Mapping[str, str], *, in_azure: bool
+) -> list[str]:
+    wrong = []
+    if in_azure and values.get("storage_backend") == "memory":
+        wrong.append("LUCIUS_STORAGE_BACKEND=memory is refused in Azure: every restart would lose every job")
+    if values.get("auth_mode") == "none" and (signs := _signs_of_deployment(names, environ)):
+        wrong.append(f"LUCIUS_AUTH_MODE=none is refused, since this is no laptop: see {', '.join(signs)}")
+    retention, ttl = values.get("retention_days"), values.get("idempotency_ttl_days")
+    if retention is not None and ttl is not None and retention < ttl:
+        # a repeated request would get a job that is gone
+        wrong.append("LUCIUS_RETENTION_DAYS must not be less than LUCIUS_IDEMPOTENCY_TTL_DAYS")
+    return wrong
+
+
+def _signs_of_deployment(names: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
+    """What is set and says that this is no laptop: a caller without a token would reach everything."""
+    identity = {name for field, name in names.items() if field.startswith("auth_") and field != "auth_mode"}
+    endpoints = {name for name in names.values() if name.endswith(("_ENDPOINT", "__fullyQualifiedNamespace"))}
+    connections = {name for name in names.values() if name.endswith("_CONNECTION")}
+    signs = identity | endpoints | _PLATFORM
+    signs |= {name for name in connections if "https" in environ.get(name, "").lower()}
+    return sorted(name for name in signs if environ.get(name, "").strip())
