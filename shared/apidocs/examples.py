@@ -165,6 +165,7 @@ def by_model() -> JsonObject:
         "Ready": {
             "status": "ready",
             "ledger": "tables",
+            "auth": "jwt",
             "protocols": {"source": "files", "versions": {"OCR": 1}},
             "build": build_,
             "dependencies": dict.fromkeys(("tables", "blob", "servicebus", "durable"), up),
