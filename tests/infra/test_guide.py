@@ -57,6 +57,7 @@ def test_a_second_deployment_and_a_later_month_go_through(walk: Walk) -> None:
         walk.know(month=month)
         done = walk.run("azd provision", **walk.state()["azd"])
         assert (done.code, done.error) == (0, ""), month
+        assert walk.state()["deployed"]["budget"] is not None
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def _changes(state: State, options: Options) -> Any:
 
 
 def _stack(state: State, options: Options, folder: Path, environ: Mapping[str, str]) -> Any:
-    outputs = deployments.deploy(state, (folder / options["parameters"]).parent, environ)
+    outputs = deployments.deploy(state, folder / options["parameters"], environ)
     deleted = state["left_out"] if options["action-on-unmanage"] != "detachAll" else []
     state["stack"] = {
         "outputs": {name: {"type": "String", "value": value} for name, value in outputs.items()},
