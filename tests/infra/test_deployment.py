@@ -105,17 +105,17 @@ def test_the_smoke_test_runs_on_the_packages_of_the_lock(capfd: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "infra" / "bicep").glob("*.bicepparam")), ids=lambda path: path.stem)
-def test_each_size_reads_what_the_guide_says_to_set(path: Path) -> None:
+def test_each_size_reads_what_the_guide_tells_to_set(path: Path) -> None:
     """A variable that a parameter file does not read would be ignored without a word."""
     given = dict(re.findall(r"(?m)^param (\w+) = .*?readEnvironmentVariable\('(\w+)'", path.read_text()))
-    wanted = {
+    expected = {
         "callbackKeys": "LUCIUS_CALLBACK_KEYS",
         "callbacks": "LUCIUS_CALLBACKS",
         "alertEmails": "LUCIUS_ALERT_EMAILS",
         "monthlyBudget": "LUCIUS_MONTHLY_BUDGET",
         "monthlyBudgetStart": "LUCIUS_MONTHLY_BUDGET_START",
     }
-    assert wanted.items() <= given.items()
+    assert expected.items() <= given.items()
 
 
 def test_the_guide_names_scripts_and_parameters_that_exist() -> None:
