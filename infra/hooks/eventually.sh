@@ -1,7 +1,6 @@
 #!/bin/sh
-# For the hooks that source it: `eventually COMMAND...` repeats a command of Graph that fails, for a minute at most.
-# What was made just now is not known everywhere at once: `created` is not empty where the command names such a thing. The
-# last error is shown; `error` is a file for it.
+# For hooks to source. `eventually COMMAND...` repeats a command that asks Graph, for a minute at most, where `created` is
+# not empty: what was made just now is not known everywhere at once. `error` is a file; the last error is shown.
 set -eu
 eventually() {
   tries=1

@@ -7,7 +7,7 @@ audience=$1 principal=$2
 shift 2
 error=$(mktemp)
 trap 'rm -f "$error"' EXIT
-# the principal of a client may be
+# that of a client may have been made just now
 created=yes
 . "$(dirname "$0")/eventually.sh"
 api=$(az ad sp show --id "$audience" --query id --output tsv)

@@ -105,7 +105,7 @@ def test_the_smoke_test_runs_on_the_packages_of_the_lock(capfd: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "infra" / "bicep").glob("*.bicepparam")), ids=lambda path: path.stem)
-def test_each_size_reads_what_the_guide_tells_to_set(path: Path) -> None:
+def test_each_size_reads_the_variables_of_the_guide(path: Path) -> None:
     """A variable that a parameter file does not read would be ignored without a word."""
     given = dict(re.findall(r"(?m)^param (\w+) = .*?readEnvironmentVariable\('(\w+)'", path.read_text()))
     expected = {
