@@ -40,10 +40,14 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("environments", nargs="+", metavar="environment")
     args = parser.parse_args(argv)
+    repository = os.environ.get("GITHUB_REPOSITORY")
+    if not repository:
+        print("github_environments: GITHUB_REPOSITORY is not set: export GITHUB_REPOSITORY=OWNER/REPO", file=sys.stderr)
+        return 2
     found = []
     for name in args.environments:
         try:
-            path = f"repos/{os.environ['GITHUB_REPOSITORY']}/environments/{name}"
+            path = f"repos/{repository}/environments/{name}"
             environment = _get(path)
             policy = environment.get("deployment_branch_policy") or {}
             policies = _get(f"{path}/deployment-branch-policies") if policy.get("custom_branch_policies") else {}

@@ -17,14 +17,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from infra.checks import environment  # noqa: E402  # not an installed package
+from infra.checks import environment, wheels  # noqa: E402  # not an installed package
 from infra.checks.finding import CheckFailed  # noqa: E402
 
-#: tags of https://peps.python.org/pep-0600/ that the hosts of each platform take; pip wants each by name
-_LINUX = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "manylinux_2_5", "manylinux1")
-_DEPLOYED = tuple(f"{tag}_x86_64" for tag in _LINUX)
 #: where `python -m infra.checks --all` starts the package, besides Linux on x86-64
-_CHECKED = (tuple(f"{tag}_aarch64" for tag in _LINUX), ("macosx_14_0_arm64",))
+_CHECKED = (wheels.linux("aarch64"), ("macosx_14_0_arm64",))
 
 
 @dataclass(frozen=True)
@@ -37,8 +34,8 @@ class Lock:
 
 
 LOCKS = (
-    Lock(ROOT / "requirements.lock", "requirements.txt", (_DEPLOYED, *_CHECKED)),
-    Lock(ROOT / "requirements-demo.lock", "requirements-demo.txt", (_DEPLOYED,)),
+    Lock(ROOT / "requirements.lock", "requirements.txt", (wheels.HOST, *_CHECKED)),
+    Lock(ROOT / "requirements-demo.lock", "requirements-demo.txt", (wheels.HOST,)),
 )
 
 
@@ -64,10 +61,9 @@ def _resolved(source: str, platform: tuple[str, ...]) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(environment.python312())]
-        tags = [word for tag in platform for word in ("--platform", tag)]
-        options = ["--dry-run", "--ignore-installed", "--quiet", "--report", str(report), "--only-binary", ":all:"]
+        options = ["--dry-run", "--ignore-installed", "--quiet", "--report", str(report)]
         done = subprocess.run(
-            [*pip, "install", *options, *tags, "--python-version", "3.12", "-r", source, "-c", "constraints.txt"],
+            [*pip, "install", *options, *wheels.options(platform), "-r", source, "-c", "constraints.txt"],
             cwd=ROOT,
             capture_output=True,
             text=True,

@@ -19,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from infra.checks import wheels  # noqa: E402  # not an installed package
 from infra.checks.durable_backend import HOST_JSON, chosen, parameter_file  # noqa: E402  # not an installed package
 from infra.checks.finding import CheckFailed  # noqa: E402
 from infra.checks.package_files import LOCK, packaged  # noqa: E402
@@ -65,8 +66,7 @@ def _install(folder: Path) -> Path:
     """The packages of the lock, for the platform that runs them, not for this machine."""
     site = folder / ".python_packages" / "lib" / "site-packages"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(site)]
-    platform = ["--platform", "manylinux2014_x86_64", "--python-version", "3.12", "--only-binary", ":all:"]
-    subprocess.run([*pip, *platform, "-r", LOCK], cwd=ROOT, check=True)
+    subprocess.run([*pip, *wheels.options(wheels.HOST), "-r", LOCK], cwd=ROOT, check=True)
     return site
 
 

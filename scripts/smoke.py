@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 import urllib.error
@@ -25,8 +26,6 @@ from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.identity import DefaultAzureCredential
 from azure.storage.blob import BlobServiceClient
 
-from lucius_client.cli.rendering import write
-
 ROOT = Path(__file__).resolve().parent.parent
 #: Azurite's public development account
 _AZURITE = (
@@ -37,6 +36,9 @@ _TERMINAL = ("SUCCEEDED", "FAILED_FINAL", "CANCELLED")
 #: between two requests for the job
 _POLL_S = 2.0
 _REQUEST_TIMEOUT_S = 30
+#: what a terminal obeys instead of showing it: controls of ECMA-48 but for tab and line feed, the embeddings, overrides
+#: and isolates of UAX #9, and surrogates
+_COMMANDS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Away(Exception):
@@ -45,6 +47,15 @@ class Away(Exception):
 
 class Failed(Exception):
     """The job did not succeed; the message contains its events."""
+
+
+def write(text: str, *, stderr: bool = False) -> None:
+    """Writes a line, or several, with U+FFFD in place of each character that a terminal would obey.
+
+    The packages of the command line are not here: next to a token, those of requirements.lock are installed only.
+    """
+    visible = _COMMANDS.sub("\N{REPLACEMENT CHARACTER}", text)
+    print(visible, file=sys.stderr if stderr else sys.stdout, flush=True)
 
 
 class Api:

@@ -27,7 +27,7 @@ def check(template: Template) -> list[Finding]:
     found = []
     for node in references(template.root):
         name = text(node)
-        if name in _local_names(node):
+        if name in local_names(node):
             continue
         used.add(name)
         if name in declared or name in children or name in FUNCTIONS or name in TYPES:
@@ -123,7 +123,7 @@ _NAMING = frozenset(
 )
 
 
-def _local_names(node: Node) -> set[str]:
+def local_names(node: Node) -> set[str]:
     """Loop variables, lambda and function parameters around the node."""
     names: set[str] = set()
     around = node.parent

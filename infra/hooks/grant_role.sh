@@ -5,6 +5,11 @@ set -eu
 [ $# -ge 3 ] || { echo "usage: grant_role.sh AUDIENCE PRINCIPAL_OBJECT_ID ROLE..." >&2; exit 2; }
 audience=$1 principal=$2
 shift 2
+error=$(mktemp)
+trap 'rm -f "$error"' EXIT
+# that of a client may have been made just now
+created=yes
+. "$(dirname "$0")/eventually.sh"
 api=$(az ad sp show --id "$audience" --query id --output tsv)
 for role in "$@"; do
   role_id=$(az ad sp show --id "$audience" --query "appRoles[?value=='$role'].id | [0]" --output tsv)
@@ -12,7 +17,7 @@ for role in "$@"; do
   held=$(az rest --method GET --url "https://graph.microsoft.com/v1.0/servicePrincipals/$api/appRoleAssignedTo" \
     --query "value[?principalId=='$principal' && appRoleId=='$role_id'] | length(@)" --output tsv)
   [ "$held" = 0 ] || continue
-  az rest --method POST --url "https://graph.microsoft.com/v1.0/servicePrincipals/$api/appRoleAssignedTo" --output none \
+  eventually az rest --method POST --url "https://graph.microsoft.com/v1.0/servicePrincipals/$api/appRoleAssignedTo" --output none \
     --headers Content-Type=application/json \
     --body "{\"principalId\":\"$principal\",\"resourceId\":\"$api\",\"appRoleId\":\"$role_id\"}"
 done

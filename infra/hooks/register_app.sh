@@ -17,16 +17,8 @@ stop() { echo "register_app: $1" >&2; exit 1; }
 error=$(mktemp)
 trap 'rm -f "$error"' EXIT
 
-# a registration that was made just now is not known everywhere at once
 created=
-eventually() {
-  tries=1
-  until "$@" 2>"$error"; do
-    [ -n "$created" ] && [ "$tries" -lt 12 ] || { cat "$error" >&2; return 1; }
-    tries=$((tries + 1))
-    sleep 5
-  done
-}
+. "$(dirname "$0")/eventually.sh"
 
 # ids of roles and scopes must stay the same from run to run
 id() {

@@ -9,6 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
 import yaml
 
 from infra.checks.template import literal, nested, parse, properties, text
@@ -90,6 +91,31 @@ def test_the_smoke_test_names_what_does_not_respond() -> None:
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1
     assert str(port) in done.stderr
+
+
+def test_the_smoke_test_runs_on_the_packages_of_the_lock(capfd: pytest.CaptureFixture[str]) -> None:
+    """Its job in the pipeline installs nothing of the command line; what a service wrote commands no terminal."""
+    alone = (
+        "import runpy, sys; sys.modules.update(dict.fromkeys(('lucius_client', 'rich', 'typer')));"
+        "smoke = runpy.run_path('scripts/smoke.py'); smoke['write']('a\\x1b[2Jb\\tc'); smoke['main'](['--help'])"
+    )
+    subprocess.run([sys.executable, "-c", alone], cwd=ROOT, check=True)
+    shown = capfd.readouterr().out
+    assert shown.startswith("a\N{REPLACEMENT CHARACTER}[2Jb\tc\nusage: ")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "infra" / "bicep").glob("*.bicepparam")), ids=lambda path: path.stem)
+def test_each_size_reads_the_variables_of_the_guide(path: Path) -> None:
+    """A variable that a parameter file does not read would be ignored without a word."""
+    given = dict(re.findall(r"(?m)^param (\w+) = .*?readEnvironmentVariable\('(\w+)'", path.read_text()))
+    expected = {
+        "callbackKeys": "LUCIUS_CALLBACK_KEYS",
+        "callbacks": "LUCIUS_CALLBACKS",
+        "alertEmails": "LUCIUS_ALERT_EMAILS",
+        "monthlyBudget": "LUCIUS_MONTHLY_BUDGET",
+        "monthlyBudgetStart": "LUCIUS_MONTHLY_BUDGET_START",
+    }
+    assert expected.items() <= given.items()
 
 
 def test_the_guide_names_scripts_and_parameters_that_exist() -> None:

@@ -13,12 +13,22 @@ from tests.infra.walk import COMMIT, Walk
 from tests.jobs import ROOT
 
 GUIDE = ROOT / "docs" / "deploy.md"
+#: what is done for environments of GitHub, by the ends of their names, in the shell that made their identity
+KINDS = {"deploying identity": "", "smoke identity": "-smoke", "what-if identity": "-what-if"}
 
 
 @pytest.fixture
 def walk(tmp_path: Path) -> Iterator[Walk]:
     with Walk.begun(tmp_path) as walk:
         yield walk
+
+
+def commands(step: str, of: str = "dev") -> str:
+    """A block of the guide; those of an environment of GitHub begin with its identity."""
+    text = block(GUIDE, step)
+    if step in KINDS:
+        text = block(GUIDE, "identity").replace("environment=dev", f"environment={of}{KINDS[step]}") + text
+    return text.replace("OWNER/REPO", "owner/repo")
 
 
 def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
@@ -28,25 +38,39 @@ def test_every_step_of_the_guide_is_walked(walk: Walk) -> None:
     steps = re.findall(r"<!-- tested: (.*) -->", GUIDE.read_text())
     assert steps[:4] == ["up", "roles", "services", "smoke"]
     assert steps.index("remove") < steps.index("callbacks")
+    # with those of its kind
+    steps.remove("identity")
+    audiences: dict[str, str] = {}
     # the guide removes it before it comes to pipelines
     for step in [*(each for each in steps if not each.startswith("remove")), "remove", "remove stack"]:
-        known = {**walk.state()["azd"], "AZURE_SUBSCRIPTION_ID": "sub-1", "app": "00000001-2222-3333-4444-555555555555"}
-        known |= {"SUBMITTER": "a-client", "GITHUB_REPOSITORY": "owner/repo", "REVIEWER": "7"}
+        known = {**walk.state()["azd"], "AZURE_SUBSCRIPTION_ID": "sub-1", "SUBMITTER": "a-client", "REVIEWER": "7"}
         known = {name: value for name, value in known.items() if not (step == "up" and name.startswith("AZURE"))}
-        done = walk.run(block(GUIDE, step), **known)
-        assert done.code == 0, (step, done.error)
-        assert not [line for line in done.error.splitlines() if "ERROR" in line], step
+        for name in ("dev", "prod") if step in KINDS else ("dev",):
+            done = walk.run(commands(step, name), AUDIENCE=audiences.get(name, ""), **known)
+            assert done.code == 0, (step, done.error)
+            assert not [line for line in done.error.splitlines() if "ERROR" in line], step
+        if step == "registration":
+            audiences = {"dev": known["LUCIUS_AUTH_AUDIENCE"], "prod": done.output.strip()}
     state = walk.state()
+    # each smoke test may call the API of its own environment
+    named = {app["displayName"]: f"principal-of-{app['appId']}" for app in state["apps"]}
+    for name, audience in audiences.items():
+        smoke = named[f"lucius-github-{name}-smoke"]
+        assert {each["resourceId"] for each in state["grants"] if each["principalId"] == smoke} == {
+            f"principal-of-{audience}"
+        }
     assert state["code"] == COMMIT
     # who may deploy: the guide's own check has read these
-    assert sorted(state["environments"]) == ["dev", "dev-smoke", "prod", "prod-smoke"]
+    assert sorted(state["environments"]) == [
+        f"{name}{kind}" for name in ("dev", "prod") for kind in ("", "-smoke", "-what-if")
+    ]
+    # and each has an identity
+    subjects = re.findall(r'"repo:owner/repo:environment:([\w-]+)"', "\n".join(state["asked"]))
+    assert sorted(subjects) == sorted(state["environments"])
     assert state["deployed"] is None
     # what azd made is gone; what the guide makes by hand stays
-    assert sorted(app["displayName"] for app in state["apps"]) == [
-        "lucius-github-dev",
-        "lucius-github-dev-smoke",
-        "lucius-prod",
-    ]
+    pipelines = [f"lucius-github-{name}" for name in sorted(state["environments"])]
+    assert sorted(app["displayName"] for app in state["apps"]) == [*pipelines, "lucius-prod"]
 
 
 def test_a_second_deployment_and_a_later_month_go_through(walk: Walk) -> None:
@@ -57,6 +81,7 @@ def test_a_second_deployment_and_a_later_month_go_through(walk: Walk) -> None:
         walk.know(month=month)
         done = walk.run("azd provision", **walk.state()["azd"])
         assert (done.code, done.error) == (0, ""), month
+        assert walk.state()["deployed"]["budget"] is not None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +123,7 @@ def test_an_environment_is_removed_twice(walk: Walk) -> None:
 
 def test_a_condition_leaves_the_roles_of_the_template(walk: Walk) -> None:
     """The guide's condition names each of them; a role that is new asks for it to be renewed."""
-    walk.run(block(GUIDE, "identity"), AZURE_SUBSCRIPTION_ID="sub-1")
+    walk.run(commands("deploying identity"), AZURE_SUBSCRIPTION_ID="sub-1")
     modules = walk.own("infra/bicep") / "modules"
     text = (modules / "roles.bicep").read_text()
     named = re.findall(r"'([0-9a-f-]{36})'", text)

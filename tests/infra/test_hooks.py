@@ -268,11 +268,14 @@ def test_postdown_leaves_a_registration_without_our_tag(walk: Walk) -> None:
 
 
 def test_roles_are_granted_once(walk: Walk) -> None:
-    """Each role is asked for, and granted where it is not held yet."""
+    """Each role is asked for, and granted where it is not held yet, also to a principal that is new."""
     audience = walk.run("sh infra/hooks/register_app.sh sub-1 dev").output.strip()
     for _ in range(2):
         assert walk.run(f"sh infra/hooks/grant_role.sh {audience} who orch:read orch:operate").code == 0
     assert len(walk.state()["grants"]) == 2
     assert "no role orch:none" in walk.run(f"sh infra/hooks/grant_role.sh {audience} who orch:none").refusal
+    walk.know(new_principals={"client": 3})
+    assert walk.run(f"sh infra/hooks/grant_role.sh {audience} client orch:read").code == 0
+    assert walk.state()["grants"][-1]["principalId"] == "client"
     done = walk.run("sh infra/hooks/grant_role.sh api")
     assert (done.code, done.error) == (2, "usage: grant_role.sh AUDIENCE PRINCIPAL_OBJECT_ID ROLE...\n")

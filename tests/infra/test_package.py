@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from packaging.utils import canonicalize_name
 from infra.checks import environment, package
 from infra.checks.finding import CheckFailed
 from scripts import lock as locks
+from scripts import package as deployed
 from tests.jobs import ROOT
 
 
@@ -50,6 +52,27 @@ def test_what_is_installed_has_a_hash(lock: locks.Lock) -> None:
     assert {name: f"=={version}" for name, version in locked.items()} == {name: pins.get(name) for name in locked}
     for each in requirements(lock.source):
         assert each.specifier.contains(locked.get(canonicalize_name(each.name), "0")), each
+
+
+def test_a_package_takes_the_wheels_that_the_lock_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Asked for fewer platforms than the lock was made for, pip finds no wheel with one of its hashes."""
+    asked: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        if "--report" in command:
+            Path(command[command.index("--report") + 1]).write_text('{"install": []}')
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(environment, "python312", lambda: Path("python3.12"))
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(deployed, "packaged", lambda root: [])
+    monkeypatch.setattr(deployed, "_commit", lambda: "0123")
+    deployed.build(tmp_path / "app.zip", backend="AzureStorage", packages=True)
+    locks.text(locks.Lock(tmp_path / "it.lock", "requirements.txt", locks.LOCKS[0].platforms[:1]))
+    packed, locked = ([word for word in each if re.match(r"manylinux|3\.|:all:", word)] for each in asked)
+    assert packed == locked
+    assert {"manylinux_2_28_x86_64", "3.12", ":all:"} <= set(packed)
 
 
 def test_no_python_312_is_a_failure_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,6 +148,8 @@ resource metricRules 'Microsoft.Insights/metricAlerts@2018-03-01' = [
         ]
       }
       actions: map(actionGroupIds, id => {
+        // an id that came by parameter
+        #disable-next-line use-resource-id-functions
         actionGroupId: id
       })
     }

@@ -60,6 +60,3 @@ resource sentinel 'Microsoft.AppConfiguration/configurationStores/keyValues@2024
     keyValues
   ]
 }
-
-@description('Keys that were written.')
-output keyCount int = length(keys) + 1

@@ -127,6 +127,3 @@ resource book 'Microsoft.Insights/workbooks@2023-06-01' = {
     version: 'Notebook/1.0'
   }
 }
-
-@description('Resource id of the workbook.')
-output workbookResourceId string = book.id

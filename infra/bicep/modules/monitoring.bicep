@@ -108,8 +108,5 @@ output workspaceName string = workspace.name
 @description('Resource id of the Application Insights resource.')
 output componentResourceId string = component.id
 
-@description('Name of the Application Insights resource.')
-output componentName string = component.name
-
 @description('Where telemetry goes. It names an address and opens nothing: local authentication is off.')
 output connectionString string = component.properties.ConnectionString

@@ -54,9 +54,6 @@ module roles 'platform-service-roles.bicep' = {
   }
 }
 
-@description('Resource id of the identity that was made; empty where one was given.')
-output identityResourceId string = identity.?id ?? ''
-
 @description('Client id of the identity that was made: AZURE_CLIENT_ID of the service. Empty where one was given.')
 output identityClientId string = identity.?properties.clientId ?? ''
 

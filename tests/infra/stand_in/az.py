@@ -63,7 +63,7 @@ def _changes(state: State, options: Options) -> Any:
 
 
 def _stack(state: State, options: Options, folder: Path, environ: Mapping[str, str]) -> Any:
-    outputs = deployments.deploy(state, (folder / options["parameters"]).parent, environ)
+    outputs = deployments.deploy(state, folder / options["parameters"], environ)
     deleted = state["left_out"] if options["action-on-unmanage"] != "detachAll" else []
     state["stack"] = {
         "outputs": {name: {"type": "String", "value": value} for name, value in outputs.items()},
@@ -80,6 +80,11 @@ def _what_if(state: State, options: Options) -> Any:
 
 def _assign(state: State, options: Options) -> None:
     """A role; what a condition on assigning roles leaves is kept, as the ids that it names."""
+    # az looks in Graph for an assignee; Resource Manager looks for an object unless it is told its type
+    if options.get("assignee") in state["principals"]:
+        refuse(f"Cannot find user or service principal in graph database for '{options['assignee']}'.")
+    if "assignee-object-id" in options and options.get("assignee-principal-type") != "ServicePrincipal":
+        refuse("(PrincipalNotFound) Principal does not exist in the directory.")
     condition = options.get("condition")
     if condition is None:
         return
@@ -101,6 +106,13 @@ def _create_principal(state: State, options: Options) -> Any:
     directory.app(state, options["id"])
     state["principals"].append(options["id"])
     return directory.principal(state, options["id"])
+
+
+def _define_role(state: State, options: Options) -> None:
+    name = json.loads(options["role-definition"])["Name"]
+    if name in state["own_roles"]:
+        refuse("(RoleDefinitionWithSameNameExists) A custom role with the same name already exists in this directory.")
+    state["own_roles"].append(name)
 
 
 def _delete_vault(state: State, options: Options) -> None:
@@ -132,6 +144,7 @@ _ANSWERS: dict[str, Callable[[State, Options], Any]] = {
     "resource list": lambda state, options: state["vaults"],
     "rest": directory.rest,
     "role assignment create": _assign,
+    "role definition create": _define_role,
     "stack sub show": lambda state, options: state["stack"] or refuse("(DeploymentStackNotFound)"),
     "stack-whatif sub create": _changes,
     "version": lambda state, options: {"azure-cli": state["az"]},

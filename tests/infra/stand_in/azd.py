@@ -30,11 +30,17 @@ def _hook(name: str) -> None:
         raise Refused(f"'{name}' hook failed with exit code: '1'")
 
 
+def _parameters() -> Path:
+    """The parameter file that azure.yaml names."""
+    (module,) = re.findall(r"(?m)^ +module: *(\S+)$", Path("azure.yaml").read_text())
+    return Path("infra/bicep") / f"{module}.bicepparam"
+
+
 def _provision() -> None:
     _hook("preprovision")
     with changing() as state:
         os.environ.update(state["azd"])
-        state["azd"].update(deployments.deploy(state, Path("infra/bicep"), os.environ))
+        state["azd"].update(deployments.deploy(state, _parameters(), os.environ))
 
 
 def _deploy() -> None:

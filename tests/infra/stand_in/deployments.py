@@ -13,14 +13,15 @@ from tests.infra.stand_in.options import refuse
 _NEED_ETAG = ("Microsoft.OperationalInsights/workspaces/savedSearches",)
 
 
-def deploy(state: dict[str, Any], bicep: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The outputs of the templates in `bicep`. Raises Refused with Azure's code."""
+def deploy(state: dict[str, Any], parameters: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The outputs of the templates beside the parameter file. Raises Refused with Azure's code."""
+    bicep = parameters.parent
     if "deploy" in state["denied"]:
         refuse("(AuthorizationFailed) The client does not have authorization to perform action 'deployments/write'")
     _providers(state, bicep)
     _roles(state, bicep)
     environment = environ["AZURE_ENV_NAME"]
-    earlier, start = state["deployed"], _budget_start(state, bicep, environ)
+    earlier, start = state["deployed"], _budget_start(state, parameters, environ)
     if earlier:
         for kind in _NEED_ETAG:
             if _without_etag(bicep, kind):
@@ -53,11 +54,12 @@ def _without_etag(bicep: Path, kind: str) -> bool:
     return any(not re.search(r"^\s*etag: '\S+'", body, re.MULTILINE) for body in resources)
 
 
-def _budget_start(state: dict[str, Any], bicep: Path, environ: Mapping[str, str]) -> str | None:
-    """The start of the budget that is asked for: another one each month where a template computes it from today."""
-    if environ.get("LUCIUS_MONTHLY_BUDGET", "") in ("", "0"):
+def _budget_start(state: dict[str, Any], parameters: Path, environ: Mapping[str, str]) -> str | None:
+    """The start of the budget that the parameter file asks for: another one each month where a template computes it."""
+    read = re.search(r"^param monthlyBudget = .*'LUCIUS_MONTHLY_BUDGET'", parameters.read_text(), re.MULTILINE)
+    if not read or environ.get("LUCIUS_MONTHLY_BUDGET", "") in ("", "0"):
         return None
-    today = any("utcNow(" in path.read_text() for path in bicep.rglob("*.bicep*"))
+    today = any("utcNow(" in path.read_text() for path in parameters.parent.rglob("*.bicep*"))
     return state["month"] if today else "fixed"
 
 

@@ -69,6 +69,9 @@ def rest(state: dict[str, Any], options: dict[str, str]) -> Any:
     if granted and method == "GET":
         return {"value": state["grants"]}
     if granted and method == "POST":
+        if state["new_principals"].get(body["principalId"], 0) > 0:
+            state["new_principals"][body["principalId"]] -= 1
+            missing(body["principalId"])
         state["grants"].append(body)
         return body
     return refuse(f"Not Found({method} {url})")

@@ -20,7 +20,7 @@ def _answer(environments: dict[str, Any], method: str, path: str, fields: dict[s
     name, policies = named[1], bool(named[2])
     if method == "PUT" and not policies:
         flags = {
-            key: fields[f"deployment_branch_policy[{key}]"] == "true"
+            key: fields.get(f"deployment_branch_policy[{key}]") == "true"
             for key in ("protected_branches", "custom_branch_policies")
         }
         rules = [{"type": "required_reviewers"}] if "reviewers[][id]" in fields else []

@@ -36,7 +36,8 @@ COMMANDS = {
     "provider show": "namespace!",
     "resource list": "resource-type",
     "rest": "method url! headers body",
-    "role assignment create": "assignee role! scope! condition condition-version",
+    "role assignment create": "assignee assignee-object-id assignee-principal-type role! scope! condition"
+    " condition-version",
     "role definition create": "role-definition!",
     "stack sub create": "name! location! parameters template-file action-on-unmanage! deny-settings-mode! yes",
     "stack sub delete": "name action-on-unmanage! yes",

@@ -28,6 +28,10 @@ NEW: dict[str, Any] = {
     "apps": [],
     "principals": [],
     "grants": [],
+    #: how often a principal is not found, by its id
+    "new_principals": {},
+    #: custom roles of the tenant
+    "own_roles": [],
     #: how often a registration is not found after it was made
     "lag": 0,
     "vaults": [],

@@ -1,0 +1,23 @@
+"""The wheels that pip may take for the hosts that run the package: the lock is made of these, and a package too."""
+
+from __future__ import annotations
+
+from infra.checks.environment import DEPLOYED
+
+#: tags of https://peps.python.org/pep-0600/ that the hosts of each platform take; pip wants each by name
+_LINUX = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_17", "manylinux2014", "manylinux_2_5", "manylinux1")
+
+
+def linux(machine: str) -> tuple[str, ...]:
+    """The platforms of Linux on `machine`, as pip names them."""
+    return tuple(f"{tag}_{machine}" for tag in _LINUX)
+
+
+#: Azure Functions
+HOST = linux("x86_64")
+
+
+def options(platforms: tuple[str, ...]) -> list[str]:
+    """Options of `pip install`: wheels only, of any of the platforms, for the version of Python that is deployed."""
+    named = [word for platform in platforms for word in ("--platform", platform)]
+    return [*named, "--python-version", ".".join(map(str, DEPLOYED)), "--only-binary", ":all:"]
