@@ -16,6 +16,7 @@ sh "$hooks/check_az.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/check_callbacks.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME"
 sh "$hooks/register_providers.sh" "$AZURE_SUBSCRIPTION_ID"
 sh "$hooks/check_region.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_LOCATION" "$parameters"
+sh "$hooks/check_names.sh" "$AZURE_SUBSCRIPTION_ID" "$AZURE_ENV_NAME" "$AZURE_LOCATION"
 
 # the result is a resource of its own, which goes after an hour
 changes=$(az stack-whatif sub create --name "$stack-$(date +%s)" --location "$AZURE_LOCATION" --retention-interval PT1H \

@@ -19,6 +19,14 @@ TAG = "lucius:sub-1:dev"
 ROLES = {"orch:read", "orch:operate", "orch:quota", "orch:admin", "orch:all-tenants"}
 
 
+DELETED = {
+    "name": "old-1",
+    "location": "westeurope",
+    "tags": {"application": "lucius", "environment": "dev"},
+}
+KEYS = {"LUCIUS_CALLBACK_KEYS": "k1:c2VjcmV0"}
+
+
 @pytest.fixture
 def walk(tmp_path: Path) -> Iterator[Walk]:
     """With an azd environment `dev` in the subscription `sub-1`."""
@@ -174,6 +182,14 @@ def test_a_machine_without_sha256sum_hashes_with_shasum(walk: Walk) -> None:
         ({"denied": ["register apps"]}, {}, "get Application Developer"),
         ({"vaults": [{"name": "kv-1", "tags": {"application": "lucius", "environment": "dev"}}]}, {}, "kv-1 holds"),
         ({"vaults": [{"name": "kv-2", "tags": None}]}, {}, ""),
+        (
+            {"deleted_stores": [DELETED]},
+            {},
+            "the deleted App Configuration store old-1 holds its name: az appconfig purge",
+        ),
+        ({"deleted_stores": [DELETED | {"location": "uksouth"}, {"name": "x", "tags": None}]}, {}, ""),
+        ({"deleted_vaults": [{"name": "kv-3", "properties": DELETED}]}, KEYS, "key vault kv-3 holds its name"),
+        ({"deleted_vaults": [{"name": "kv-3", "properties": DELETED}]}, {}, ""),
     ],
 )
 def test_preprovision_refuses_before_anything_is_made(

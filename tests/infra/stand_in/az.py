@@ -132,9 +132,11 @@ _ANSWERS: dict[str, Callable[[State, Options], Any]] = {
     "ad signed-in-user show": lambda state, options: {"id": "me"},
     "ad sp create": _create_principal,
     "ad sp show": lambda state, options: directory.principal(state, options["id"]),
+    "appconfig list-deleted": lambda state, options: state["deleted_stores"],
     "deployment sub what-if": _what_if,
     "functionapp list-flexconsumption-locations": _locations,
     "keyvault delete": _delete_vault,
+    "keyvault list-deleted": lambda state, options: state["deleted_vaults"],
     "provider list": lambda state, options: (
         [{"namespace": name, "registrationState": "Registered"} for name in state["providers"]]
         + [{"namespace": "Microsoft.Web", "registrationState": "NotRegistered"}]

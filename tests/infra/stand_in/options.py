@@ -22,6 +22,7 @@ COMMANDS = {
     "ad signed-in-user show": "",
     "ad sp create": "id!",
     "ad sp show": "id!",
+    "appconfig list-deleted": "",
     "appconfig kv set": "name auth-mode yes content-type key value",
     "bicep install": "version",
     "deployment sub what-if": "name location! parameters template-file validation-level result-format no-prompt"
@@ -30,6 +31,7 @@ COMMANDS = {
     "functionapp list-flexconsumption-locations": "zone-redundant",
     "functionapp restart": "resource-group name",
     "keyvault delete": "name",
+    "keyvault list-deleted": "resource-type",
     "login": "",
     "provider list": "",
     "provider register": "namespace! wait",

@@ -35,6 +35,9 @@ NEW: dict[str, Any] = {
     #: how often a registration is not found after it was made
     "lag": 0,
     "vaults": [],
+    #: as az lists them after a teardown without purge
+    "deleted_vaults": [],
+    "deleted_stores": [],
     #: ids of roles that whoever deploys may assign; None: all
     "assignable": None,
     #: of the subscription: what was deployed, and what it fixed

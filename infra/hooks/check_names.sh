@@ -1,0 +1,19 @@
+#!/bin/sh
+# Stops where a deleted key vault or App Configuration store still holds a name of this environment, which Azure would say in the
+# middle of a deployment: check_names.sh SUBSCRIPTION ENVIRONMENT REGION
+set -eu
+subscription=$1 environment=$2 region=$3
+
+# held WHAT COMMAND PLACE: the deleted ones of COMMAND whose tags and location stand under PLACE in az's answer
+held() {
+  name=$(az "$2" list-deleted --subscription "$subscription" --output tsv --query \
+    "[?${3}tags.application=='lucius' && ${3}tags.environment=='$environment' && ${3}location=='$region'].name | [0]")
+  [ -z "$name" ] || {
+    echo "check_names: the deleted $1 $name holds its name: az $2 purge --subscription $subscription --name $name, or where it is" \
+      "protected from that another environment name" >&2
+    exit 1
+  }
+}
+
+[ -z "${LUCIUS_CALLBACK_KEYS:-}" ] || held "key vault" keyvault properties.
+held "App Configuration store" appconfig ""
