@@ -25,10 +25,10 @@ class TenantLedger:
         try:
             stored = await self._ledger.read(job_id)
         except (DataLost, UnknownStatus) as lost:
-            if lost.tenant_id is None or not self._caller.may_see(lost.tenant_id):
-                return None
-            raise
-        if stored is None or not self._caller.may_see(stored.record.job.tenant_id):
+            if _sees(self._caller, lost.tenant_id):
+                raise
+            return None
+        if stored is None or not _sees(self._caller, stored.record.job.tenant_id):
             return None
         self._seen.add(job_id)
         return stored
@@ -144,6 +144,11 @@ class TenantIndex:
         return self._index
 
 
+def _sees(caller: Caller, tenant_id: str | None) -> bool:
+    """A row that names no tenant is nobody's here."""
+    return tenant_id is not None and caller.may_see(tenant_id)
+
+
 def _check(allowed: bool) -> None:
     if not allowed:
         # a bug: no request gets this far with a job that it has not read
@@ -168,11 +173,11 @@ class TenantRejected:
     async def read(self, id_: str) -> RejectedMessage | None:
         try:
             message = await self._rejected.read(id_)
-        except (DataLost, UnknownStatus) as lost:
-            if lost.tenant_id is None or not self._caller.may_see(lost.tenant_id):
-                return None
-            raise
-        if message is None or message.tenant is None or not self._caller.may_see(message.tenant):
+        except DataLost as lost:
+            if _sees(self._caller, lost.tenant_id):
+                raise
+            return None
+        if message is None or not _sees(self._caller, message.tenant):
             return None
         self._seen.add(id_)
         return message
