@@ -40,7 +40,7 @@ class ReferencePolicy:
         if (wrong := _unsafe(uri, self.schemes)) is not None:
             return wrong
         parts = urlsplit(uri)
-        folders = _folders(parts)
+        folders = _folders(parts, _readings(parts.path)[-1])
         if self.workspace is not None and (is_own := _is_own(self.workspace, parts, folders)) is not None:
             return None if is_own else "leads into the workspace, and not into this tenant's folder of it"
         return self._unlisted(parts, folders) if self.hosts else None
@@ -106,22 +106,21 @@ def _readings(path: str) -> list[str]:
     return readings
 
 
-def _folders(parts: SplitResult) -> list[str]:
-    """The container and the folders below it, decoded."""
-    folders = _readings(parts.path)[-1].split("/")[1:]
+def _folders(parts: SplitResult, path: str) -> list[str]:
+    """The container and the folders below it, by this reading of the path."""
+    folders = path.split("/")[1:]
     return [parts.username or "", *folders] if parts.scheme.lower() == "abfss" else folders
 
 
 def _is_own(workspace: Workspace, parts: SplitResult, folders: list[str]) -> bool | None:
     """Whether it is in the tenant's folder of the workspace; None: it is not in the workspace's container at all."""
     base = urlsplit(workspace.base)
-    container = _lower([folder for folder in _folders(base) if folder])
+    container = _lower([folder for folder in _folders(base, _readings(base.path)[-1]) if folder])
     if _account(parts) != _account(base) or _lower(folders[: len(container)]) != container:
         return None
     own = [*container, *_lower([SYSTEM, workspace.folder])]
     # decoded once, as services do, and as often as anybody might
-    once = unquote(parts.path).split("/")[1:]
-    once = [parts.username or "", *once] if parts.scheme.lower() == "abfss" else once
+    once = _folders(parts, unquote(parts.path))
     return _lower(folders[: len(own)]) == own == _lower(once[: len(own)])
 
 
