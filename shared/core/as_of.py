@@ -15,11 +15,11 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 from shared.core.canonical import jcs_digest
 from shared.core.history import FORMAT
-from shared.core.job import Event, Job, JsonValue, Record, Step, Timings
+from shared.core.job import SECRET, UNTOLD, Event, Job, JsonValue, Record, Step, Timings
 from shared.core.states import StepStatus
 
-#: columns that no event's `changes` hold: the head and the clock of each row, the count of ignored replies, the secret
-NOT_FOLDED = frozenset({"updated_at", "event_seq", "event_hash", "suppressed", "lease_id"})
+#: columns that cannot be folded: those that no event names, and the count of ignored replies, which goes on without one
+NOT_FOLDED = UNTOLD | {"suppressed"}
 
 _Row = TypeVar("_Row", Job, Step, Event)
 
@@ -63,7 +63,7 @@ def columns(row: Job | Step | Timings) -> dict[str, JsonValue]:
     return {
         name: columns(value) if isinstance(value, Timings) else to_json(value)
         for name, (value, default) in named.items()
-        if value != default and name != "lease_id"
+        if value != default and name != SECRET
     }
 
 

@@ -220,8 +220,10 @@ class Record:
         return any(step.status.in_flight for step in self.steps)
 
 
-#: columns that every transition changes, which an EVENT has in fields of its own, and the one that is a secret
-_UNTOLD = frozenset({"updated_at", "event_seq", "event_hash", "lease_id"})
+#: the column that only the service which runs the attempt may know
+SECRET = "lease_id"
+#: columns that no EVENT's `changes` name: every transition changes them and the EVENT has them itself, or a secret
+UNTOLD = frozenset({"updated_at", "event_seq", "event_hash", SECRET})
 
 
 def changes(before: Record, after: Record) -> JsonValue:
@@ -241,7 +243,7 @@ def changes(before: Record, after: Record) -> JsonValue:
 def _changed(before: Job | Step, after: Job | Step) -> dict[str, JsonValue]:
     if before is after:
         return {}
-    names = (each.name for each in fields(after) if each.name not in _UNTOLD)
+    names = (each.name for each in fields(after) if each.name not in UNTOLD)
     return {name: _plain(getattr(after, name)) for name in names if getattr(after, name) != getattr(before, name)}
 
 
