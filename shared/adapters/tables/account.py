@@ -30,6 +30,8 @@ _UNSTORABLE = (TypeError, ValueError, OverflowError)
 
 #: of the rows that this release writes and reads; raised where a release cannot read those before
 STORE_VERSION = 2
+#: of a store with rows and no version
+_BEFORE_VERSIONS = 1
 #: the row of the tenants' table that says it: its only row in this partition
 _SCHEMA = {"PartitionKey": "schema", "RowKey": "schema"}
 
@@ -89,21 +91,22 @@ async def _check_version(table: TableClient) -> None:
     """Writes this release's version into a store that is new. Raises OtherStoreVersion, LedgerUnavailable."""
     row = await _version_row(table)
     if row is None:
-        async with translate_errors():
-            async for _ in table.list_entities(results_per_page=1):
-                # from before versions, or just begun by another process, which wrote its version first
-                row = await _version_row(table)
-                if row is None:
-                    raise OtherStoreVersion(1, STORE_VERSION)
-                break
-    if row is None:
-        with contextlib.suppress(AlreadyExists):
-            async with translate_errors():
-                await table.create_entity({**_SCHEMA, "version": STORE_VERSION})
+        if await _is_empty(table):
+            with contextlib.suppress(AlreadyExists):
+                async with translate_errors():
+                    await table.create_entity({**_SCHEMA, "version": STORE_VERSION})
+        # another process may have begun the store meanwhile: it writes its version first
         row = await _version_row(table)
-    found = row["version"] if row is not None else None
+    found = row["version"] if row is not None else _BEFORE_VERSIONS
     if found != STORE_VERSION:
         raise OtherStoreVersion(found, STORE_VERSION)
+
+
+async def _is_empty(table: TableClient) -> bool:
+    async with translate_errors():
+        async for _ in table.list_entities(results_per_page=1):
+            return False
+    return True
 
 
 async def _version_row(table: TableClient) -> Any:
