@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from infra.checks import host_json
 from infra.checks.finding import Finding
-from infra.checks.template import Node, Template, literal, text, walk
+from infra.checks.template import Node, Template, key_name, text, walk
 
 #: names that only app settings have
 _SETTING = re.compile(
@@ -54,7 +54,7 @@ def _set(template: Template) -> Iterable[tuple[str, tuple[Template, int, str | N
     for node in walk(template.root):
         if node.type == "object_property" and node.named_children:
             key = node.named_children[0]
-            name = (literal(key) if key.type == "string" else text(key)) or ""
+            name = key_name(key) or ""
             if _SETTING.match(name) and (group := _declaration(node)) is not None:
                 yield name, (template, key.start_point.row + 1, group)
 

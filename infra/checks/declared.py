@@ -9,8 +9,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from infra.checks.kinds import ANY, BOOLEAN, INTEGER, NULL, STRING, Items, Kind, Plain, Record, either, nullable
-from infra.checks.template import Declared, Node, Template, decorator, literal, number, text, walk
+from infra.checks.kinds import (
+    ANY,
+    BOOLEAN,
+    INTEGER,
+    NULL,
+    STRING,
+    Items,
+    Kind,
+    Plain,
+    Record,
+    constant,
+    either,
+    nullable,
+)
+from infra.checks.template import Declared, Node, Template, decorator, key_name, literal, number, text, walk
 
 _PRIMITIVE: Mapping[str, Kind] = {
     "string": STRING,
@@ -71,11 +84,11 @@ def _kind(template: Template, node: Node, templates: Mapping[Path, Template], ar
     if node.type == "union_type":
         return either(_kind(template, each, templates, around) for each in inner)
     if node.type == "string" and (value := literal(node)) is not None:
-        return (Plain("string", frozenset({value}), len(value), len(value)),)
+        return (constant(value),)
     if node.type == "number":
-        return (Plain("integer", frozenset({int(text(node))}), int(text(node)), int(text(node))),)
+        return (constant(int(text(node))),)
     if node.type == "boolean":
-        return (Plain("boolean", frozenset({text(node) == "true"})),)
+        return (constant(text(node) == "true"),)
     if node.type == "object":
         return (_record(template, node, templates, around),)
     if node.type == "identifier" and text(node) not in around:
@@ -90,7 +103,7 @@ def _type(template: Template, name: str, templates: Mapping[Path, Template], aro
         node = own.node.named_children[-1]
         return _limited(_kind(template, node, templates, around), own.limits)
     path = template.imports.get(name)
-    target = templates.get((template.path.parent / path).resolve()) if path is not None else None
+    target = template.other(path, templates) if path is not None else None
     if target is not None and target is not template:
         return _type(target, name, templates, frozenset({name}))
     return _PRIMITIVE.get(name, ANY)
@@ -110,14 +123,10 @@ def _record(template: Template, node: Node, templates: Mapping[Path, Template], 
         limits = {}
         if each.children[0].type == "*":
             others = kind
-        elif (name := _name(each.named_children[0])) is not None:
+        elif (name := key_name(each.named_children[0])) is not None:
             found[name] = kind
     required = frozenset(name for name, kind in found.items() if kind and not any(one in NULL for one in kind))
     return Record(found, required, others=others)
-
-
-def _name(key: Node) -> str | None:
-    return literal(key) if key.type == "string" else text(key)
 
 
 def _limited(kind: Kind, limits: Mapping[str, int]) -> Kind:
@@ -138,7 +147,7 @@ def _values(allowed: Node) -> Kind:
     found: list[Kind] = []
     for node in walk(allowed):
         if node.type == "string" and (value := literal(node)) is not None:
-            found.append((Plain("string", frozenset({value}), len(value), len(value)),))
+            found.append((constant(value),))
         elif node.type == "number":
-            found.append((Plain("integer", frozenset({int(text(node))}), int(text(node)), int(text(node))),))
+            found.append((constant(int(text(node))),))
     return either(found)

@@ -25,12 +25,13 @@ from infra.checks.kinds import (
     Place,
     Plain,
     Record,
+    constant,
     either,
     nullable,
     present,
     published,
 )
-from infra.checks.template import Node, Resource, Template, body, literal, text
+from infra.checks.template import Node, Resource, Template, ancestors, body, key_name, literal, local_names, text
 
 #: combinations of the arguments of `union` that are followed
 _MOST_COMBINED = 128
@@ -64,10 +65,9 @@ class Expressions:
         if node.type == "string":
             return (self._string(node),)
         if node.type == "number":
-            value = int(text(node))
-            return (Plain("integer", frozenset({value}), value, value, place=self.place(node)),)
+            return (constant(int(text(node)), self.place(node)),)
         if node.type == "boolean":
-            return (Plain("boolean", frozenset({text(node) == "true"}), place=self.place(node)),)
+            return (constant(text(node) == "true", self.place(node)),)
         if node.type == "null":
             return (Plain("null", place=self.place(node)),)
         if node.type == "parenthesized_expression":
@@ -99,7 +99,7 @@ class Expressions:
     def _string(self, node: Node) -> Plain:
         value = literal(node)
         if value is not None:
-            return Plain("string", frozenset({value}), len(value), len(value), place=self.place(node))
+            return constant(value, self.place(node))
         least, most = 0, 0 if node.named_children else None
         for part in node.named_children:
             inside = self.of(part.named_children[0]) if part.type == "interpolation" else None
@@ -121,7 +121,7 @@ class Expressions:
             if each.type != "object_property" or each.named_children[0].type == "resource_declaration":
                 continue
             key, value = each.named_children[0], each.named_children[-1]
-            name = literal(key) if key.type == "string" else text(key)
+            name = key_name(key)
             if name is None or len(each.named_children) == 1:
                 partial = True
                 continue
@@ -222,20 +222,20 @@ class Expressions:
 
     def _local(self, node: Node) -> Kind | None:
         """What a loop, lambda or function around the node calls by this name; None: none does."""
-        name, inner, around = text(node), node, node.parent
-        while around is not None:
+        name, inner = text(node), node
+        for around in ancestors(node):
             head = around.named_children[0] if around.named_children else around
             if around.type == "for_statement" and inner.id == around.named_children[-1].id:
-                names = [text(each) for each in ([head] if head.type == "identifier" else head.named_children)]
+                names = local_names(head)
                 if name in names:
                     return _item(self.of(around.named_children[1])) if name == names[0] else INTEGER
             if around.type == "lambda_expression" and inner.id != head.id:
-                names = [text(each) for each in ([head] if head.type == "identifier" else head.named_children)]
+                names = local_names(head)
                 if name in names:
                     return self._argument(around) if name == names[0] else ANY
             if around.type == "user_defined_function":
                 return ANY
-            inner, around = around, around.parent
+            inner = around
         return None
 
     def _argument(self, function: Node) -> Kind:
@@ -270,7 +270,7 @@ class Expressions:
 
     def _module(self, name: str) -> Record:
         module = next(each for each in self.template.modules if each.name == name)
-        target = self._templates.get((self.template.path.parent / module.path).resolve())
+        target = self.template.other(module.path, self._templates)
         if target is None:
             return Record({}, others=ANY)
         found = target.of_kind("output")
@@ -369,11 +369,8 @@ def _content(value: Any) -> Kind:
         return (Record({name: _content(each) for name, each in value.items()}),)
     if isinstance(value, list):
         return (Items(_alternatives([_content(each) for each in value])),)
-    if isinstance(value, bool):
-        return (Plain("boolean", frozenset({value})),)
-    if isinstance(value, str):
-        values = frozenset({value}) if len(value) <= _LONGEST_VALUE else None
-        return (Plain("string", values, len(value), len(value)),)
-    if isinstance(value, int):
-        return (Plain("integer", frozenset({value}), value, value),)
+    if isinstance(value, str) and len(value) > _LONGEST_VALUE:
+        return (Plain("string", None, len(value), len(value)),)
+    if isinstance(value, str | int):
+        return (constant(value),)
     return NULL if value is None else ANY

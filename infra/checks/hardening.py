@@ -11,7 +11,7 @@ from pathlib import Path
 from infra.checks.environment import DEPLOYED
 from infra.checks.expressions import Expressions
 from infra.checks.finding import Finding
-from infra.checks.kinds import NULL, Kind, Plain, Record
+from infra.checks.kinds import Kind, Plain, Record, present
 from infra.checks.template import Resource, Template, body, nested, text
 
 _PYTHON = ".".join(map(str, DEPLOYED))
@@ -88,7 +88,7 @@ def _finding(template: Template, resource: Resource, reason: str) -> Finding:
 
 def _is(kind: Kind, path: list[str], value: str | bool, *, optional: bool) -> bool:
     """Whether each alternative has the value, and no other."""
-    alternatives = [each for each in kind if each not in NULL]
+    alternatives = present(kind)
     if not path:
         return bool(alternatives) and all(
             isinstance(each, Plain) and each.values == frozenset({value}) for each in alternatives

@@ -81,6 +81,15 @@ INTEGER: Kind = (Plain("integer"),)
 BOOLEAN: Kind = (Plain("boolean"),)
 
 
+def constant(value: str | int | bool, place: Place | None = None) -> Plain:
+    """This value and no other."""
+    if isinstance(value, bool):
+        return Plain("boolean", frozenset({value}), place=place)
+    if isinstance(value, int):
+        return Plain("integer", frozenset({value}), value, value, place=place)
+    return Plain("string", frozenset({value}), len(value), len(value), place=place)
+
+
 def either(kinds: Iterable[Kind]) -> Kind:
     """One of several; not known where one of them is not. Beside a string of any length, no other's limits count."""
     found: list[Alternative] = []

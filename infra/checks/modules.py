@@ -16,7 +16,7 @@ def check(template: Template, templates: Mapping[Path, Template]) -> list[Findin
     """Of one template; `templates` by resolved path."""
     found = [*_files(template), *_imports(template, templates)]
     for module in template.modules:
-        target = _target(template, module.path, templates)
+        target = template.other(module.path, templates)
         if target is None:
             found.append(Finding(template.path, module.line, "module-path", f"there is no {module.path} (BCP091)"))
         elif (cycle := _cycle(template, module, templates)) is not None:
@@ -35,16 +35,12 @@ def check_parameters(file: Template, templates: Mapping[Path, Template]) -> list
 def used(file: Template, templates: Mapping[Path, Template]) -> Template | None:
     """The template of a `.bicepparam` file; None where there is none."""
     path = _using(file)
-    return _target(file, path, templates) if path else None
+    return file.other(path, templates) if path else None
 
 
 def _using(file: Template) -> str | None:
     using = next((node for node in file.root.named_children if node.type == "using_statement"), None)
     return literal(next((each for each in walk(using) if each.type == "string"), None)) if using else None
-
-
-def _target(template: Template, path: str, templates: Mapping[Path, Template]) -> Template | None:
-    return templates.get((template.path.parent / path).resolve())
 
 
 def _files(template: Template) -> Iterator[Finding]:
@@ -61,7 +57,7 @@ def _files(template: Template) -> Iterator[Finding]:
 def _imports(template: Template, templates: Mapping[Path, Template]) -> Iterator[Finding]:
     for name, path in template.imports.items():
         line = template.of_kind("import")[name].line
-        target = _target(template, path, templates)
+        target = template.other(path, templates)
         if target is None:
             yield Finding(template.path, line, "module-path", f"there is no {path} (BCP091)")
         elif not any(each.name == name and "export" in each.decorators for each in target.declared):
@@ -70,14 +66,14 @@ def _imports(template: Template, templates: Mapping[Path, Template]) -> Iterator
 
 def _cycle(template: Template, module: Module, templates: Mapping[Path, Template]) -> list[Template] | None:
     """The way back to the template through one of its modules; None: there is none."""
-    ways = [[template, target] for target in [_target(template, module.path, templates)] if target is not None]
+    ways = [[template, target] for target in [template.other(module.path, templates)] if target is not None]
     seen = {template.path.resolve()}
     while ways:
         way = ways.pop()
         if way[-1] is template:
             return way
         for each in way[-1].modules:
-            target = _target(way[-1], each.path, templates)
+            target = way[-1].other(each.path, templates)
             if target is not None and (target is template or target.path.resolve() not in seen):
                 seen.add(target.path.resolve())
                 ways.append([*way, target])

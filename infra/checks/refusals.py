@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from infra.checks.finding import Finding
 from infra.checks.symbols import references
-from infra.checks.template import Node, Resource, Template, literal, nested, text, walk
+from infra.checks.template import Node, Resource, Template, key_name, literal, nested, text, walk
 
 _SITE = "Microsoft.Web/sites"
 #: what error 51021 was seen to name, and what only Elastic Premium has; a null counts as sent. Microsoft's list:
@@ -63,8 +63,7 @@ def _on_flex(template: Template) -> list[Finding]:
 def _keys(config: Node | None) -> Iterator[tuple[Node, str]]:
     for node in walk(config) if config is not None else ():
         if node.type == "object_property" and node.named_children:
-            key = node.named_children[0]
-            yield node, (literal(key) if key.type == "string" else text(key)) or ""
+            yield node, key_name(node.named_children[0]) or ""
 
 
 def _premium(node: Node) -> bool:

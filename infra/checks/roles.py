@@ -8,7 +8,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from infra.checks.finding import Finding
-from infra.checks.template import Module, Node, Resource, Template, literal, nested, properties, text, walk
+from infra.checks.template import (
+    Module,
+    Node,
+    Resource,
+    Template,
+    ancestors,
+    key_name,
+    literal,
+    nested,
+    properties,
+    text,
+    walk,
+)
 
 #: those that LUCIUS assigns; https://learn.microsoft.com/azure/role-based-access-control/built-in-roles
 BUILT_IN = {
@@ -198,13 +210,9 @@ def _role(name: str) -> str:
 
 def _name_of(node: Node) -> str | None:
     """The name of the property, variable or parameter that holds the value."""
-    around = node.parent
-    while around is not None:
-        if around.type in ("object_property", "variable_declaration", "parameter_declaration"):
-            key = around.named_children[0]
-            return literal(key) if key.type == "string" else text(key)
-        around = around.parent
-    return None
+    holders = ("object_property", "variable_declaration", "parameter_declaration")
+    holder = next((around for around in ancestors(node) if around.type in holders), None)
+    return None if holder is None else key_name(holder.named_children[0])
 
 
 def _letters(name: str) -> str:

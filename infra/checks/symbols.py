@@ -1,4 +1,4 @@
-"""Names that are used and not declared, or declared and not used; what a default names and a decorator is for."""
+"""Names: used and not declared, declared and not used, in a default, in a decorator, as the id of a resource."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from pathlib import Path
 from infra.checks.built_in import DECORATORS, FUNCTIONS, TYPES
 from infra.checks.declared import written
 from infra.checks.finding import Finding
-from infra.checks.kinds import NULL, Alternative, Items, Plain
-from infra.checks.template import Declared, Node, Template, decorator, text, walk
+from infra.checks.kinds import Alternative, Items, Plain, present
+from infra.checks.template import (
+    Declared,
+    Node,
+    Template,
+    ancestors,
+    decorator,
+    key_name,
+    local_names,
+    nested,
+    text,
+    walk,
+)
 
 #: the compiler's own rules
 _LINTER = {
@@ -19,6 +30,18 @@ _LINTER = {
     "variable": "no-unused-vars",
 }
 
+#: the rule of the linter, UseResourceIdFunctionsRule.cs of Azure/bicep
+_IDS = "use-resource-id-functions"
+#: names that the rule leaves alone with all below them, in lower case: those of its list that such templates use
+_NO_RESOURCE = frozenset(
+    {
+        *("appid", "clientid", "contentid", "groupid", "keyid", "keyvaultid", "metadata", "metricid", "objectid"),
+        *("parentid", "principalid", "resource", "ruleid", "schemaid", "sid", "subscriptionid", "tags", "tenantid"),
+    }
+)
+#: through which the rule looks for what is read
+_ACCESS = frozenset({"member_expression", "subscript_expression", "parenthesized_expression"})
+
 
 def check(template: Template) -> list[Finding]:
     declared = {each.name: each for each in template.declared if each.kind != "output"}
@@ -27,12 +50,12 @@ def check(template: Template) -> list[Finding]:
     found = []
     for node in references(template.root):
         name = text(node)
-        if name in local_names(node):
+        if name in _locals(node):
             continue
         used.add(name)
         if name in declared or name in children or name in FUNCTIONS or name in TYPES:
             continue
-        if name in DECORATORS and _within(node, "decorator"):
+        if name in DECORATORS and any(around.type == "decorator" for around in ancestors(node)):
             continue
         found.append(Finding(template.path, node.start_point.row + 1, "undefined", f"{name} is not declared (BCP057)"))
     for each in template.declared:
@@ -75,7 +98,7 @@ def _decorators(template: Template, templates: Mapping[Path, Template]) -> Itera
             declared = target.named_children[-1]
         else:
             continue
-        found = {_name(each) for each in written(template, declared, templates) if each not in NULL}
+        found = {_name(each) for each in present(written(template, declared, templates))}
         for each in node.named_children:
             name, line = decorator(each), each.start_point.row + 1
             takes = DECORATORS.get(name)
@@ -123,26 +146,53 @@ _NAMING = frozenset(
 )
 
 
-def local_names(node: Node) -> set[str]:
+def _locals(node: Node) -> set[str]:
     """Loop variables, lambda and function parameters around the node."""
     names: set[str] = set()
-    around = node.parent
-    while around is not None:
+    for around in ancestors(node):
         if around.type == "for_statement":
-            head = around.named_children[0]
-            names |= {text(each) for each in ([head] if head.type == "identifier" else head.named_children)}
+            names |= set(local_names(around.named_children[0]))
         elif around.type == "lambda_expression":
             names |= {text(each) for each in walk(around.named_children[0]) if each.type in ("identifier", "parameter")}
         elif around.type == "user_defined_function":
             names |= {text(each.named_children[0]) for each in walk(around) if each.type == "parameter"}
-        around = around.parent
     return names
 
 
-def _within(node: Node, kind: str) -> bool:
-    around = node.parent
-    while around is not None:
-        if around.type == kind:
-            return True
-        around = around.parent
-    return False
+def check_resource_ids(template: Template) -> list[Finding]:
+    """Properties whose names end in `id`, below `properties` of a resource: none is a loop or lambda variable.
+
+    The linter takes a symbol, a parameter or a function of ids.
+    """
+    found = []
+    for resource in template.resources:
+        given = nested(resource.node).get("properties")
+        for name, value in _ids(given) if given is not None else ():
+            line, root = value.start_point.row + 1, _root(value)
+            silenced = _IDS in template.disabled.get(line, ())
+            if root.type == "identifier" and text(root) in _locals(root) and not silenced:
+                reason = f"{name} is {text(value)}, a loop or lambda variable ({_IDS})"
+                found.append(Finding(template.path, line, "resource-id", reason))
+    return found
+
+
+def _ids(node: Node) -> Iterator[tuple[str, Node]]:
+    """Properties that hold an id of a resource, by their names."""
+    if node.type != "object_property" or len(node.named_children) < 2:
+        for child in node.named_children:
+            yield from _ids(child)
+        return
+    key, value = node.named_children[0], node.named_children[-1]
+    name = key_name(key) or ""
+    if name.lower() in _NO_RESOURCE:
+        return
+    if name.lower().endswith("id") and not name.endswith(("uid", "UID")):
+        yield name, value
+    else:
+        yield from _ids(value)
+
+
+def _root(node: Node) -> Node:
+    while node.type in _ACCESS and node.named_children:
+        node = node.named_children[0]
+    return node

@@ -88,6 +88,10 @@ class Template:
     def of_kind(self, kind: str) -> dict[str, Declared]:
         return {each.name: each for each in self.declared if each.kind == kind}
 
+    def other(self, path: str, templates: Mapping[Path, Template]) -> Template | None:
+        """The template that `path` leads to from this one; `templates` by resolved path."""
+        return templates.get((self.path.parent / path).resolve())
+
 
 def parse(path: Path) -> Template:
     """Reads a `.bicep` or `.bicepparam` file. Raises OSError."""
@@ -121,6 +125,14 @@ def walk(node: Node) -> Iterator[Node]:
         left += reversed(here.children)
 
 
+def ancestors(node: Node) -> Iterator[Node]:
+    """What stands around the node, the nearest first."""
+    around = node.parent
+    while around is not None:
+        yield around
+        around = around.parent
+
+
 def text(node: Node) -> str:
     return (node.text or b"").decode()
 
@@ -132,15 +144,24 @@ def literal(node: Node | None) -> str | None:
     return "".join(text(child) for child in node.named_children)
 
 
+def key_name(key: Node) -> str | None:
+    """What a property is called, by its key; None: it is computed."""
+    return literal(key) if key.type == "string" else text(key)
+
+
+def local_names(head: Node) -> list[str]:
+    """The variables that the head of a loop or lambda names: `x` or `(x, index)`."""
+    return [text(each) for each in ([head] if head.type == "identifier" else head.named_children)]
+
+
 def properties(node: Node) -> dict[str, Node]:
     """The properties of an object by name, with their values."""
     found = {}
     for each in node.named_children:
         if each.type == "object_property" and len(each.named_children) >= 2:
-            key, value = each.named_children[0], each.named_children[-1]
-            name = literal(key) if key.type == "string" else text(key)
+            name = key_name(each.named_children[0])
             if name is not None:
-                found[name] = value
+                found[name] = each.named_children[-1]
     return found
 
 

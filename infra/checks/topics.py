@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.checks.finding import Finding
-from infra.checks.template import Node, Resource, Template, literal, nested, text
+from infra.checks.template import Node, Resource, Template, ancestors, literal, nested, text
 
 _RULES = "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules"
 LANES = 16
@@ -60,9 +60,4 @@ def _rule(template: Template, resource: Resource) -> list[Finding]:
 
 def _loops(node: Node) -> bool:
     """The declaration, or one around it, is a `for`."""
-    around: Node | None = node
-    while around is not None:
-        if any(child.type == "for_statement" for child in around.named_children):
-            return True
-        around = around.parent
-    return False
+    return any(child.type == "for_statement" for each in (node, *ancestors(node)) for child in each.named_children)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from infra.checks import declared
 from infra.checks.differences import DECLARATION, Difference, differences, record_differences
 from infra.checks.expressions import Expressions, is_short_circuited, key
 from infra.checks.finding import Finding
-from infra.checks.kinds import ANY, NULL, Kind, Place, Plain, Record, published, versions
+from infra.checks.kinds import ANY, NULL, Kind, Place, Plain, Record, present, published, versions
 from infra.checks.template import Node, Resource, Template, body, text, walk
 
 #: properties that Bicep adds to each resource
@@ -17,6 +18,8 @@ _OF_BICEP: Mapping[str, Kind] = dict.fromkeys(("parent", "scope", "dependsOn"), 
 #: of a conditional resource these can be read (IsResourceInfoProperty of the compiler)
 _ALWAYS_THERE = frozenset({"id", "name", "type", "apiVersion"})
 _MODULE = Record({"name": (Plain("string", least=1, most=64),), **_OF_BICEP})
+#: codes that are reported as limits, wherever they are found
+_LIMITS = frozenset({"BCP329", "BCP330", "BCP334", "BCP335"})
 _HOW = "python -m scripts.generate.azure_types"
 
 
@@ -62,14 +65,7 @@ def _resources(template: Template, expressions: Expressions) -> Iterator[Finding
         if not given or not isinstance(given[0], Record) or resource.existing:
             continue
         place = Place(template.path, resource.line)
-        expected = Record(
-            {**_OF_BICEP, **expected.properties},
-            expected.required,
-            expected.read_only,
-            expected.others,
-            expected.discriminator,
-            expected.cases,
-        )
+        expected = replace(expected, properties={**_OF_BICEP, **expected.properties})
         yield from _findings(template, record_differences(given[0], expected, place, ""), "property")
 
 
@@ -83,7 +79,7 @@ def _no_data(resource: Resource) -> tuple[str, str]:
 
 def _modules(template: Template, templates: Mapping[Path, Template], expressions: Expressions) -> Iterator[Finding]:
     for module in template.modules:
-        target = templates.get((template.path.parent / module.path).resolve())
+        target = template.other(module.path, templates)
         inside = body(module.node)
         given = expressions.of(inside) if inside is not None else ANY
         if target is None or not given or not isinstance(given[0], Record):
@@ -118,7 +114,7 @@ def _reads(template: Template, expressions: Expressions) -> Iterator[Finding]:
         always = name in _ALWAYS_THERE and _is_resource(template, owner)
         if any(each in NULL for each in kind) and not is_short_circuited(node) and not always:
             yield Finding(template.path, line, "null", f"{text(owner)} may be null: .? or ! (BCP318)")
-        objects = [each for each in kind if each not in NULL]
+        objects = present(kind)
         if name is not None and objects and not any(_has(each, name) for each in objects):
             yield Finding(template.path, line, "property", f"{text(owner)} has no {name} (BCP053)")
 
@@ -141,6 +137,3 @@ def _findings(template: Template, found: Iterable[Difference], rule: str) -> Ite
         if each.code not in template.disabled.get(each.place.line, ()):
             text = f"{each.text} ({each.code})" if each.code else each.text
             yield Finding(each.place.path, each.place.line, "limit" if each.code in _LIMITS else rule, text)
-
-
-_LIMITS = frozenset({"BCP329", "BCP330", "BCP334", "BCP335"})
