@@ -11,7 +11,7 @@ from typing import Any
 
 import azure.durable_functions as df
 
-from orchestrations.step import StepEnd, run_step
+from orchestrations.step import StepEnd, Waits, run_step
 from shared.core import durable_names
 
 bp = df.Blueprint()
@@ -25,10 +25,10 @@ def job(context: df.DurableOrchestrationContext) -> Yields:
     """Input: `{"job_id", "steps": [step_id or [step_id, ...], ...]}`; the output is for people, not for truth."""
     plan = context.get_input()
     job_id = plan["job_id"]
-    index = 0
+    waits, index = Waits(context), 0
     for stage in plan["steps"]:
         if isinstance(stage, str):
-            ends = [(yield from run_step(context, job_id, context.instance_id, stage))]
+            ends = [(yield from run_step(context, waits, job_id, context.instance_id, stage))]
         else:
             ends = yield from _group(context, job_id, stage, index)
         if StepEnd.JOB_ENDED in ends:
@@ -42,7 +42,8 @@ def job(context: df.DurableOrchestrationContext) -> Yields:
 def step(context: df.DurableOrchestrationContext) -> Yields:
     """One step of a parallel group. Input: `{"job_id", "instance_id", "step_id"}`, the instance being the job's."""
     request = context.get_input()
-    end = yield from run_step(context, request["job_id"], request["instance_id"], request["step_id"])
+    waits = Waits(context)
+    end = yield from run_step(context, waits, request["job_id"], request["instance_id"], request["step_id"])
     return end.value
 
 
@@ -53,6 +54,8 @@ def _group(context: df.DurableOrchestrationContext, job_id: str, step_ids: list[
             durable_names.STEP,
             {"job_id": job_id, "instance_id": context.instance_id, "step_id": step_id},
             durable_names.group_instance_id(context.instance_id, index),
+            # else a group that starts after a rollout would have the version of that day
+            version=context.version,
         )
         for index, step_id in enumerate(step_ids, start=first_index)
     ]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
 import azure.durable_functions as df
 
-from orchestrations.waiting import ask, decoded, timer_at, wait_until
+from orchestrations.waiting import MAX_TIMER, ask, decoded, wait_until
 from shared.core import durable_names
-from shared.core.verdict import VerdictKind
+from shared.core.verdict import VerdictKind, custom_status
 
 Yields = Generator[Any, Any, Any]
 
-#: a resume that was raised too early leaves the job parked; then it is asked about at this pace
-_PARKED_AGAIN_WAIT = timedelta(minutes=1)
+#: verdicts whose time ends an attempt's lease, or nothing at all; after that of any other the step is dispatched
+_SETTLED_BY_TIME = (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT, VerdictKind.PARK)
 
 
 class StepEnd(Enum):
@@ -26,79 +26,85 @@ class StepEnd(Enum):
     JOB_ENDED = "JOB_ENDED"
 
 
-class _Waits:
-    """The external events of one step: one waiter a name, ever.
+class Waits:
+    """The external events of one orchestration: one waiter a name, ever.
 
     A second waiter for a name loses or repeats its event in durable-python 1.7; a name that was heard is not
-    waited for again.
+    waited for again. Every wait listens to the next look of the sweeper too: whatever else was lost, that one is heard.
     """
 
     def __init__(self, context: df.DurableOrchestrationContext) -> None:
         self._context = context
         self._tasks: dict[str, Any] = {}
         self._heard: set[str] = set()
+        #: the look that is waited for
+        self.look_no = 1
 
     def open(self, *names_: str) -> list[Any]:
-        """The tasks for those of the names that are still to be heard."""
-        for name in names_:
+        """The tasks for the next look, and for those of the names that are still to be heard."""
+        names = (*names_, durable_names.look(self.look_no))
+        for name in names:
             if name not in self._tasks:
                 self._tasks[name] = self._context.wait_for_external_event(name)
-        return [self._tasks[name] for name in names_ if name not in self._heard]
+        return [self._tasks[name] for name in names if name not in self._heard]
 
-    def hear(self, task: Any) -> str:
-        """Which name a winning task was for."""
+    def hear(self, task: Any) -> str | None:
+        """Which name a winning task was for; None: it was a look."""
         name = next(name for name, known in self._tasks.items() if known is task)
         self._heard.add(name)
+        if name == durable_names.look(self.look_no):
+            self.look_no += 1
+            return None
         return name
 
 
-def run_step(context: df.DurableOrchestrationContext, job_id: str, instance_id: str, step_id: str) -> Yields:
+def run_step(
+    context: df.DurableOrchestrationContext, waits: Waits, job_id: str, instance_id: str, step_id: str
+) -> Yields:
     """Dispatches `step_id` and obeys the verdicts until the step or the job is over.
 
-    `instance_id` is the job's orchestration, which tells this run from one that was replaced.
+    `waits` are those of this orchestration; `instance_id` is the job's, which tells this run from one
+    that was replaced.
     """
-    waits = _Waits(context)
     request = {"job_id": job_id, "instance_id": instance_id, "step_id": step_id}
     verdict = yield from ask(context, durable_names.DISPATCH, request)
     while True:
         kind, attempt_no = verdict["verdict"], verdict.get("attempt_no", 0)
-        context.set_custom_status({"step": step_id, "attempt": attempt_no, "verdict": kind})
+        context.set_custom_status(custom_status(step_id, attempt_no, kind, waits.look_no))
         if kind == VerdictKind.END:
             return StepEnd.JOB_ENDED
         if kind == VerdictKind.SKIP:
             return StepEnd.SETTLED
-        if kind == VerdictKind.PARK:
-            yield from _parked(context, waits, verdict["park_no"])
-            verdict = yield from ask(context, durable_names.DISPATCH, request)
-            continue
-        ack, result = durable_names.ack(step_id, attempt_no), durable_names.result(step_id, attempt_no)
-        if kind in (VerdictKind.SENT, VerdictKind.AWAIT_ACK):
-            tasks = waits.open(ack, result)
-        elif kind in (VerdictKind.AWAIT_RESULT, VerdictKind.PUBLISH_FAILED):
-            tasks = waits.open(result)
-        else:
-            # BACKOFF: an attempt that only timed out may still deliver its RESULT; that of the next one can only be
-            # the word that the job has ended (`shared.core.verdict.end_event`)
-            tasks = waits.open(result, durable_names.result(step_id, attempt_no + 1))
-        winner = yield from wait_until(context, tasks, datetime.fromisoformat(verdict["until"]))
+        winner = yield from _wait(context, waits, step_id, verdict)
         heard = waits.hear(winner) if winner is not None else None
         payload = decoded(winner.result) if winner is not None else {}
-        if heard == ack and payload.get("until"):
+        if heard == durable_names.ack(step_id, attempt_no) and payload.get("until"):
             verdict = {"verdict": VerdictKind.AWAIT_RESULT.value, "attempt_no": attempt_no, "until": payload["until"]}
         elif payload.get("next") == "END":
             return StepEnd.JOB_ENDED
-        elif heard == result and payload.get("next") == "NEXT":
+        elif heard == durable_names.result(step_id, attempt_no) and payload.get("next") == "NEXT":
             return StepEnd.SETTLED
-        elif heard is None and kind in (VerdictKind.SENT, VerdictKind.AWAIT_ACK, VerdictKind.AWAIT_RESULT):
+        elif heard is None and (winner is not None or kind in _SETTLED_BY_TIME):
             verdict = yield from ask(context, durable_names.SETTLE, {**request, "attempt_no": attempt_no})
         else:
             verdict = yield from ask(context, durable_names.DISPATCH, request)
 
 
-def _parked(context: df.DurableOrchestrationContext, waits: _Waits, park_no: int) -> Yields:
-    tasks = waits.open(durable_names.resume(park_no))
-    if tasks:
-        yield tasks[0]
-        waits.hear(tasks[0])
+def _wait(context: df.DurableOrchestrationContext, waits: Waits, step_id: str, verdict: dict[str, Any]) -> Yields:
+    """The task that came first, or None when the verdict's time came first."""
+    kind, attempt_no = verdict["verdict"], verdict.get("attempt_no", 0)
+    if kind == VerdictKind.PARK:
+        # a parked job has no time to wait for, and its wait a timer all the same: the extension goes past a wait whose
+        # event was asked for in an earlier one only when that timer is cancelled (R31)
+        tasks = waits.open(durable_names.resume(verdict["park_no"]))
+        return (yield from wait_until(context, tasks, context.current_utc_datetime + MAX_TIMER))
+    result = durable_names.result(step_id, attempt_no)
+    if kind in (VerdictKind.SENT, VerdictKind.AWAIT_ACK):
+        tasks = waits.open(durable_names.ack(step_id, attempt_no), result)
+    elif kind in (VerdictKind.AWAIT_RESULT, VerdictKind.PUBLISH_FAILED):
+        tasks = waits.open(result)
     else:
-        yield timer_at(context, context.current_utc_datetime + _PARKED_AGAIN_WAIT)
+        # BACKOFF: an attempt that only timed out may still deliver its RESULT; that of the next one can only be
+        # the word that the job has ended (`shared.core.verdict.end_event`)
+        tasks = waits.open(result, durable_names.result(step_id, attempt_no + 1))
+    return (yield from wait_until(context, tasks, datetime.fromisoformat(verdict["until"])))

@@ -22,7 +22,7 @@ _MAX_ASKS = 5
 #: decides on due times, so a timer that came early would only be set again (Azure/durabletask, TaskHubQueue.cs).
 _EARLY = timedelta(seconds=1)
 #: R31: the extension splits longer timers in a way of its own
-_MAX_TIMER = timedelta(days=3)
+MAX_TIMER = timedelta(days=3)
 
 
 def ask(context: df.DurableOrchestrationContext, activity: str, request: dict[str, Any]) -> Yields:
@@ -51,10 +51,7 @@ def wait_until(context: df.DurableOrchestrationContext, tasks: list[Any], until:
     were now: the app whose clock is behind answers it again and again, once a second and not without a pause.
     """
     now = context.current_utc_datetime
-    timer = timer_at(context, min(max(until, now), now + _MAX_TIMER))
-    if not tasks:
-        yield timer
-        return None
+    timer = timer_at(context, min(max(until, now), now + MAX_TIMER))
     winner = yield context.task_any([*tasks, timer])
     if winner is timer:
         return None

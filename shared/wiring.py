@@ -22,8 +22,9 @@ from shared.adapters.durable_orchestrations import DurableOrchestrations
 from shared.adapters.jwt_keys import JwtKeys
 from shared.adapters.memory import MemoryArchive, MemoryIndex, MemoryLedger, MemoryRejected, MemorySweepMark
 from shared.adapters.protocol_files import load_registry, load_schemas, load_services
+from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
-from shared.adapters.servicebus_receivers import ServiceBusDeadReplies, ServiceBusLanes
+from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.adapters.tables.account import TablesAccount
 from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
@@ -137,7 +138,7 @@ class Wiring:
             namespace=settings.servicebus_namespace,
             credential=_credential(settings.servicebus_connection),
         )
-        lanes = ServiceBusLanes(publisher.client, settings.reply_prefix, settings.reply_subscription)
+        lanes = ServiceBusLanes(publisher.client, settings.reply_prefix, settings.reply_subscription, SystemClock())
         dead_replies = ServiceBusDeadReplies(publisher.client, settings.reply_prefix, settings.reply_subscription)
         return Context(
             settings=settings,

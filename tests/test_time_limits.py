@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 
 from shared import time_limits
-from shared.adapters import servicebus_links, servicebus_publisher, servicebus_receivers
+from shared.adapters import servicebus_links, servicebus_publisher
+from shared.adapters.servicebus_lanes import ServiceBusLanes
 from shared.adapters.servicebus_publisher import ServiceBusPublisher
-from shared.adapters.servicebus_receivers import ServiceBusDeadReplies, ServiceBusLanes
+from shared.adapters.servicebus_receivers import ServiceBusDeadReplies
 from shared.errors import BusUnavailable, Interrupted, PublishUnavailable
 from shared.time_limits import CONFIGURATION, PROBE, STORE, limited, time_limit
+from shared.wiring import SystemClock
 from tests.adapters.test_publisher import directive
 from tests.servicebus_emulator.process import start_bus
 
@@ -105,7 +107,7 @@ async def test_a_call_to_a_silent_bus_ends_though_nobody_holds_its_task(
     call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in Azure's Python worker, which starts the task of an invocation and keeps no reference to it."""
-    monkeypatch.setattr(servicebus_receivers, "_CALL_S", 1.0)
+    monkeypatch.setattr(servicebus_links, "_CALL_S", 1.0)
     monkeypatch.setattr(servicebus_links, "_CLOSE_S", 0.2)
     monkeypatch.setattr(servicebus_publisher, "_PUBLISH_S", 1.0)
     ended: list[type[BaseException]] = []
@@ -113,8 +115,8 @@ async def test_a_call_to_a_silent_bus_ends_though_nobody_holds_its_task(
     async def work(publisher: ServiceBusPublisher) -> None:
         try:
             if call == "peek":
-                lanes = ServiceBusLanes(publisher.client, "global-bus-replies-p", "lucius-invoker")
-                looks = (lanes.has_waiting_reply(lane, before=datetime.now(UTC)) for lane in (0, 1))
+                lanes = ServiceBusLanes(publisher.client, "global-bus-replies-p", "lucius-invoker", SystemClock())
+                looks = (lanes.replies(lane, since=datetime.now(UTC)) for lane in (0, 1))
                 await asyncio.gather(*looks)
             elif call == "drain":
                 dead = ServiceBusDeadReplies(publisher.client, "global-bus-replies-p", "lucius-invoker")

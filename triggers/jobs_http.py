@@ -10,6 +10,7 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Parameter, Route
 from shared.core.as_of import as_of
 from shared.errors import JobNotFound
+from shared.operations.backlog import directives_ahead
 from shared.operations.list_jobs import list_dead_letters, list_jobs
 from shared.operations.read_history import last_transition, read_history
 from shared.ports.ledger import Stored
@@ -198,7 +199,8 @@ async def _job_events(request: Request) -> func.HttpResponse:
 
 async def _job_explain(request: Request) -> func.HttpResponse:
     context, record = request.context(), (await _job(request)).record
-    return respond(request.http, explain(record, context.clock.now(), await last_transition(context, record)))
+    last, ahead = await last_transition(context, record), await directives_ahead(context, record)
+    return respond(request.http, explain(record, context.clock.now(), last, directives_ahead=ahead))
 
 
 async def _job_audit(request: Request) -> func.HttpResponse:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from shared.core.job import Record, Step
+from shared.core.states import StepStatus
 
 _VERSION = "lc1"
 #: far above any token that the app makes; a longer one is not parsed
@@ -38,8 +39,13 @@ class Grant:
 
 
 def grant_of(record: Record, step: Step) -> Grant:
-    """The current attempt's; it outlives the lease by a result timeout, since a late RESULT is worth recording."""
-    until = step.lease_expires_at or step.updated_at
+    """The current attempt's; it outlives the lease by a result timeout, since a late RESULT is worth recording.
+
+    Before the ACK it lives as long as the directive may wait on the bus: to the end of the job's total time.
+    """
+    until = step.silent_until or step.updated_at
+    if step.status is StepStatus.INITIATED:
+        until = max(until, record.cap_of(step) or until)
     return Grant(
         job_id=record.job.job_id,
         step_id=step.step_id,

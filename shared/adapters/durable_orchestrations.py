@@ -7,8 +7,9 @@ from typing import Any
 import aiohttp
 from azure.durable_functions import DurableOrchestrationClient
 
+from shared.core.verdict import Shown
 from shared.errors import InstanceEnded, InstanceNotFound, Interrupted, OrchestrationUnavailable
-from shared.ports.durable import InstanceState
+from shared.ports.durable import Instance, InstanceState
 from shared.time_limits import ENGINE_CALL_S, time_limit
 
 #: what a call raises while the host does not answer
@@ -35,19 +36,31 @@ class DurableOrchestrations:
                 return
             raise OrchestrationUnavailable(f"the orchestration could not be started: {error}") from error
 
-    async def state(self, instance_id: str) -> InstanceState:
+    async def look_up(self, instance_id: str) -> Instance:
         try:
             async with time_limit(ENGINE_CALL_S):
                 status = await self._client.get_status(instance_id)
         except Exception as error:
             raise OrchestrationUnavailable(f"the durable client does not answer: {type(error).__name__}") from error
         if not status or status.runtime_status is None:
-            return InstanceState.NOT_FOUND
-        return InstanceState.ENDED if status.runtime_status.name in _ENDED else InstanceState.ALIVE
+            return Instance(InstanceState.NOT_FOUND)
+        ended = status.runtime_status.name in _ENDED
+        return Instance(InstanceState.ENDED if ended else InstanceState.ALIVE, Shown.of(status.custom_status))
+
+    async def terminate(self, instance_id: str, reason: str) -> None:
+        try:
+            async with time_limit(ENGINE_CALL_S):
+                await self._client.terminate(instance_id, reason)
+        except _FAULTS as error:
+            raise OrchestrationUnavailable(f"the durable client does not answer: {type(error).__name__}") from error
+        except Exception as error:
+            # a bare Exception: 404 and 410 differ by their text only
+            if not any(known in str(error) for known in ("No instance with ID", "is gone")):
+                raise OrchestrationUnavailable(f"the orchestration could not be terminated: {error}") from error
 
     async def purge(self, instance_id: str) -> bool:
         # the SDK makes a bare Exception of the server's 412 for an instance that still runs
-        if await self.state(instance_id) is InstanceState.ALIVE:
+        if (await self.look_up(instance_id)).state is InstanceState.ALIVE:
             return False
         try:
             async with time_limit(ENGINE_CALL_S):

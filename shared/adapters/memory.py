@@ -183,10 +183,12 @@ class MemoryIndex:
         rows = [row for (owner, _), row in sorted(self._active.items()) if owner == tenant and row.check_at <= now]
         return sorted(rows, key=lambda row: row.check_at)[:limit]
 
-    async def reschedule_check(self, active: ActiveRow, check_at: datetime) -> None:
+    async def reschedule_check(
+        self, active: ActiveRow, check_at: datetime, *, looks: int = 0, look_no: int = 0
+    ) -> None:
         key = (active.tenant, active.job_id)
         if key in self._active:
-            self._active[key] = replace(self._active[key], check_at=check_at)
+            self._active[key] = replace(self._active[key], check_at=check_at, looks=looks, look_no=look_no)
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
         rows = sorted(self._active.items())

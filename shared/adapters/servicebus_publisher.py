@@ -61,14 +61,14 @@ class ServiceBusPublisher:
             raise ValueError("needs a connection string, or a namespace and a credential")
         return cls(ServiceBusClient(namespace, credential, **retries))
 
-    async def publish(self, directive: Directive, *, time_to_live_s: float) -> None:
+    async def publish(self, directive: Directive, *, time_to_live_s: float | None) -> None:
         message = ServiceBusMessage(
             encode_directive(directive),
             message_id=message_id(directive.jobId, directive.stepId, directive.attempt_no),
             correlation_id=directive.correlation_id,
             content_type="application/json",
             subject="DIRECTIVE",
-            time_to_live=timedelta(seconds=time_to_live_s),
+            time_to_live=None if time_to_live_s is None else timedelta(seconds=time_to_live_s),
             application_properties={
                 "type": directive.type,
                 "mode": directive.mode,

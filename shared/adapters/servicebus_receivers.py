@@ -1,4 +1,4 @@
-"""Reads from Service Bus: peeks at lanes, and the dead-letter queues of the reply subscriptions."""
+"""The dead-letter queues of the reply subscriptions."""
 
 from __future__ import annotations
 
@@ -12,21 +12,16 @@ from azure.servicebus import ServiceBusReceivedMessage, ServiceBusSubQueue
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.amqp import AmqpMessageBodyType
 
-from shared.adapters.servicebus_links import BUS_FAULTS, close_link
-from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
+from shared.adapters.servicebus_links import answer, close_link
+from shared.core.backlog import MAX_SHOWN
 from shared.errors import BusUnavailable
 from shared.ports.bus import DeadReply
-from shared.time_limits import time_limit
 
 #: of one lane in one drain; the next sweep goes on
 MAX_A_DRAIN = 200
 _BATCH = 10
 #: of one drain: what it has received it must give back within the lock of a minute
 _DRAIN_S = 40.0
-#: the oldest of what waits; enough to find a directive among its elders
-_PEEKED = 32
-#: of one call, with the opening of its link (R43)
-_CALL_S = 15.0
 #: for the messages that the peek has shown; another sweep may be draining them
 _RECEIVE_WAIT_S = 2.0
 
@@ -44,7 +39,7 @@ class ServiceBusDeadReplies:
 
     async def waiting(self, lane: int) -> int:
         async with self._receiver(lane) as receiver:
-            return len(await self._call(lane, receiver.peek_messages(max_message_count=_PEEKED)))
+            return len(await self._call(lane, receiver.peek_messages(max_message_count=MAX_SHOWN)))
 
     async def drain(self, lane: int, take: Take) -> bool:
         seen, until = 0, time.monotonic() + _DRAIN_S
@@ -84,16 +79,7 @@ class ServiceBusDeadReplies:
         )
 
     async def _call(self, lane: int, call: Awaitable[Answer]) -> Answer:
-        return await _answer(call, f"dead letters of {self._reply_prefix}{lane}")
-
-
-async def _answer(call: Awaitable[Answer], what: str) -> Answer:
-    """The bus's answer to a call. Raises BusUnavailable."""
-    try:
-        async with time_limit(_CALL_S):
-            return await call
-    except BUS_FAULTS as error:
-        raise BusUnavailable(f"{what}: {type(error).__name__}") from error
+        return await answer(call, f"dead letters of {self._reply_prefix}{lane}")
 
 
 @asynccontextmanager
@@ -122,29 +108,3 @@ def _body(message: ServiceBusReceivedMessage) -> bytes:
     if message.body_type is AmqpMessageBodyType.DATA:
         return b"".join(message.body)
     return str(message).encode()
-
-
-class ServiceBusLanes:
-    """See `shared.ports.bus.Lanes`. Looks are rare (time-outs only), so each opens its own link."""
-
-    def __init__(self, client: ServiceBusClient, reply_prefix: str, reply_subscription: str) -> None:
-        self._client = client
-        self._reply_prefix = reply_prefix
-        self._reply_subscription = reply_subscription
-
-    async def has_waiting_reply(self, lane: int, *, before: datetime) -> bool:
-        waiting = await self._peek(f"{self._reply_prefix}{lane}", self._reply_subscription)
-        return any(_enqueued(message) <= before for message in waiting)
-
-    async def has_waiting_directive(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
-        waiting = await self._peek(f"{DIRECTIVE_TOPIC_PREFIX}{lane}", service)
-        return any(message.message_id == message_id or _enqueued(message) <= before for message in waiting)
-
-    async def _peek(self, topic: str, subscription: str) -> list[ServiceBusReceivedMessage]:
-        async with _closing(self._client.get_subscription_receiver(topic, subscription)) as receiver:
-            look = receiver.peek_messages(max_message_count=_PEEKED)
-            return await _answer(look, f"{topic}/{subscription} cannot be looked at")
-
-
-def _enqueued(message: ServiceBusReceivedMessage) -> datetime:
-    return message.enqueued_time_utc or datetime.min.replace(tzinfo=UTC)

@@ -106,7 +106,9 @@ class TenantIndex:
     async def due(self, tenant: str, *, now: datetime, limit: int) -> list[ActiveRow]:
         raise _sweeper_only()
 
-    async def reschedule_check(self, active: ActiveRow, check_at: datetime) -> None:
+    async def reschedule_check(
+        self, active: ActiveRow, check_at: datetime, *, looks: int = 0, look_no: int = 0
+    ) -> None:
         raise _sweeper_only()
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:

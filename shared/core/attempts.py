@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from shared.core.backlog import next_wait
 from shared.core.history import EventType, Provenance, lease_digest
 from shared.core.job import Record, Ref, Step
-from shared.core.outcome import Outcome, ignored, refused, transitioned
+from shared.core.outcome import Outcome, OutcomeKind, ignored, refused, transitioned
 from shared.core.reasons import IgnoreReason, Reason, StepError
 from shared.core.retry import backoff_s
 from shared.core.states import FailureCause, JobStatus, StepStatus
@@ -39,6 +40,7 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
             lease_expires_at=cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s)),
             initiated_at=provenance.at,
             backlog_since=None,
+            backlog_until=None,
             due_at=None,
             retry_cause=None,
             publish_failures=0,
@@ -68,10 +70,9 @@ def renew(record: Record, step_id: str, attempt_no: int, provenance: Provenance)
     if (reason_code := _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED)) is not None:
         return ignored(record, reason_code)
     deadline = cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
+    columns = {"lease_expires_at": deadline, "due_at": None, "backlog_since": None, "backlog_until": None}
     try:
-        after = move_step(
-            record, step, StepTrigger.RENEW, provenance, lease_expires_at=deadline, due_at=None, backlog_since=None
-        )
+        after = move_step(record, step, StepTrigger.RENEW, provenance, **columns)
     except NoSuchTransition as no:
         return refused(record, f"{no.trigger}_IN_{no.state}")
     return transitioned(record, after, EventType.LEASE_RENEWED, provenance, step=step)
@@ -159,18 +160,22 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
 
 
 def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:
-    """Extends the lease by one ACK timeout, since replies or directives still wait on the lane (R8).
+    """Lets the attempt wait on, since its directive, or a reply, still waits on the lane (R8). `what` names what waits.
 
-    The extensions end with the result timeout: then IGNORED, and the time-out counts. `what` names what waits.
+    Each wait is twice the one before, up to five minutes; only the first has an EVENT row. They end with the total
+    time of the step or the job: then IGNORED, and the time-out counts.
     """
     step = _step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignored(record, reason_code)
-    since = step.backlog_since or provenance.at
-    if provenance.at >= since + timedelta(seconds=step.timings.lease_s) or _is_over(record, step, provenance.at):
+    if _is_over(record, step, provenance.at):
         return ignored(record, IgnoreReason.BACKLOG_TOO_LONG)
-    deadline = cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s))
-    columns = {"lease_expires_at": deadline, "backlog_since": since}
+    since = step.backlog_since or provenance.at
+    until = cap_lease(record, step, provenance.at + next_wait(step.timings.ack_timeout_s, provenance.at - since))
+    if step.backlog_since is not None:
+        waiting = replace(step, backlog_until=until, updated_at=provenance.at)
+        return Outcome(OutcomeKind.MOVED, record.with_step(waiting).with_job(updated_at=provenance.at))
+    columns = {"backlog_since": since, "backlog_until": until}
     after = move_step(record, step, StepTrigger.LANE_BACKLOG, provenance, **columns)
     return transitioned(record, after, EventType.LANE_BACKLOG, provenance, step=step, reason=what)
 
@@ -296,7 +301,7 @@ def _why_not_waiting(record: Record, step: Step, attempt_no: int, *statuses: Ste
 def _why_not_expired(record: Record, step: Step, attempt_no: int, provenance: Provenance) -> str | None:
     """Why a deadline changes nothing; None if the attempt is in flight and its lease is over."""
     reason_code = _why_not_waiting(record, step, attempt_no, StepStatus.INITIATED, StepStatus.PROCESSING)
-    if reason_code is None and (step.lease_expires_at is None or step.lease_expires_at > provenance.at):
+    if reason_code is None and (step.silent_until is None or step.silent_until > provenance.at):
         return IgnoreReason.LEASE_STILL_RUNS
     return reason_code
 

@@ -41,8 +41,8 @@ def apply(record: Record, occurrence: Occurrence, provenance: Provenance) -> Out
             return attempts.deadline_passed(record, step_id, attempt_no, provenance)
         case LaneBacklog(step_id, attempt_no, what):
             return attempts.lane_backlog(record, step_id, attempt_no, what, provenance)
-        case OrchestrationEnded(instance_id):
-            return recovery.orchestration_ended(record, instance_id, provenance)
+        case OrchestrationEnded(instance_id, silent):
+            return recovery.orchestration_ended(record, instance_id, provenance, silent=silent)
         case Repaired():
             return recovery.repaired(record, occurrence, provenance)
         case Control(kind):

@@ -47,6 +47,14 @@ def result(step_id: str, attempt_no: int) -> str:
     return f"result:{step_id}:{attempt_no}"
 
 
+def look(look_no: int) -> str:
+    """The external event by which the sweeper asks an orchestration to look at the ledger.
+
+    Each orchestration counts the looks that it has heard and shows in its custom status which one it waits for.
+    """
+    return f"look:{look_no}"
+
+
 def resume(park_no: int) -> str:
     """The external event that ends the `park_no`-th parking of a job."""
     return f"resume:{park_no}"

@@ -68,6 +68,8 @@ class Step:
     initiated_at: datetime | None = None
     #: since when our own backlog explains the attempt's silence
     backlog_since: datetime | None = None
+    #: until when it does, at the next look; moved without an EVENT row, or a deep queue would fill histories
+    backlog_until: datetime | None = None
     #: the step's total time cap, from its first attempt on; moved on by what the job is PAUSED
     deadline_at: datetime | None = None
     #: FAILED_RETRY only: when the next attempt may be recorded
@@ -94,6 +96,12 @@ class Step:
     updated_at: datetime
     completed_at: datetime | None = None
 
+    @property
+    def silent_until(self) -> datetime | None:
+        """Until when an attempt in flight may be silent: its lease, or longer while our own backlog explains it."""
+        ends = [end for end in (self.lease_expires_at, self.backlog_until) if end is not None]
+        return max(ends, default=None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
@@ -114,6 +122,8 @@ class Job:
     status: JobStatus
     #: the orchestration that may move this job; any other is fenced off
     instance_id: str
+    #: how many of its orchestrations ended before it did
+    orchestration_failures: int = 0
 
     idempotency_key: str | None = None
     #: RowKey of the claim, without its prefix
@@ -222,8 +232,8 @@ class Record:
 
 #: the column that only the service which runs the attempt may know
 SECRET = "lease_id"
-#: columns that no EVENT's `changes` name: every transition changes them and the EVENT has them itself, or a secret
-UNTOLD = frozenset({"updated_at", "event_seq", "event_hash", SECRET})
+#: columns that no EVENT's `changes` name: the EVENT has them itself, they move without one, or they are a secret
+UNTOLD = frozenset({"updated_at", "event_seq", "event_hash", "backlog_until", SECRET})
 
 
 def changes(before: Record, after: Record) -> JsonValue:

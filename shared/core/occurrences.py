@@ -60,9 +60,11 @@ class LaneBacklog:
 
 @dataclass(frozen=True)
 class OrchestrationEnded:
-    """The sweeper found the job alive and its orchestration ended: a new one takes over."""
+    """The sweeper found the job alive and its orchestration ended, or silent: a new one takes over."""
 
     instance_id: str
+    #: it had not ended, and heard no look; that is the engine's fault and never the job's end
+    silent: bool = False
 
 
 @dataclass(frozen=True)

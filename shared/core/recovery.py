@@ -31,12 +31,16 @@ def repaired(record: Record, repair: Repaired, provenance: Provenance) -> Outcom
     return transitioned(record, record, EventType.REPAIRED, provenance, reason=repair.what, data=data)
 
 
-def orchestration_ended(record: Record, instance_id: str, provenance: Provenance) -> Outcome:
-    """Gives the job a new `instance_id`, which fences the old one off (R13); past the limit the job fails for good."""
+def orchestration_ended(record: Record, instance_id: str, provenance: Provenance, *, silent: bool) -> Outcome:
+    """Gives the job a new `instance_id`, which fences the old one off (R13).
+
+    Where orchestrations end before their job more often than `MAX_RESTARTS`, the job fails for good. A silent one does
+    not count: an engine that is late, however late, costs no job.
+    """
     job = record.job
     if job.instance_id != instance_id:
         return ignored(record, IgnoreReason.RESTARTED_ALREADY)
-    count = restarts(instance_id) + 1
+    count = job.orchestration_failures + (not silent)
     try:
         if count > MAX_RESTARTS:
             after = move_job(cancel_in_flight(record, provenance), JobTrigger.ORCHESTRATION_FAILED, provenance)
@@ -45,8 +49,13 @@ def orchestration_ended(record: Record, instance_id: str, provenance: Provenance
                 after = after.with_job(error_code=Reason.ORCHESTRATION_FAILED, error_message=message)
             return transitioned(record, after, EventType.ORCHESTRATION_FAILED, provenance)
         after = move_job(
-            record, JobTrigger.RESTART, provenance, instance_id=durable_names.instance_id(job.job_id, count)
+            record,
+            JobTrigger.RESTART,
+            provenance,
+            instance_id=durable_names.instance_id(job.job_id, restarts(instance_id) + 1),
+            orchestration_failures=count,
         )
     except NoSuchTransition as no:
         return refused(record, f"{no.trigger}_IN_{no.state}")
-    return transitioned(record, after, EventType.ORCHESTRATION_RESTARTED, provenance)
+    reason = "SILENT" if silent else None
+    return transitioned(record, after, EventType.ORCHESTRATION_RESTARTED, provenance, reason=reason)

@@ -93,6 +93,7 @@ def _accept(record: Record, step: Step, reply: Reply, trigger: StepTrigger, prov
         "due_at": None,
         "retry_cause": None,
         "backlog_since": None,
+        "backlog_until": None,
         "lease_expires_at": lease_until(record, step, provenance.at),
     }
     if reply.progress is not None:
@@ -109,7 +110,7 @@ def _heartbeat(record: Record, step: Step, reply: Reply, provenance: Provenance)
     lease_expires_at = lease_until(record, step, provenance.at)
     if not _heartbeat_due(step, provenance) or lease_expires_at == step.lease_expires_at:
         return ignored(record, IgnoreReason.HEARTBEAT_NOT_DUE)
-    columns: dict[str, Any] = {"lease_expires_at": lease_expires_at, "backlog_since": None}
+    columns: dict[str, Any] = {"lease_expires_at": lease_expires_at, "backlog_since": None, "backlog_until": None}
     if reply.progress is not None:
         columns["progress"] = reply.progress
     after = move_step(record, step, StepTrigger.HEARTBEAT, provenance, **columns)

@@ -11,10 +11,11 @@ from enum import StrEnum
 from typing import Any
 
 from shared.core import durable_names
+from shared.core.backlog import LONGEST_WAIT
 from shared.core.job import Record, Step
 from shared.core.states import JobStatus, StepStatus
 
-#: between two looks of a step that may not start while the job waits for a sibling of it to end
+#: the first wait of a step that may not start while the job waits for a sibling of it to end
 SIBLING_WAIT = timedelta(seconds=30)
 
 
@@ -58,6 +59,35 @@ class Verdict:
         return body
 
 
+def custom_status(step_id: str, attempt_no: int, verdict: str, look_no: int) -> dict[str, Any]:
+    """What an orchestration shows of itself: where it is, and which look of the sweeper it waits for."""
+    return {"step": step_id, "attempt": attempt_no, "verdict": verdict, "look": look_no}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A custom status as the sweeper reads it; an orchestration that never ran shows nothing."""
+
+    step_id: str | None = None
+    attempt_no: int = 0
+    look_no: int = 1
+
+    @classmethod
+    def of(cls, status: Any) -> Shown:
+        """Any JSON value: what is no custom status of the app counts as nothing."""
+        if not isinstance(status, dict):
+            return cls()
+        step_id, attempt_no, look_no = (status.get(name) for name in ("step", "attempt", "look"))
+        return cls(
+            step_id if isinstance(step_id, str) else None,
+            attempt_no if isinstance(attempt_no, int) else 0,
+            look_no if isinstance(look_no, int) else 1,
+        )
+
+
+NOTHING_SHOWN = Shown()
+
+
 def verdict_for(record: Record | None, step_id: str, instance_id: str, now: datetime) -> Verdict:
     """The ledger's word on one step, for the orchestration `instance_id`."""
     if record is None or record.job.status.terminal or record.job.instance_id != instance_id:
@@ -71,16 +101,18 @@ def verdict_for(record: Record | None, step_id: str, instance_id: str, now: date
         case StepStatus.INITIATED if step.due_at is not None and step.due_at > now:
             return Verdict(VerdictKind.PUBLISH_FAILED, step.attempt_no, step.due_at)
         case StepStatus.INITIATED:
-            return Verdict(VerdictKind.AWAIT_ACK, step.attempt_no, step.lease_expires_at)
+            return Verdict(VerdictKind.AWAIT_ACK, step.attempt_no, step.silent_until)
         case StepStatus.PROCESSING:
-            return Verdict(VerdictKind.AWAIT_RESULT, step.attempt_no, step.lease_expires_at)
+            return Verdict(VerdictKind.AWAIT_RESULT, step.attempt_no, step.silent_until)
         case _ if record.job.status is JobStatus.CANCELLING:
             return Verdict(VerdictKind.END)
         case _ if record.job.status is JobStatus.PAUSED:
             return Verdict(VerdictKind.PARK, park_no=record.job.park_no)
         case _ if record.job.status is JobStatus.PAUSING:
-            # only in a parallel group: a sibling is in flight; whether the job is PAUSED then or goes on is open yet
-            return Verdict(VerdictKind.BACKOFF, step.attempt_no, now + SIBLING_WAIT)
+            # only in a parallel group: a sibling is in flight; whether the job is PAUSED then or goes on is open yet.
+            # Each wait is as long as all before it, so that a long sibling fills no history
+            wait = min(max(now - step.updated_at, SIBLING_WAIT), LONGEST_WAIT)
+            return Verdict(VerdictKind.BACKOFF, step.attempt_no, now + wait)
         case StepStatus.FAILED_RETRY if step.due_at is not None and step.due_at > now:
             return Verdict(VerdictKind.BACKOFF, step.attempt_no, step.due_at)
         case _:

@@ -55,6 +55,9 @@ async def _dispatch(
         if verdict.kind is VerdictKind.RECORD:
             occurrence: Occurrence = RecordAttempt(step_id, context.new_lease())
             key = f"dispatch:{instance_id}:{step_id}:{verdict.attempt_no}"
+        elif step.backlog_until is not None and step.backlog_until > now:
+            # adopted: its directive was seen on the lane, or the bus could not be asked
+            return verdict
         elif (step.lease_expires_at is not None and step.lease_expires_at <= now) or step.publish_failures:
             occurrence = RenewLease(step_id, step.attempt_no)
             key = f"renew:{instance_id}:{step_id}:{step.attempt_no}:{now.isoformat()}"
@@ -73,8 +76,9 @@ async def _publish(
     context: Context, orchestrations: Orchestrations, stored: Stored, step: Step, instance_id: str
 ) -> Verdict:
     directive = directive_of(stored.record, step, callback_urls(context.settings, stored.record, step))
-    # the last instant at which anyone would still take a RESULT of this attempt
-    time_to_live_s = step.timings.ack_timeout_s + step.timings.lease_s
+    # as long as its job may live: it may wait behind any number of others, and a late one is harmless (R5)
+    cap = stored.record.cap_of(step)
+    time_to_live_s = None if cap is None else max(1.0, (cap - context.clock.now()).total_seconds())
     topic = f"{DIRECTIVE_TOPIC_PREFIX}{step.lane}"
     own_id = message_id(directive.jobId, step.step_id, step.attempt_no)
     try:

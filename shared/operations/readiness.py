@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.errors import LuciusError
@@ -25,7 +25,6 @@ SWEEPER_LATE_AFTER = timedelta(minutes=5)
 
 #: no instance has this id; asking for it shows that the engine responds
 _NOBODY = "health"
-_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,8 @@ class Readiness:
 
         checks: dict[str, Check] = {
             "tables": tables,
-            "servicebus": lambda: context.lanes.has_waiting_reply(0, before=_LONG_AGO),
-            "durable": lambda: orchestrations.state(_NOBODY),
+            "servicebus": lambda: context.lanes.replies(0, since=self._clock.now()),
+            "durable": lambda: orchestrations.look_up(_NOBODY),
         }
         return await self._check_all(checks if blob is None else checks | {"blob": blob})
 

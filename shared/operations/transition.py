@@ -113,9 +113,9 @@ async def close(context: Context, stored: Stored) -> None:
 
 
 async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
-    """Raises the resume of every parking, also for a job that ended; early and repeated ones are harmless.
+    """Raises the resume of the newest parking, also for a job that ended; early and repeated ones are harmless.
 
-    Race resume: of every one, since an orchestration may still wait at an older one whose resume was lost.
+    Race resume: an orchestration that still waits at an older one, whose resume was lost, hears the sweeper's look.
     Raises OrchestrationUnavailable.
     """
     job = record.job
@@ -123,8 +123,7 @@ async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:
         return
     for instance_id in sorted({record.instance_of(step) for step in record.steps}):
         try:
-            for park_no in range(1, job.park_no + 1):
-                await orchestrations.raise_event(instance_id, durable_names.resume(park_no), {"status": job.status})
+            await orchestrations.raise_event(instance_id, durable_names.resume(job.park_no), {"status": job.status})
         except (InstanceEnded, InstanceNotFound) as gone:
             telemetry.info("ORCHESTRATION_GONE", **telemetry.line_ids(job), reason=type(gone).__name__)
 

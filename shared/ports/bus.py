@@ -8,23 +8,30 @@ from datetime import datetime
 from typing import Protocol
 
 from shared.contracts.messages import Directive
+from shared.core.backlog import LaneLook
 
 
 class DirectivePublisher(Protocol):
     """The directive topics."""
 
-    async def publish(self, directive: Directive, *, time_to_live_s: float) -> None:
-        """Sends to the topic of the directive's lane. Raises PublishUnavailable."""
+    async def publish(self, directive: Directive, *, time_to_live_s: float | None) -> None:
+        """Sends to the topic of the directive's lane. None: it lives as long as the topic lets it.
+
+        Raises PublishUnavailable.
+        """
 
 
 class Lanes(Protocol):
     """A look at what waits on a lane, without taking it."""
 
-    async def has_waiting_reply(self, lane: int, *, before: datetime) -> bool:
-        """Whether a reply that was sent before that instant still lies on the lane. Raises BusUnavailable."""
+    async def replies(self, lane: int, *, since: datetime) -> LaneLook:
+        """The oldest replies that lie on the lane, by a look that began at `since` or later. Raises BusUnavailable.
 
-    async def has_waiting_directive(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
-        """Whether this directive, or one sent before that instant, still lies there. Raises BusUnavailable."""
+        One look serves everybody in the process who asks for one as old as that.
+        """
+
+    async def directives(self, lane: int, service: str, *, since: datetime) -> LaneLook:
+        """The same for the directives of one service."""
 
 
 @dataclass(frozen=True, kw_only=True)

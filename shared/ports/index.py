@@ -39,6 +39,9 @@ class ActiveRow:
     #: when the sweeper looks at the job next; written by the sweeper alone
     check_at: datetime
     gated: bool = False
+    #: looks in a row that its orchestration did not hear, and the number of the look that it waited for
+    looks: int = 0
+    look_no: int = 0
     #: the event that its LIST row is as of
     listed_seq: int = 0
     etag: str = ""
@@ -108,8 +111,13 @@ class Index(Protocol):
     async def due(self, tenant: str, *, now: datetime, limit: int) -> list[ActiveRow]:
         """Active jobs whose `check_at` has come, the longest due first. Raises LedgerUnavailable."""
 
-    async def reschedule_check(self, active: ActiveRow, check_at: datetime) -> None:
-        """Moves the sweeper's next look; nothing happens if the row is gone. Raises LedgerUnavailable."""
+    async def reschedule_check(
+        self, active: ActiveRow, check_at: datetime, *, looks: int = 0, look_no: int = 0
+    ) -> None:
+        """Moves the sweeper's next look, and notes what the last ones met; nothing happens if the row is gone.
+
+        Raises LedgerUnavailable.
+        """
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
         """Active jobs in the order of their ids, past the id `after`. Raises LedgerUnavailable."""

@@ -111,8 +111,8 @@ METRICS: tuple[Metric, ...] = (
         _C,
         "{action}",
         ("action",),
-        "What passes did: `start, restart, raise, end, withdraw, close`, in clearing `purge, drop, archive, remove`; "
-        "`failed`: the next one tries again",
+        "What passes did: `start, restart, replace, raise, end, withdraw, close`, in clearing "
+        "`purge, drop, archive, remove`; `failed`: the next one tries again",
     ),
     Metric(
         "dependency_faults_total",

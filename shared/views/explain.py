@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Literal
 
 from shared.contracts.messages import Reply
+from shared.core.backlog import MAX_SHOWN
 from shared.core.decide import apply
 from shared.core.history import Provenance, lease_digest
 from shared.core.job import Event, Record, Step
@@ -24,8 +25,14 @@ from shared.views.citation import cite
 _LEASE = "what-if"
 
 
-def explain(record: Record, now: datetime, last: Event | None = None) -> Explanation:
-    """What the job waits for and what each possible next occurrence would do; `last` is its last transition's event."""
+def explain(
+    record: Record, now: datetime, last: Event | None = None, *, directives_ahead: int | None = None
+) -> Explanation:
+    """What the job waits for and what each possible next occurrence would do.
+
+    `last` is its last transition's event; `directives_ahead` how many directives lie before its own on the bus,
+    `MAX_SHOWN` for any larger number, None where its own is not there or nobody looked.
+    """
     job = record.job
     step = next(iter(record.open_steps), None)
     if job.status.terminal or step is None:
@@ -33,6 +40,8 @@ def explain(record: Record, now: datetime, last: Event | None = None) -> Explana
         text = _ended(record)
     else:
         since, waits_for, until, then = _waiting(record, step, now)
+        if directives_ahead is not None:
+            waits_for += f"; {_ahead(directives_ahead)} before its directive on the bus"
         text = f"Job {job.job_id} is {job.status}. It waits for {waits_for}, since {_iso(since)}"
         text += f", until {_iso(until)} at the latest." if until else "; there is no time limit."
     brought_here = _brought_here(last) if last is not None else None
@@ -75,6 +84,12 @@ def _ended(record: Record) -> str:
     return f"{text}, after {job.attempts_total} attempt{'' if job.attempts_total == 1 else 's'}."
 
 
+def _ahead(directives: int) -> str:
+    if directives >= MAX_SHOWN:
+        return f"more than {MAX_SHOWN} others lie"
+    return {0: "no other lies", 1: "one other lies"}.get(directives, f"{directives} others lie")
+
+
 def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, datetime | None, str]:
     """Since when, for what, until when, and then."""
     job, timings = record.job, step.timings
@@ -84,12 +99,12 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
             return step.updated_at, f"the bus to take the directive of {attempt}", step.due_at, "Then it is sent again."
         case StepStatus.INITIATED:
             then = _after_failure(record, step, "ACK", timings.ack_backoffs, step.ack_failures)
-            return step.updated_at, f"the ACK of {attempt} by service {step.service}", step.lease_expires_at, then
+            return step.updated_at, f"the ACK of {attempt} by service {step.service}", step.silent_until, then
         case StepStatus.PROCESSING:
             then = _after_failure(
                 record, step, "RESULT or heartbeat", timings.execution_backoffs, step.execution_failures
             )
-            return step.updated_at, f"the RESULT of {attempt} by service {step.service}", step.lease_expires_at, then
+            return step.updated_at, f"the RESULT of {attempt} by service {step.service}", step.silent_until, then
         case _ if job.status is JobStatus.PAUSED:
             since = job.drained_at or job.updated_at
             return since, "a resume", None, f"Then step {step.step_id} goes on; nothing is in flight meanwhile."
@@ -116,7 +131,7 @@ def _after_failure(record: Record, step: Step, what: str, backoffs: tuple[float,
 
 def _what_if(record: Record, step: Step, now: datetime) -> dict[str, Outcome]:
     """What each possible next occurrence would do, by a dry `apply`."""
-    after = max(now, step.lease_expires_at or now, step.due_at or now)
+    after = max(now, step.silent_until or now, step.due_at or now)
     record = record.with_step(replace(step, lease_digest=lease_digest(_LEASE)))
     tried: dict[str, tuple[Occurrence, datetime]] = {"dispatch": (RecordAttempt(step.step_id, _LEASE), after)}
     if step.attempt_no:

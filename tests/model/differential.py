@@ -40,7 +40,13 @@ from tests.model.reference import IN_FLIGHT, Model
 from tests.model.steps import ModelStep, Rules
 
 #: the EVENT rows that each answer of the model stands for
-ROWS = {reference.MOVED: 1, reference.IGNORED: 1, reference.UNHEARD: 0, reference.REFUSED: 0}
+ROWS = {
+    reference.MOVED: 1,
+    reference.IGNORED: 1,
+    reference.WAITED: 0,
+    reference.UNHEARD: 0,
+    reference.REFUSED: 0,
+}
 
 
 def stretch(at: int, attempt_no: int) -> float:
@@ -152,8 +158,8 @@ class Pair:
                 return model.pause(now)
             case Control(ControlKind.RESUME):
                 return model.resume(now)
-            case OrchestrationEnded(instance_id):
-                return model.orchestration_ended(restarts(instance_id))
+            case OrchestrationEnded(instance_id, silent):
+                return model.orchestration_ended(restarts(instance_id), silent=silent)
             case Redriven(by):
                 return model.redriven(by)
             case Repaired():
@@ -182,7 +188,7 @@ class Pair:
         assert (job.status, job.park_no, job.first_ack_at is not None) == (model.status, model.park_no, model.acked)
         assert job.attempts_total == sum(step.attempt for step in model.steps)
         assert (job.paused_at is None, job.drained_at is None) == (model.paused_since is None,) * 2
-        assert restarts(job.instance_id) == model.restarts
+        assert (restarts(job.instance_id), job.orchestration_failures) == (model.restarts, model.failures)
         assert (job.completed_at is not None, job.redriven_by) == (model.over, model.redriven_by)
         if job.status == "FAILED_FINAL":
             assert job.error_code == model.error
@@ -206,7 +212,7 @@ class Pair:
 def _in_models_words(outcome: Outcome, expected: str) -> str:
     if outcome.kind is OutcomeKind.IGNORED:
         return expected if expected in (reference.IGNORED, reference.UNHEARD) else reference.IGNORED
-    return outcome.kind.value
+    return reference.WAITED if outcome.transitioned and not outcome.events else outcome.kind.value
 
 
 def _as_model(step: Step) -> tuple[Any, ...]:
@@ -215,6 +221,7 @@ def _as_model(step: Step) -> tuple[Any, ...]:
         step.status.value,
         step.attempt_no,
         _seconds(step.lease_expires_at) if flying else None,
+        _seconds(step.backlog_until) if flying else None,
         _seconds(step.due_at) if waiting else None,
         step.retry_cause.value if step.retry_cause and waiting else None,
         step.completed_at is not None,
@@ -227,6 +234,7 @@ def _as_compared(step: ModelStep) -> tuple[Any, ...]:
         step.status,
         step.attempt,
         _rounded(step.lease_ends) if flying else None,
+        _rounded(step.backlog_ends) if flying else None,
         _rounded(step.wait_ends) if waiting else None,
         step.failed_by if waiting else None,
         step.status in reference.SETTLED,

@@ -43,6 +43,7 @@ def to_a_job(record: Record) -> Iterator[Occurrence]:
     for kind in ControlKind:
         yield Control(kind)
     yield OrchestrationEnded(record.job.instance_id)
+    yield OrchestrationEnded(record.job.instance_id, silent=True)
     yield OrchestrationEnded(f"{record.job.job_id}.r9")
     yield Redriven("job_2")
     yield Redriven("job_3")

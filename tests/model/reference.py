@@ -20,6 +20,8 @@ MOVED = "MOVED"
 IGNORED, REFUSED = "IGNORED", "REFUSED"
 #: IGNORED without an EVENT row: it changes nothing that anyone would ask about
 UNHEARD = "UNHEARD"
+#: moved, and no EVENT row says so
+WAITED = "WAITED"
 
 RECORDED_REPLIES = 20
 RESTARTS = 5
@@ -40,6 +42,8 @@ class Model:
     park_no: int = 0
     paused_since: float | None = None
     restarts: int = 0
+    #: how many instances ended before the job did
+    failures: int = 0
     error: str | None = None
     redriven_by: str | None = None
     ignored: int = 0
@@ -83,6 +87,7 @@ class Model:
             begun=now,
             lease_ends=self._capped(at, now + self.rules[at].ack_timeout),
             backlog_since=None,
+            backlog_ends=None,
             wait_ends=None,
             failed_by=None,
             publish_failures=0,
@@ -94,7 +99,7 @@ class Model:
         if self.over or (step.status, step.attempt) != ("INITIATED", attempt):
             return UNHEARD
         lease_ends = self._capped(at, now + self.rules[at].ack_timeout)
-        self.steps[at] = replace(step, lease_ends=lease_ends, backlog_since=None, wait_ends=None)
+        self.steps[at] = replace(step, lease_ends=lease_ends, backlog_since=None, backlog_ends=None, wait_ends=None)
         return MOVED
 
     def publish_failed(self, at: int, attempt: int, now: float) -> str:
@@ -118,7 +123,7 @@ class Model:
 
     def deadline_passed(self, at: int, attempt: int, now: float) -> str:
         step, rules = self.steps[at], self.rules[at]
-        if self.over or step.status not in IN_FLIGHT or step.attempt != attempt or (step.lease_ends or 0) > now:
+        if self.over or step.status not in IN_FLIGHT or step.attempt != attempt or step.silent_until > now:
             return UNHEARD
         if step.status == "INITIATED":
             step = replace(step, ack_failures=step.ack_failures + 1, failed_by="ACK_TIMEOUT")
@@ -134,15 +139,16 @@ class Model:
         return self._failed_for_now(at, now, wait_s)
 
     def lane_backlog(self, at: int, attempt: int, now: float) -> str:
-        """Our own backlog is nobody's failure: one more ACK timeout, up to the result timeout in all."""
+        """Our own backlog is nobody's failure: one ACK timeout more, then twice as long each time, to five minutes."""
         step, rules = self.steps[at], self.rules[at]
-        if self.over or step.status not in IN_FLIGHT or step.attempt != attempt or (step.lease_ends or 0) > now:
+        if self.over or step.status not in IN_FLIGHT or step.attempt != attempt or step.silent_until > now:
+            return UNHEARD
+        if self.time_over(at, now):
             return UNHEARD
         since = now if step.backlog_since is None else step.backlog_since
-        if now >= _micro(since + rules.lease) or self.time_over(at, now):
-            return UNHEARD
-        self.steps[at] = replace(step, lease_ends=self._capped(at, now + rules.ack_timeout), backlog_since=since)
-        return MOVED
+        ends = self._capped(at, now + min(rules.ack_timeout + now - since, 300))
+        self.steps[at] = replace(step, backlog_since=since, backlog_ends=ends)
+        return MOVED if step.backlog_since is None else WAITED
 
     # --- total times: no lease outlives them, and a wait that would is not begun
 
@@ -193,6 +199,7 @@ class Model:
             status="PROCESSING",
             lease_ends=self._capped(at, now + self.rules[at].running_lease),
             backlog_since=None,
+            backlog_ends=None,
             wait_ends=None,
             failed_by=None,
         )
@@ -318,14 +325,15 @@ class Model:
 
     # --- the sweeper
 
-    def orchestration_ended(self, restarts: int) -> str:
-        """The instance that was started again `restarts` times is over."""
+    def orchestration_ended(self, restarts: int, *, silent: bool) -> str:
+        """The instance that was started again `restarts` times is over, or hears nothing, which is not its failure."""
         if restarts != self.restarts:
             return UNHEARD
         if self.over:
             return REFUSED
-        if self.restarts < RESTARTS:
+        if silent or self.failures < RESTARTS:
             self.restarts += 1
+            self.failures += not silent
         elif self.status == "CANCELLING":
             self._cancelled()
         else:

@@ -39,8 +39,9 @@ class ModelStep:
     begun: float = 0.0
     #: when the lease of the attempt in flight ends
     lease_ends: float | None = None
-    #: since when our own backlog explains the silence
+    #: since when our own backlog explains the silence, and until when it does
     backlog_since: float | None = None
+    backlog_ends: float | None = None
     #: the end of the step's total time
     deadline: float | None = None
     #: the end of a wait that is on
@@ -50,3 +51,7 @@ class ModelStep:
     ack_failures: int = 0
     execution_failures: int = 0
     publish_failures: int = 0
+
+    @property
+    def silent_until(self) -> float:
+        return max(self.lease_ends or 0, self.backlog_ends or 0)

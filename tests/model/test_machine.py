@@ -148,10 +148,10 @@ class JobMachine(RuleBasedStateMachine):
         self.pair.occurs(Control(kind))
 
     @precondition(lambda self: self.pair.now > 10)
-    @rule(stale=st.booleans())
-    def orchestration_ended(self, stale: bool) -> None:
+    @rule(stale=st.booleans(), silent=st.booleans())
+    def orchestration_ended(self, stale: bool, silent: bool) -> None:
         job = self.pair.record.job
-        self.pair.occurs(OrchestrationEnded(f"{job.job_id}.r9" if stale else job.instance_id))
+        self.pair.occurs(OrchestrationEnded(f"{job.job_id}.r9" if stale else job.instance_id, silent))
 
     @rule(by=st.sampled_from(["job_2", "job_3"]))
     def redriven(self, by: str) -> None:

@@ -132,10 +132,10 @@ def _all_that_can_happen(pair: Pair, shape: Shape) -> Iterator[Edge]:
         if not (shape.plain and _concerns_one_step(occurrence)):
             yield Edge(pair, occurrence)
     last = pair.copy()
-    last.model.restarts = RESTARTS
-    job = replace(pair.record.job, instance_id=f"{pair.record.job.job_id}.r{RESTARTS}")
-    last.record = replace(pair.record, job=job)
-    yield Edge(last, OrchestrationEnded(job.instance_id))
+    last.model.restarts = last.model.failures = RESTARTS
+    instance_id = f"{pair.record.job.job_id}.r{RESTARTS}"
+    last.record = pair.record.with_job(instance_id=instance_id, orchestration_failures=RESTARTS)
+    yield Edge(last, OrchestrationEnded(instance_id))
 
 
 def _concerns_one_step(occurrence: Occurrence) -> bool:
@@ -160,8 +160,8 @@ def _step_key(model: Model, index: int, now: float, *, plain: bool) -> Hashable:
         heard = (not plain and now - begun >= rules.heartbeat_every, now >= step.lease_ends)
     elif step.status == "INITIATED" and step.lease_ends is not None:
         heard = (now >= step.lease_ends,)
-    if step.backlog_since is not None:
-        heard += (now >= step.backlog_since + rules.lease,)
+    if step.backlog_ends is not None:
+        heard += (now >= step.backlog_ends,)
     # how much of the total time is left, as far as a wait or lease depends on it
     spans = (
         0.0,
@@ -192,7 +192,7 @@ def _step_key(model: Model, index: int, now: float, *, plain: bool) -> Hashable:
 def _later(pair: Pair, shape: Shape) -> Iterator[Pair]:
     """The same job at each instant that makes a difference."""
     for step, rules in zip(pair.model.steps, pair.model.rules, strict=True):
-        instants = [step.wait_ends, step.lease_ends, step.deadline, pair.model.deadline]
+        instants = [step.wait_ends, step.lease_ends, step.backlog_ends, step.deadline, pair.model.deadline]
         if step.status == "PROCESSING" and step.lease_ends is not None and not shape.plain:
             instants.append(step.lease_ends - rules.running_lease + rules.heartbeat_every)
         for instant in instants:

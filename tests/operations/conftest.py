@@ -11,12 +11,14 @@ import pytest
 
 from shared.adapters.memory import MemoryArchive, MemoryDeadReplies, MemoryIndex, MemoryLedger, MemoryRejected
 from shared.contracts.messages import Directive
+from shared.core.backlog import LaneLook
 from shared.core.directive import message_id
 from shared.core.job import Record
-from shared.errors import InstanceNotFound, PublishUnavailable
+from shared.core.verdict import NOTHING_SHOWN, Shown
+from shared.errors import BusUnavailable, InstanceNotFound, PublishUnavailable
 from shared.operations.admission import Admission
 from shared.operations.context import Context
-from shared.ports.durable import InstanceState
+from shared.ports.durable import Instance, InstanceState
 from shared.settings import load
 from tests.jobs import START, registry
 
@@ -35,12 +37,14 @@ class StillClock:
 @dataclass
 class RecordingPublisher:
     sent: list[Directive] = field(default_factory=list)
+    lives_s: list[float | None] = field(default_factory=list)
     failing: bool = False
 
-    async def publish(self, directive: Directive, *, time_to_live_s: float) -> None:
+    async def publish(self, directive: Directive, *, time_to_live_s: float | None) -> None:
         if self.failing:
             raise PublishUnavailable("the bus is away")
         self.sent.append(directive)
+        self.lives_s.append(time_to_live_s)
 
     @property
     def message_ids(self) -> list[str]:
@@ -54,15 +58,22 @@ class RecordingOrchestrations:
     unknown: bool = False
     #: state of each instance in the engine; started ones are alive
     states: dict[str, InstanceState] = field(default_factory=dict)
+    #: what each instance shows of itself, unless it never ran
+    shown: dict[str, Shown] = field(default_factory=dict)
     #: instance ids, in order
     purged: list[str] = field(default_factory=list)
+    terminated: list[str] = field(default_factory=list)
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
         self.started.append(instance_id)
         self.states.setdefault(instance_id, InstanceState.ALIVE)
 
-    async def state(self, instance_id: str) -> InstanceState:
-        return self.states.get(instance_id, InstanceState.NOT_FOUND)
+    async def look_up(self, instance_id: str) -> Instance:
+        state = self.states.get(instance_id, InstanceState.NOT_FOUND)
+        return Instance(state, self.shown.get(instance_id, NOTHING_SHOWN))
+
+    async def terminate(self, instance_id: str, reason: str) -> None:
+        self.terminated.append(instance_id)
 
     async def purge(self, instance_id: str) -> bool:
         if self.states.get(instance_id) is InstanceState.ALIVE:
@@ -80,14 +91,21 @@ class RecordingOrchestrations:
 class QuietLanes:
     """Nothing waits, unless a test sets it."""
 
-    replies: bool = False
-    directives: bool = False
+    waiting_replies: list[tuple[str, datetime]] = field(default_factory=list)
+    waiting_directives: list[tuple[str, datetime]] = field(default_factory=list)
+    #: how far back the asker would have looked
+    asked_since: list[datetime] = field(default_factory=list)
 
-    async def has_waiting_reply(self, lane: int, *, before: datetime) -> bool:
-        return self.replies
+    away: bool = False
 
-    async def has_waiting_directive(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
-        return self.directives
+    async def replies(self, lane: int, *, since: datetime) -> LaneLook:
+        if self.away:
+            raise BusUnavailable("the bus is away")
+        self.asked_since.append(since)
+        return LaneLook(since, self.waiting_replies)
+
+    async def directives(self, lane: int, service: str, *, since: datetime) -> LaneLook:
+        return LaneLook(since, self.waiting_directives)
 
 
 @dataclass

@@ -13,9 +13,8 @@ import pytest
 from shared.core.history import Origin
 from shared.core.job import Event, Record
 from shared.core.occurrences import ControlKind
-from shared.errors import (
-    LedgerUnavailable,
-)
+from shared.core.verdict import NOTHING_SHOWN, Shown
+from shared.errors import LedgerUnavailable
 from shared.operations.admission import Admission
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
@@ -36,9 +35,14 @@ async def submitted(world: World, **changes: Any) -> str:
 
 
 async def dispatch(world: World, job_id: str, step_id: str = "ocr", instance_id: str | None = None) -> Any:
-    return await dispatch_step(
-        world.context, world.orchestrations, job_id=job_id, instance_id=instance_id or job_id, step_id=step_id
+    """The verdict, which the orchestration then shows in its custom status."""
+    instance = instance_id or job_id
+    verdict = await dispatch_step(
+        world.context, world.orchestrations, job_id=job_id, instance_id=instance, step_id=step_id
     )
+    look_no = world.orchestrations.shown.get(instance, NOTHING_SHOWN).look_no
+    world.orchestrations.shown[instance] = Shown(step_id, verdict.attempt_no, look_no)
+    return verdict
 
 
 async def settle(world: World, job_id: str, attempt_no: int = 1) -> Any:

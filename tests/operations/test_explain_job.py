@@ -1,5 +1,10 @@
+from datetime import timedelta
+
+import pytest
+
 from shared.core.job import Record
 from shared.core.states import JobStatus
+from shared.operations.backlog import directives_ahead
 from shared.operations.read_history import last_transition
 from shared.responses.history import Explanation
 from shared.views.explain import explain
@@ -66,7 +71,30 @@ async def test_our_own_backlog_is_named_as_the_gate(world: World) -> None:
     job_id = await submitted(world)
     await dispatch(world, job_id)
     assert (await explained(world, await world.job(job_id))).gate is None
-    world.lanes.directives = True
+    world.lanes.waiting_directives = [(f"{job_id}:ocr:1", world.clock.now())]
     world.clock.advance(30)
     await settle(world, job_id)
     assert (await explained(world, await world.job(job_id))).gate == "LANE_BACKLOG"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "words"),
+    [
+        (0, "no other lies before its directive"),
+        (1, "one other lies before its directive"),
+        (31, "31 others lie before its directive"),
+        (32, "more than 32 others lie before its directive"),
+        (5000, "more than 32 others lie before its directive"),
+    ],
+)
+async def test_a_job_in_a_queue_shows_how_many_are_before_it(world: World, ahead: int, words: str) -> None:
+    """A look shows 32 messages; what lies behind them is not counted."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    record, sent_at = await world.job(job_id), world.clock.now()
+    older = [(f"older_{number}:ocr:1", sent_at - timedelta(hours=1)) for number in range(ahead)]
+    world.lanes.waiting_directives = [*older, (f"{job_id}:ocr:1", sent_at)][:32]
+    found = await directives_ahead(world.context, record)
+    assert words in explain(record, world.clock.now(), directives_ahead=found).text
+    world.lanes.waiting_directives = []
+    assert await directives_ahead(world.context, record) is None

@@ -258,6 +258,7 @@ def test_every_column_is_either_kept_or_reset() -> None:
         *("redriven_by", "gated", "deadline_at", "current_step_id", "current_step_index", "attempts_total"),
         *("error_code", "error_message", "final_output", "first_ack_at", "park_no", "paused_at", "drained_at"),
         *("event_seq", "event_hash", "suppressed", "created_at", "updated_at", "completed_at"),
+        "orchestration_failures",
     }
     assert JOB_KEPT | reset == {field.name for field in fields(Job)}
     reset = {
@@ -270,6 +271,7 @@ def test_every_column_is_either_kept_or_reset() -> None:
             "lease_expires_at",
             "initiated_at",
             "backlog_since",
+            "backlog_until",
         ),
         *("deadline_at", "due_at", "retry_cause", "ack_failures", "execution_failures", "publish_failures"),
         *("last_error_code", "last_error_message", "progress", "created_at", "updated_at"),

@@ -1,11 +1,14 @@
 import json
+from datetime import timedelta
+
+import pytest
 
 from shared.core.history import Origin
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus, StepStatus
 from shared.core.verdict import VerdictKind
 from shared.operations.control_job import control_job
-from tests.jobs import reply
+from tests.jobs import START, reply
 from tests.operations.conftest import World
 from tests.operations.support import arrives, dispatch, service_sends, settle, submitted
 
@@ -160,20 +163,114 @@ async def test_a_reply_without_an_orchestration_is_kept(world: World) -> None:
 
 
 async def test_our_own_backlog_uses_up_no_attempt(world: World) -> None:
-    """While replies or directives wait on the lane a time-out waits too, up to the result timeout in all."""
+    """While its directive waits on the bus the attempt waits too, twice as long each time; one EVENT row tells it."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    world.lanes.directives = True
-    for _ in range(30):
-        world.clock.advance(30)
+    world.lanes.waiting_directives = [(f"{job_id}:ocr:1", world.clock.now())]
+    world.clock.advance(30)
+    waits = []
+    for _ in range(40):
         verdict = await settle(world, job_id)
         assert verdict.kind is VerdictKind.AWAIT_ACK
-        assert (verdict.until - world.clock.now()).total_seconds() == 30
-    world.clock.advance(30)
+        waits.append((verdict.until - world.clock.now()).total_seconds())
+        world.clock.advance(waits[-1])
+    assert waits == [30, 60, 120, 240, *[300] * 36]
+    world.lanes.waiting_directives = []
     assert (await settle(world, job_id)).kind is VerdictKind.BACKOFF
     assert (await world.job(job_id)).steps[0].attempt_no == 1
     history = [event.type for event in await world.ledger.events(job_id)]
-    assert history == ["JOB_CREATED", "ATTEMPT_RECORDED", *["LANE_BACKLOG"] * 30, "ACK_TIMEOUT"]
+    assert history == ["JOB_CREATED", "ATTEMPT_RECORDED", "LANE_BACKLOG", "ACK_TIMEOUT"]
+
+
+async def test_only_the_jobs_own_time_ends_a_backlog(world: World) -> None:
+    """However long the queue: the job then ends with TIME_EXCEEDED, and no attempt was used up before."""
+    job_id = await submitted(world, request_type="OCR", payload={})
+    stored = await world.ledger.read(job_id)
+    assert stored is not None
+    capped = stored.record.with_job(deadline_at=world.clock.now() + timedelta(days=3))
+    await world.ledger.commit(stored, capped, [])
+    await dispatch(world, job_id)
+    world.lanes.waiting_directives = [(f"{job_id}:ocr:1", world.clock.now())]
+    verdict = await settle(world, job_id)
+    while verdict.kind is VerdictKind.AWAIT_ACK:
+        world.clock.advance((verdict.until - world.clock.now()).total_seconds())
+        verdict = await settle(world, job_id)
+    job = (await world.job(job_id)).job
+    assert (job.error_code, job.attempts_total, verdict.kind) == ("TIME_EXCEEDED", 1, VerdictKind.END)
+    assert world.clock.now() == START + timedelta(days=3)
+
+
+async def test_a_directive_lives_as_long_as_its_job(world: World) -> None:
+    """It may wait behind any number of others: R36."""
+    job_id = await submitted(world)
+    stored = await world.ledger.read(job_id)
+    assert stored is not None
+    capped = stored.record.with_job(deadline_at=world.clock.now() + timedelta(hours=5))
+    await world.ledger.commit(stored, capped, [])
+    await dispatch(world, job_id)
+    assert world.publisher.lives_s == [5 * 3600]
+
+
+@pytest.mark.parametrize("shown", [1, 31, 32])
+async def test_a_directive_that_was_taken_is_missed_on_a_busy_lane(world: World, shown: int) -> None:
+    """Older ones that are being worked on stand before it; with 32 of them it may be behind, unless one is newer."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    sent_at = world.clock.now()
+    older = [(f"job_x{number}:ocr:1", sent_at - timedelta(minutes=10)) for number in range(shown)]
+    world.lanes.waiting_directives = older
+    world.clock.advance(30)
+    full = shown == 32
+    assert (await settle(world, job_id)).kind is (VerdictKind.AWAIT_ACK if full else VerdictKind.BACKOFF)
+    if full:
+        # the last one that is shown came after it, by more than clocks may differ
+        world.lanes.waiting_directives = [*older[:-1], ("job_y:ocr:1", sent_at + timedelta(seconds=61))]
+        world.clock.advance(30)
+        assert (await settle(world, job_id)).kind is VerdictKind.BACKOFF
+
+
+async def test_that_nothing_waits_only_a_look_after_the_deadline_can_show(world: World) -> None:
+    """That something waits, one of some seconds before can: a deep queue shares it."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    world.clock.advance(31)
+    assert (await settle(world, job_id)).kind is VerdictKind.BACKOFF
+    assert world.lanes.asked_since == [START + timedelta(seconds=21), START + timedelta(seconds=30)]
+
+
+async def test_a_bus_that_cannot_be_asked_costs_no_attempt(world: World) -> None:
+    """Nobody knows what lies there: the attempt waits on."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    world.lanes.away = True
+    for _ in range(50):
+        world.clock.advance(300)
+        assert (await settle(world, job_id)).kind is VerdictKind.AWAIT_ACK
+    assert len(await world.ledger.events(job_id)) == 3
+
+
+async def test_a_waiting_attempt_is_adopted_and_not_sent_again(world: World) -> None:
+    """A new orchestration finds the directive on the bus: the bus would drop a second one for half an hour only."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    world.lanes.waiting_directives = [(f"{job_id}:ocr:1", world.clock.now())]
+    world.clock.advance(30)
+    await settle(world, job_id)
+    assert (await dispatch(world, job_id)).kind is VerdictKind.AWAIT_ACK
+    assert len(world.publisher.sent) == 1
+
+
+async def test_a_directive_that_was_never_sent_is_nobodys_silence(world: World) -> None:
+    """In a publish backoff the next try is owed, however late it comes: settle sends nothing and fails nothing."""
+    job_id = await submitted(world)
+    world.publisher.failing = True
+    await dispatch(world, job_id)
+    world.publisher.failing = False
+    world.clock.advance(3600)
+    verdict = await settle(world, job_id)
+    assert (verdict.kind, verdict.until) == (VerdictKind.BACKOFF, world.clock.now())
+    assert (await dispatch(world, job_id)).kind is VerdictKind.SENT
+    assert (await world.job(job_id)).job.attempts_total == 1
 
 
 async def test_a_result_that_waits_on_the_lane_keeps_its_lease(world: World) -> None:
@@ -182,7 +279,7 @@ async def test_a_result_that_waits_on_the_lane_keeps_its_lease(world: World) -> 
     await dispatch(world, job_id)
     await service_sends(world, job_id, "ACK", 1)
     world.clock.advance(900)
-    world.lanes.replies = True
+    world.lanes.waiting_replies = [("r1", world.clock.now() - timedelta(seconds=5))]
     assert (await settle(world, job_id)).kind is VerdictKind.AWAIT_RESULT
     await service_sends(world, job_id, "RESULT", 2)
     assert (await world.job(job_id)).job.attempts_total == 1

@@ -73,7 +73,7 @@ async def test_our_own_backlog_is_a_gate_of_its_own(world: World) -> None:
     """Time past a lease while the lane is full is neither the service's nor a wait for its ACK."""
     job_id = await submitted(world)
     await dispatch(world, job_id)
-    world.lanes.directives = True
+    world.lanes.waiting_directives = [(f"{job_id}:ocr:1", world.clock.now())]
     world.clock.advance(30)
     await settle(world, job_id)
     world.clock.advance(20)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shared.contracts.messages import Directive
+from shared.core.backlog import MAX_SHOWN, LaneLook
 from shared.core.directive import message_id
 from shared.ports.bus import DeadReply
 from tests.simulation.faults import Faults
@@ -17,6 +18,7 @@ from tests.simulation.scheduler import Scheduler
 
 DUPLICATE_WINDOW = timedelta(minutes=10)
 LOCK_S = 60.0
+NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass
@@ -55,18 +57,24 @@ class Bus:
         self.on_reply: Callable[[SentReply], None] = lambda reply: None
         #: until then the services take nothing
         self.services_away_until: datetime = scheduler.now
+        #: the services pull when they have room, instead of being handed each directive at once
+        self.pulled = False
 
     # --- directives
 
-    async def publish(self, directive: Directive, *, time_to_live_s: float) -> None:
+    async def publish(self, directive: Directive, *, time_to_live_s: float | None) -> None:
         now = self._scheduler.now
         self.on_publish(directive)
         name = message_id(directive.jobId, directive.stepId, directive.attempt_no)
         if any(one.message_id == name and one.enqueued_at + DUPLICATE_WINDOW > now for one in self.directives):
             return
-        sent = SentDirective(directive, name, now, now + timedelta(seconds=time_to_live_s))
+        expires_at = NEVER if time_to_live_s is None else now + timedelta(seconds=time_to_live_s)
+        sent = SentDirective(directive, name, now, expires_at)
         self.directives.append(sent)
-        self._scheduler.later(self._faults.latency_s(), lambda: self._hand_over(sent))
+        if self.pulled:
+            self._scheduler.later(self._faults.latency_s(), lambda: self.on_directive(sent.directive))
+        else:
+            self._scheduler.later(self._faults.latency_s(), lambda: self._hand_over(sent))
 
     def _hand_over(self, sent: SentDirective) -> None:
         now = self._scheduler.now
@@ -120,17 +128,31 @@ class Bus:
                 self.dead_letters.remove(one)
         return True
 
-    # --- `shared.ports.bus.Lanes`
 
-    async def has_waiting_reply(self, lane: int, *, before: datetime) -> bool:
-        return any(not one.done and one.lane == lane and one.enqueued_at < before for one in self.replies)
+class Lanes:
+    """See `shared.ports.bus.Lanes`: looks are shared, as the real ones are."""
 
-    async def has_waiting_directive(self, lane: int, service: str, *, message_id: str, before: datetime) -> bool:
+    def __init__(self, bus: Bus, scheduler: Scheduler) -> None:
+        self._bus = bus
+        self._scheduler = scheduler
+        self._looks: dict[tuple[str, int], LaneLook] = {}
+        #: looks that asked the bus
+        self.asked = 0
+
+    async def replies(self, lane: int, *, since: datetime) -> LaneLook:
+        lying = (one for one in self._bus.replies if not one.done and one.lane == lane)
+        return self._look("replies", lane, since, ((one.message_id, one.enqueued_at) for one in lying))
+
+    async def directives(self, lane: int, service: str, *, since: datetime) -> LaneLook:
         now = self._scheduler.now
-        waiting = [one for one in self.directives if not one.taken and one.expires_at > now]
-        return any(
-            one.directive.lane == lane
-            and one.directive.step_type.lower() == service.lower()
-            and (one.message_id == message_id or one.enqueued_at < before)
-            for one in waiting
-        )
+        lying = (one for one in self._bus.directives if not one.taken and one.expires_at > now)
+        mine = (one for one in lying if one.directive.lane == lane and one.directive.step_type.lower() == service)
+        return self._look(service, lane, since, ((one.message_id, one.enqueued_at) for one in mine))
+
+    def _look(self, what: str, lane: int, since: datetime, lying: Iterable[tuple[str, datetime]]) -> LaneLook:
+        known = self._looks.get((what, lane))
+        if known is None or known.looked_at < since:
+            self.asked += 1
+            known = LaneLook(self._scheduler.now, list(itertools.islice(lying, MAX_SHOWN)))
+            self._looks[what, lane] = known
+        return known

@@ -17,6 +17,7 @@ from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
 from shared.operations.redrive_job import redrive_job
 from tests.jobs import envelope
+from tests.simulation import protocols
 from tests.simulation.host import HostDown
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class Callers:
         span_s = self.plan.faults_end_after.total_seconds()
         for number in range(self.plan.jobs):
             request_type = self.random.choice(self.plan.request_types)
-            payload = {"sis": {"prompt_set": ["When does the lease end?"]}}
+            prompts = {"sis": {"prompt_set": ["When does the lease end?"]}}
+            payload = {} if request_type == protocols.ONE_STEP else prompts
             request = envelope(
                 tenant_id=f"tenant_{number % 2}",
                 request_type=request_type,

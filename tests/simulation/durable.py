@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
@@ -21,7 +22,9 @@ from functions_emulator.durable.visibility import VisibilityTimeouts
 from functions_emulator.host.durable_functions import use_fast_timestamps
 from orchestrations.job import job, step
 from shared.core import durable_names
+from shared.core.verdict import Shown
 from shared.errors import InstanceEnded, InstanceNotFound
+from shared.ports import durable
 from shared.ports.durable import InstanceState
 from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler
@@ -72,6 +75,8 @@ class Durable:
         self.stalls: list[str] = []
         #: counts what may have changed an instance's state
         self.changes = 0
+        #: in between, the engine takes messages and does nothing
+        self.away: tuple[datetime, datetime] = (scheduler.now, scheduler.now)
         self._running = False
         self._pump_at: datetime | None = None
         self.start()
@@ -116,6 +121,8 @@ class Durable:
         self._pump_by(self._scheduler.now + timedelta(seconds=self._faults.latency_s()))
 
     def _pump_by(self, instant: datetime) -> None:
+        if self.away[0] <= instant < self.away[1]:
+            instant = self.away[1]
         if self._running and (self._pump_at is None or instant < self._pump_at):
             self._pump_at = instant
             self._scheduler.at(instant, lambda: self._pump(instant))
@@ -175,11 +182,17 @@ class SimulatedOrchestrations:
         except InstanceExistsError:
             return
 
-    async def state(self, instance_id: str) -> InstanceState:
+    async def look_up(self, instance_id: str) -> durable.Instance:
         found = self._durable.store.instance(instance_id)
         if found is None:
-            return InstanceState.NOT_FOUND
-        return InstanceState.ENDED if found.status.is_terminal else InstanceState.ALIVE
+            return durable.Instance(InstanceState.NOT_FOUND)
+        shown = Shown.of(json.loads(found.custom_status) if found.custom_status else None)
+        return durable.Instance(InstanceState.ENDED if found.status.is_terminal else InstanceState.ALIVE, shown)
+
+    async def terminate(self, instance_id: str, reason: str) -> None:
+        self._durable.changes += 1
+        with contextlib.suppress(InstanceGoneError, InstanceNotFoundError):
+            self._durable.client.terminate(instance_id, reason)
 
     async def purge(self, instance_id: str) -> bool:
         found = self._durable.store.instance(instance_id)

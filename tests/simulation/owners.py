@@ -85,7 +85,7 @@ class Owners:
 
     def _check_owner(self, record: Record, check_at: datetime, now: datetime) -> None:
         job = record.job
-        owed = [deadline for step in record.open_steps if (deadline := _deadline(record, step)) <= now]
+        owed = [deadline for step in record.open_steps if (deadline := _deadline(step, job)) <= now]
         if check_at > now + self._longest_wait(record):
             self._world.add_violation(f"{job.job_id} is looked at only at {check_at}")
         alive = self._alive(job.instance_id)

@@ -11,6 +11,7 @@ from tests import jobs
 SEQUENCE = "OCR_EMBEDDING_SIS"
 GROUP = "GROUP"
 CAPPED = "CAPPED"
+ONE_STEP = "OCR"
 
 #: as often as they stand here
 REQUEST_TYPES = (SEQUENCE, GROUP, CAPPED)
@@ -23,7 +24,9 @@ def registry() -> Registry:
     first, *others = shipped.definition.steps
     beating = first.model_copy(update={"heartbeat_cadence_s": 200.0, "total_timeout_s": 2400.0})
     capped = {"total_timeout_s": 3600.0, "steps": (beating, *others)}
-    return Registry([shipped, _kin(shipped, GROUP, side_by_side), _kin(shipped, CAPPED, capped)])
+    one_step = jobs.registry().find(ONE_STEP)
+    assert one_step is not None
+    return Registry([shipped, one_step, _kin(shipped, GROUP, side_by_side), _kin(shipped, CAPPED, capped)])
 
 
 def _kin(protocol: Protocol, request_type: str, update: dict[str, Any]) -> Protocol:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shared.contracts.messages import Directive
-from tests.simulation.bus import Bus
+from tests.simulation.bus import Bus, SentDirective
 from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler
 
@@ -116,6 +116,30 @@ class Services:
         for raw in (b"{", b"[]", b'{"type": "RESULT"}'):
             self._bus.send_reply(directive.lane, raw)
         self._good(directive)
+
+    def work_one_at_a_time(self, work_s: float) -> None:
+        """One replica with room for one: it pulls the oldest directive, works on it, and only then pulls the next."""
+        self._bus.pulled = True
+        busy = False
+
+        def pull(_: object = None) -> None:
+            nonlocal busy
+            waiting = next((one for one in self._bus.directives if not one.taken), None)
+            if busy or waiting is None:
+                return
+            busy = True
+            self.behaviours.append("one at a time")
+            self._send(waiting.directive, "ACK", {})
+            self._scheduler.later(work_s, lambda: finish(waiting))
+
+        def finish(worked_on: SentDirective) -> None:
+            nonlocal busy
+            # completed after its RESULT: until then a look at the lane shows it
+            self._send(worked_on.directive, "RESULT", {})
+            worked_on.taken, busy = True, False
+            pull()
+
+        self._bus.on_directive = pull
 
     def _reply_later(self, directive: Directive, type_: str, after_s: float, **changes: Any) -> None:
         self._scheduler.later(after_s, lambda: self._send(directive, type_, changes))

@@ -225,11 +225,15 @@ class TablesIndex:
         async with translate_errors():
             await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
-    async def reschedule_check(self, active: ActiveRow, check_at: datetime) -> None:
+    async def reschedule_check(
+        self, active: ActiveRow, check_at: datetime, *, looks: int = 0, look_no: int = 0
+    ) -> None:
         row = {
             "PartitionKey": encode_key(active.tenant),
             "RowKey": active_row(active.job_id),
             "check_at": check_at,
+            "looks": looks,
+            "look_no": look_no,
         }
         table = await self._account.table(self._table)
         with contextlib.suppress(Conflict):
@@ -332,6 +336,8 @@ def _active(tenant: str, entity: Any) -> ActiveRow:
         created_at=_instant(entity["created_at"]),
         check_at=_instant(entity["check_at"]),
         gated=bool(entity.get("gated")),
+        looks=int(entity.get("looks", 0)),
+        look_no=int(entity.get("look_no", 0)),
         listed_seq=int(entity.get("listed_seq", 0)),
         etag=entity.metadata["etag"] or "",
     )

@@ -13,8 +13,10 @@ class SweepAction(StrEnum):
     START = "start"
     #: its orchestration had ended before the job did
     RESTART = "restart"
-    #: its orchestration had missed an event
+    #: its orchestration is behind, and is asked to look at the ledger
     RAISE = "raise"
+    #: its orchestration lives and hears nothing: another takes over
+    REPLACE = "replace"
     END = "end, its time is over"
     #: its creation died between claim and rows
     WITHDRAW = "withdraw"

@@ -44,7 +44,7 @@ async def test_histories_go_soon_after_the_end_by_instance_id(world: World) -> N
     """An hour after its end a job's history goes; a living job's stays; nothing is purged twice."""
     alive = await submitted(world)
     job_id = await ended(world)
-    assert await swept(world, HOUR - 60) == []
+    assert "purge" not in await swept(world, HOUR - 60)
     assert "purge" in await swept(world, 61)
     assert world.orchestrations.purged == [job_id]
     await swept(world, HOUR)

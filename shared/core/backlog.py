@@ -1,0 +1,44 @@
+"""LUCIUS's own backlog is nobody's failure (R8): what a look at a lane tells, and how long an attempt then waits on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+#: messages that one look shows: the oldest of a subscription, those that are being worked on among them
+MAX_SHOWN = 32
+#: how far the clock of the bus may be from those of the app's processes
+_CLOCKS_DIFFER = timedelta(minutes=1)
+#: no wait on a lane is longer, so that no end of a backlog is noticed later
+LONGEST_WAIT = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class LaneLook:
+    """The oldest messages of a subscription at one instant, as (message id, when the bus took it)."""
+
+    #: when the look began, by the clock of the process that looked
+    looked_at: datetime
+    oldest: Sequence[tuple[str, datetime]] = ()
+
+    def has_older(self, than: datetime) -> bool:
+        """Whether a message lies there that the bus took until that instant."""
+        return any(enqueued_at <= than for _, enqueued_at in self.oldest)
+
+    def ahead_of(self, message_id: str, sent_at: datetime) -> int | None:
+        """How many messages lie before this one, sent about that instant; None: it is not there any more.
+
+        A look shows `MAX_SHOWN` messages. Where all of them are older, this one may lie behind them: then it is
+        `MAX_SHOWN`, which stands for any larger number.
+        """
+        for place, (known, _) in enumerate(self.oldest):
+            if known == message_id:
+                return place
+        behind = len(self.oldest) >= MAX_SHOWN and self.oldest[-1][1] <= sent_at + _CLOCKS_DIFFER
+        return MAX_SHOWN if behind else None
+
+
+def next_wait(ack_timeout_s: float, waited: timedelta) -> timedelta:
+    """The wait after `waited` of waiting on a lane: the ACK time-out first, then each twice the one before."""
+    return min(timedelta(seconds=ack_timeout_s) + waited, LONGEST_WAIT)
