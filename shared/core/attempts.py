@@ -163,12 +163,12 @@ def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, prove
     """Lets the attempt wait on, since its directive, or a reply, still waits on the lane (R8). `what` names what waits.
 
     Each wait is twice the one before, up to five minutes; only the first has an EVENT row. They end with the total
-    time of the step or the job: then IGNORED, and the time-out counts.
+    time of the step or the job, and where the job is to be cancelled: then IGNORED, and the time-out counts.
     """
     step = _step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignored(record, reason_code)
-    if _is_over(record, step, provenance.at):
+    if _is_over(record, step, provenance.at) or record.job.status is JobStatus.CANCELLING:
         return ignored(record, IgnoreReason.BACKLOG_TOO_LONG)
     since = step.backlog_since or provenance.at
     until = cap_lease(record, step, provenance.at + next_wait(step.timings.ack_timeout_s, provenance.at - since))

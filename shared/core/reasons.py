@@ -92,7 +92,7 @@ class IgnoreReason(StrEnum):
     #: the attempt is over, or another one has begun
     ATTEMPT_MOVED_ON = "ATTEMPT_MOVED_ON"
     LEASE_STILL_RUNS = "LEASE_STILL_RUNS"
-    #: the lane's backlog no longer excuses the silence
+    #: the lane's backlog does not excuse the silence any more: the total time is over, or the job is to be cancelled
     BACKLOG_TOO_LONG = "BACKLOG_TOO_LONG"
     #: the control or redrive was asked for before
     ALREADY = "ALREADY"

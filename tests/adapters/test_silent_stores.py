@@ -99,7 +99,7 @@ CALLS: dict[str, tuple[type[Transient], Call]] = {
     "keys": (KeysUnavailable, lambda port: JwtKeys(f"http://127.0.0.1:{port}/keys", time.monotonic).key("k")),
     "an event": (OrchestrationUnavailable, lambda _: ENGINE.raise_event("job_1", "ack", {})),
     "a start": (OrchestrationUnavailable, lambda _: ENGINE.start("job_1", {})),
-    "a state": (OrchestrationUnavailable, lambda _: ENGINE.state("job_1")),
+    "a state": (OrchestrationUnavailable, lambda _: ENGINE.look_up("job_1")),
 }
 
 

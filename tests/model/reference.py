@@ -143,7 +143,7 @@ class Model:
         step, rules = self.steps[at], self.rules[at]
         if self.over or step.status not in IN_FLIGHT or step.attempt != attempt or step.silent_until > now:
             return UNHEARD
-        if self.time_over(at, now):
+        if self.time_over(at, now) or self.status == "CANCELLING":
             return UNHEARD
         since = now if step.backlog_since is None else step.backlog_since
         ends = self._capped(at, now + min(rules.ack_timeout + now - since, 300))

@@ -38,15 +38,17 @@ def test_a_final_failure_ends_the_job(stack: RunningStack, service: ScriptedServ
     assert (ended["status"], ended["error_code"], ended["attempts_total"]) == ("FAILED_FINAL", "PDF_ENCRYPTED", 1)
 
 
-def test_silence_exhausts_the_attempts(stack: RunningStack) -> None:
-    """No ACK, three times: FAILED_FINAL, ATTEMPTS_EXHAUSTED; a directive that waits unread has longer."""
+def test_silence_exhausts_the_attempts(stack: RunningStack, service: ScriptedService) -> None:
+    """No ACK, three times: FAILED_FINAL, ATTEMPTS_EXHAUSTED; a directive that waits unread uses no attempt up."""
     job_id = submit(stack)
+    wait_until(lambda: "LANE_BACKLOG" in events(stack, job_id), "the unread directive was not seen")
+    assert "no other lies before its directive" in stack.get(f"/v1/jobs/{job_id}/explain")["text"]
+    for attempt_no in (1, 2, 3):
+        assert service.directive(job_id)["attempt_no"] == attempt_no
     ended = until(stack, job_id, status_is("FAILED_FINAL"))
     assert (ended["error_code"], ended["attempts_total"]) == ("ATTEMPTS_EXHAUSTED", 3)
     assert ended["steps"][0]["last_error_code"] == "ACK_TIMEOUT"
-    history = events(stack, job_id)
-    assert "LANE_BACKLOG" in history
-    rest = [type_ for type_ in history if type_ != "LANE_BACKLOG"]
+    rest = [type_ for type_ in events(stack, job_id) if type_ != "LANE_BACKLOG"]
     assert rest == ["JOB_CREATED", *["ATTEMPT_RECORDED", "ACK_TIMEOUT"] * 3]
 
 
