@@ -59,6 +59,9 @@ async def receive_callback(
         raise BodyTooLarge(f"a callback has at most {MAX_CALLBACK_BYTES} bytes")
     attempt = f"{grant.job_id}:{grant.step_id}:{grant.attempt_no}"
     named = f"key:{key}" if key is not None else f"body:{digest(body.decode('utf-8', errors='backslashreplace'))}"
+    if kind == "HEARTBEAT" and key is None:
+        # each beat is news, whatever it repeats: after a lost race it must not find the one before it
+        named += f":at:{context.clock.now().isoformat()}"
     result = await apply_reply(
         context,
         orchestrations,

@@ -1,7 +1,7 @@
 import json
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, cast
 
 import pytest
 
@@ -11,11 +11,13 @@ from shared.core.states import JobStatus, StepStatus
 from shared.errors import (
     BodyTooLarge,
     CallbackTokenInvalid,
+    Conflict,
     LuciusError,
     NotYourAttempt,
     ReplyUnfit,
 )
 from shared.operations.replies.callbacks import MAX_CALLBACK_BYTES, CallbackResult, Kind, receive_callback
+from shared.ports.ledger import Ledger
 from tests.operations.conftest import World
 from tests.operations.support import dispatch, settle, submitted
 
@@ -166,6 +168,32 @@ async def test_heartbeats_with_the_same_body_all_count(calling: World) -> None:
         await call(calling, "HEARTBEAT", callbacks.token)
         leases.append((await calling.job(job_id)).steps[0].lease_expires_at)
     assert len(set(leases)) == 3
+
+
+async def test_a_heartbeat_that_lost_a_race_still_renews_the_lease(calling: World) -> None:
+    """An equal one was committed before, and another commit comes first now: this one is decided again, not found."""
+    job_id, callbacks = await granted(calling)
+    await call(calling, "ACK", callbacks.token)
+    calling.clock.advance(400)
+    await call(calling, "HEARTBEAT", callbacks.token)
+    calling.clock.advance(400)
+    ledger, conflicts = calling.ledger, 1
+
+    class Contended:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(ledger, name)
+
+        async def commit(self, *given: Any) -> Any:
+            nonlocal conflicts
+            if conflicts:
+                conflicts -= 1
+                raise Conflict
+            return await ledger.commit(*given)
+
+    contended = replace(calling, context=replace(calling.context, ledger=cast(Ledger, Contended())))
+    await call(contended, "HEARTBEAT", callbacks.token)
+    lease = (await calling.job(job_id)).steps[0].lease_expires_at
+    assert lease == calling.clock.now() + timedelta(seconds=900)
 
 
 async def test_a_late_callback_is_recorded(calling: World) -> None:
