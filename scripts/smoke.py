@@ -159,7 +159,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--protocol", default="OCR_EMBEDDING_SIS", help="request type")
     parser.add_argument("--ask", default="What is the total amount due?", help="the question, where SIS is a step")
     parser.add_argument(
-        "--tenant", default="smoke", help="of the job; a token without orch:all-tenants has its own only"
+        "--tenant", default="smoke", help="of the job; a token without orch:all-tenants:operate has its own only"
     )
     parser.add_argument("--timeout", type=float, default=900, help="seconds for all of it")
     args = parser.parse_args(argv)

@@ -164,11 +164,10 @@ class ScopeMissing(Refused):
 
 
 class TenantMissing(Refused):
-    """The token names no tenant."""
+    """The token names no tenant, or not just one."""
 
-    def __init__(self, claim: str) -> None:
-        super().__init__(f"the token names no tenant: its claim {claim} must be plain text")
-        self.claim = claim
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the token names no tenant: {why}")
 
 
 class TenantForbidden(Refused):

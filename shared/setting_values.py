@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 from urllib.parse import urlsplit
+
+from shared.access.tenants import plain_tenant, public_client
+from shared.core.strict_json import parse_json
 
 _T = TypeVar("_T")
 
@@ -122,6 +125,23 @@ def keys(value: str) -> tuple[tuple[str, bytes], ...]:
             )
         parsed[kid] = secret
     return tuple(parsed.items())
+
+
+def tenants(value: str) -> Mapping[str, Mapping[str, str]]:
+    """Claim to value to normalised tenant, of JSON."""
+    try:
+        given = parse_json(value.encode()) if value else {}
+        items = [(claim, text, plain_tenant(name)) for claim, names in given.items() for text, name in names.items()]
+    except (ValueError, AttributeError):
+        items = [("", "", None)]
+    mapped: dict[str, dict[str, str]] = {}
+    for claim, text, tenant in items:
+        if tenant is None:
+            raise ValueError('must be JSON of claims, their values and tenants, for example {"azp": {"ID": "contoso"}}')
+        if everybodys := public_client(text):
+            raise ValueError(f"maps the id of {everybodys}, which everybody can use, and which is no tenant")
+        mapped.setdefault(claim, {})[text] = tenant
+    return mapped
 
 
 def blob_uri(connection: str, endpoint: str) -> str:

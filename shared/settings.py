@@ -288,13 +288,23 @@ class Settings:
         help="Where the issuer publishes its keys; https, or http on loopback",
     )
     auth_tenant_claim: str = setting(
-        "LUCIUS_AUTH_TENANT_CLAIM", form.text, "tenant_id", help="Claim that names the caller's LUCIUS tenant"
+        "LUCIUS_AUTH_TENANT_CLAIM",
+        form.text,
+        "tenant_id",
+        help="Claim that names the caller's LUCIUS tenant, where neither LUCIUS_AUTH_TENANTS nor a role does",
+    )
+    auth_tenants: Mapping[str, Mapping[str, str]] = setting(
+        "LUCIUS_AUTH_TENANTS",
+        form.tenants,
+        help='LUCIUS tenants by values of claims, as JSON: `{"azp": {"CLIENT_ID": "contoso"}, "groups": {"GROUP_ID": '
+        '"fabrikam"}}`',
     )
     auth_all_tenants_role: str = setting(
         "LUCIUS_AUTH_ALL_TENANTS_ROLE",
         form.text,
         "orch:all-tenants",
-        help="Value of `roles` that lets an operator see every tenant",
+        help="Value of `roles` for operators of all tenants: with `:read` behind it they see every tenant's jobs, with "
+        "`:operate` they move them; alone, in this release, both",
         tuning=True,
     )
     allowed_ref_schemes: frozenset[str] = setting(

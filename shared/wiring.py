@@ -15,6 +15,7 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.identity.aio import DefaultAzureCredential
 
 from shared.access.caller import Caller
+from shared.access.tenants import TenantRules
 from shared.adapters.app_configuration import AppConfigurationStore
 from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobProbe, BlobTexts
 from shared.adapters.callers import AnonymousCallers, JwtCallers
@@ -161,15 +162,15 @@ class Wiring:
         )
 
 
-def seen_by(caller: Caller, context: Context) -> Context:
-    """The context in which only the caller's tenant has jobs (R24)."""
-    if caller.tenant is None:
+def seen_by(caller: Caller, context: Context, *, moving: bool) -> Context:
+    """The context in which only the jobs exist that the caller may see, or, `moving`, may move (R24)."""
+    if caller.sees_all and caller.moves_all:
         return context
     return replace(
         context,
-        ledger=TenantLedger(context.ledger, caller),
-        index=TenantIndex(context.index, caller),
-        rejected=TenantRejected(context.rejected, caller),
+        ledger=TenantLedger(context.ledger, caller, moving=moving),
+        index=TenantIndex(context.index, caller, moving=moving),
+        rejected=TenantRejected(context.rejected, caller, moving=moving),
     )
 
 
@@ -180,7 +181,7 @@ def _callers(settings: Settings) -> Callers:
         JwtKeys(settings.auth_jwks_url, time.monotonic),
         issuer=settings.auth_issuer,
         audiences=settings.auth_audiences,
-        tenant_claim=settings.auth_tenant_claim,
+        tenants=TenantRules(claim=settings.auth_tenant_claim, mapped=settings.auth_tenants),
         all_tenants_role=settings.auth_all_tenants_role,
     )
 

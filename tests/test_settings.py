@@ -90,6 +90,37 @@ def test_in_azure_tokens_are_asked_for_without_saying_so() -> None:
     assert (settings.auth_tenant_claim, settings.auth_all_tenants_role) == ("tenant_id", "orch:all-tenants")
 
 
+def test_tenants_are_mapped_by_claims() -> None:
+    """JSON of claims, their values and tenants; tenants are normalised as everywhere, values are not."""
+    mapped = '{"azp": {"A-1": " Contoso "}, "https://lucius.example/org": {"x,y=z": "fabrikam"}, "groups": {}}'
+    settings = load(MINIMAL | JWT | {"LUCIUS_AUTH_MODE": "jwt", "LUCIUS_AUTH_TENANTS": mapped})
+    assert settings.auth_tenants == {
+        "azp": {"A-1": "contoso"},
+        "https://lucius.example/org": {"x,y=z": "fabrikam"},
+    }
+    assert load(MINIMAL).auth_tenants == {}
+
+
+@pytest.mark.parametrize(
+    ("mapped", "why"),
+    [
+        ("azp:a=contoso", "must be JSON"),
+        ("[]", "must be JSON"),
+        ('{"azp": "contoso"}', "must be JSON"),
+        ('{"azp": {"a": null}}', "must be JSON"),
+        ('{"azp": {"a": ".."}}', "must be JSON"),
+        ('{"azp": {"a": "contoso\u200b"}}', "must be JSON"),
+        ('{"azp": {"a": "contoso", "a": "fabrikam"}}', "must be JSON"),
+        ('{"azp": {"04B07795-8ddb-461a-bbee-02f9e1bf7b46": "contoso"}}', "maps the id of the Azure CLI"),
+        ('{"appid": {"1950a258-227b-4e31-a9cf-717495945fc2": "contoso"}}', "maps the id of Azure PowerShell"),
+    ],
+)
+def test_a_mapping_that_cannot_hold_stops_the_start(mapped: str, why: str) -> None:
+    """What is misspelt would let somebody see another tenant's jobs, or nobody their own."""
+    with pytest.raises(SettingsError, match=f"^LUCIUS_AUTH_TENANTS {why}"):
+        load(MINIMAL | JWT | {"LUCIUS_AUTH_MODE": "jwt", "LUCIUS_AUTH_TENANTS": mapped})
+
+
 @pytest.mark.parametrize(
     "url",
     [

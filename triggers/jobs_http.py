@@ -166,7 +166,8 @@ async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
         record = (await _job(request)).record
         return respond(req, job_response(record)), record.job.status.terminal
 
-    return await long_poll.wait(wait_s, request.caller.tenant, read)
+    whose = None if request.caller.sees_all else request.caller.tenant
+    return await long_poll.wait(wait_s, whose, read)
 
 
 async def _job_as_of(request: Request, given: str) -> func.HttpResponse:

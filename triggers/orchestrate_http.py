@@ -50,7 +50,6 @@ ORCHESTRATE = Route(
         (400, ProblemCode.NOT_STORABLE),
         (400, ProblemCode.BATCH_EMPTY),
         (400, ProblemCode.DRY_RUN_INVALID),
-        (403, ProblemCode.TENANT_FORBIDDEN),
         (409, ProblemCode.IDEMPOTENCY_CONFLICT),
         (411, ProblemCode.LENGTH_REQUIRED),
         (413, ProblemCode.BODY_TOO_LARGE),
@@ -111,11 +110,11 @@ def _accepted(created: Created) -> Accepted:
 def _envelope(body: bytes, caller: Caller) -> Envelope:
     """Raises ValidationError, RequestError (400) and TenantForbidden.
 
-    With tokens, `requested_by` is the token's subject, even where the body has another.
+    With tokens, `requested_by` is the caller's actor, even where the body has another.
     """
     value = json_of_text(body)
     if not isinstance(value, dict):
         raise RequestError(ProblemCode.ENVELOPE_INVALID, "the body must be a JSON object")
     envelope = Envelope.model_validate(value)
-    caller.tenant_for(envelope.tenant_id)
+    caller.tenant_for(envelope.tenant_id, moving=True)
     return envelope if caller is ANYONE else envelope.model_copy(update={"requested_by": caller.actor})

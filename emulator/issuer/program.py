@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import secrets
 import sys
 import time
@@ -19,6 +20,9 @@ from emulator.serving import serve
 _LIFETIME_S = 3600
 #: largest `expires_in`
 _MAX_LIFETIME_S = 86_400
+
+#: what the issuer itself puts into each token
+_OWN_CLAIMS = ("iss", "aud", "sub", "iat", "nbf", "exp")
 
 Clock = Callable[[], float]
 
@@ -88,8 +92,12 @@ class Issuer:
         lifetime = form.get("expires_in", str(_LIFETIME_S))
         if not lifetime.isdecimal() or not 1 <= int(lifetime) <= _MAX_LIFETIME_S:
             return _error_response("invalid_request", f"expires_in must be seconds from 1 to {_MAX_LIFETIME_S}")
-        if not form.get("tenant") and not form.get("roles"):
-            return _error_response("invalid_request", "send tenant=..., or roles=... for an operator of all tenants")
+        further = _object(form.get("claims", "{}"))
+        if further is None:
+            return _error_response("invalid_request", f"claims must be a JSON object without {', '.join(_OWN_CLAIMS)}")
+        if not form.get("tenant") and not form.get("roles") and not further:
+            detail = "send tenant=..., roles=... for an operator of all tenants, or claims={...}"
+            return _error_response("invalid_request", detail)
         now = int(self._clock())
         claims: dict[str, object] = {
             "iss": self.url,
@@ -105,6 +113,7 @@ class Issuer:
             claims[self._tenant_claim] = tenant
         if roles := form.get("roles", "").split():
             claims["roles"] = roles
+        claims |= further
         kid, key = self._keys.signing
         return web.json_response(
             {
@@ -115,6 +124,15 @@ class Issuer:
             },
             headers={"Cache-Control": "no-store"},
         )
+
+
+def _object(text: str) -> dict[str, object] | None:
+    """Claims as another issuer would put them into a token; None: wrong."""
+    try:
+        claims = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return claims if isinstance(claims, dict) and not claims.keys() & set(_OWN_CLAIMS) else None
 
 
 def _error_response(error: str, description: str) -> web.Response:

@@ -3,7 +3,7 @@ metadata description = 'A complete LUCIUS in a resource group of its own: privat
 
 targetScope = 'subscription'
 
-import { tuningType } from 'modules/app-settings.bicep'
+import { tenantsType, tuningType } from 'modules/app-settings.bicep'
 import { scaleType } from 'modules/function-app.bicep'
 import { tenantModeType } from 'modules/app-configuration-keys.bicep'
 import { thresholdsType } from 'modules/alerts.bicep'
@@ -123,9 +123,12 @@ param authIssuer string = ''
 @description('Optional. Where the issuer publishes its keys. Empty: those of this Entra tenant.')
 param authJwksUrl string = ''
 
-@description('Optional. Claim that names the caller\'s LUCIUS tenant. `azp` is the client id of the calling application.')
+@description('Optional. Claim that names the caller\'s LUCIUS tenant, where `authTenants` and roles `tenant:NAME` do not. `azp` is the client id of the calling application; one that everybody can use is refused.')
 @minLength(1)
 param authTenantClaim string = 'azp'
+
+@description('Optional. LUCIUS tenants by values of claims: of an application\'s id (`azp`), a group\'s (`groups`), or any other.')
+param authTenants tenantsType = {}
 
 // ---------------------------------------------------------------- bus, storage, protocols
 
@@ -315,6 +318,7 @@ var auth = {
   issuer: empty(authIssuer) ? '${loginAuthority}/v2.0' : authIssuer
   jwksUrl: empty(authJwksUrl) ? '${loginAuthority}/discovery/v2.0/keys' : authJwksUrl
   tenantClaim: authTenantClaim
+  tenants: authTenants
 }
 
 resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {

@@ -83,7 +83,8 @@ role orch:read 'Reads jobs'
 role orch:operate 'Submits, controls and redrives jobs'
 role orch:quota 'Changes limits'
 role orch:admin 'Uses the admin routes and rejected messages'
-role orch:all-tenants 'Sees the jobs of every tenant'
+role orch:all-tenants:read 'Sees the jobs of every tenant'
+role orch:all-tenants:operate 'Submits, controls and redrives jobs for every tenant'
 if [ -z "$scope" ]; then
   scope=$access
   scopes=$(with "$scopes" "{\"id\":\"$scope\",\"value\":\"access\",\"type\":\"User\",\"isEnabled\":true,\"adminConsentDisplayName\":\"Call LUCIUS\",\"adminConsentDescription\":\"Call LUCIUS as yourself, with the roles that you were given\"}")

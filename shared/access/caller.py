@@ -1,23 +1,20 @@
-"""Who may do what (R24): a caller's scopes, and the one tenant whose jobs exist for it.
+"""Who may do what (R24): a caller's scopes, its own tenant, and its roles over all tenants.
 
 Pure: `shared.adapters.callers` makes a `Caller` of a token, `triggers.http.routes` asks it before every handler.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from shared.access.tenants import APP_CLAIMS, TenantRules, is_text, tenant_of, words_of
 from shared.core.routing import normalise
 from shared.errors import ScopeMissing, TenantForbidden, TenantMissing
 
-_MAX_TENANT = 128
 _MAX_SUBJECT = 256
-#: of Unicode: control, invisible, surrogate, private, unassigned; line and paragraph separators
-_NO_TEXT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 class Scope(StrEnum):
@@ -32,71 +29,106 @@ class Scope(StrEnum):
     ADMIN = "orch:admin"
 
 
+#: a client may request a scope for its user; these are given by an administrator of the directory only
+_BY_ROLE_ONLY = frozenset({Scope.ADMIN})
+#: what follows the role over all tenants; the bare role is an older name of both
+_ALL_READ, _ALL_OPERATE = ":read", ":operate"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Caller:
     """Who sent a request."""
 
-    #: who moves a job, as its events say
+    #: who moves a job, as its events have it: kind and id, and the role where it may move every tenant's
     actor: str
     scopes: frozenset[Scope]
-    #: normalised; None: every tenant's jobs
+    #: its own, normalised; None: it has none
     tenant: str | None
+    #: every tenant's jobs exist for it
+    sees_all: bool = False
+    #: it may submit for every tenant, and move their jobs
+    moves_all: bool = False
 
     def require(self, scope: Scope) -> None:
         """Raises ScopeMissing."""
         if scope not in self.scopes:
             raise ScopeMissing(scope)
 
-    def may_see(self, tenant_id: str) -> bool:
-        """Whether that tenant's jobs exist for this caller; tenants are compared normalised."""
-        return self.tenant is None or self.tenant == normalise(tenant_id)
+    def may_see(self, tenant_id: str | None) -> bool:
+        """Whether that tenant's jobs exist for this caller; tenants are compared normalised. None: nobody's."""
+        return self.sees_all or self._owns(tenant_id)
 
-    def tenant_for(self, named: str | None) -> str | None:
-        """Whose jobs are meant where the request names `named`; None: every tenant's. Raises TenantForbidden."""
-        if not named:
-            return self.tenant
-        if not self.may_see(named):
+    def may_move(self, tenant_id: str | None) -> bool:
+        """Whether it may submit for that tenant and move its jobs; the same comparison."""
+        return self.moves_all or self._owns(tenant_id)
+
+    def tenant_for(self, named: str | None, *, moving: bool = False) -> str | None:
+        """Whose jobs are meant where the request names `named`; None: every tenant's. `moving`: to change them.
+
+        Raises TenantForbidden.
+        """
+        if not named and (self.moves_all if moving else self.sees_all):
+            return None
+        tenant = named or self.tenant
+        if tenant is None or not (self.may_move(tenant) if moving else self.may_see(tenant)):
             raise TenantForbidden
-        return named
+        return tenant
+
+    def _owns(self, tenant_id: str | None) -> bool:
+        return tenant_id is not None and self.tenant == normalise(tenant_id)
 
 
 #: with LUCIUS_AUTH_MODE=none, and on routes of every tenant that need no scope
-ANYONE = Caller(actor="caller", scopes=frozenset(Scope), tenant=None)
+ANYONE = Caller(actor="caller", scopes=frozenset(Scope), tenant=None, sees_all=True, moves_all=True)
 #: on other routes that need no scope: no tenant has this name, so no job exists for it
 NOBODY = Caller(actor="nobody", scopes=frozenset(), tenant="")
 
 
-def caller_from_claims(claims: Mapping[str, Any], *, tenant_claim: str, all_tenants_role: str) -> Caller:
+def caller_from_claims(claims: Mapping[str, Any], *, tenants: TenantRules, all_tenants_role: str) -> Caller:
     """The caller of a token whose signature and times are right.
 
-    Scopes stand in `scp`, `scope` (RFC 9068 2.2.3; both text, spaces between) or `roles` (a list); the role that sees
-    every tenant in `roles` alone, since a user can ask for a scope but must be given a role. Raises TenantMissing.
+    Scopes stand in `scp`, `scope` (RFC 9068 2.2.3; both text, spaces between) or `roles` (a list); `orch:admin` and
+    the roles over all tenants, which are `all_tenants_role` with `:read` or `:operate`, in `roles` alone. Raises
+    TenantMissing, but not for a caller with such a role: it then has no tenant of its own.
     """
-    roles = _words(claims.get("roles"))
-    claimed_scopes = _words(claims.get("scp")) | _words(claims.get("scope")) | roles
-    everywhere = all_tenants_role in roles
-    subject = "".join(char if _is_text(char) else "?" for char in str(claims["sub"])[:_MAX_SUBJECT])
+    roles = words_of(claims.get("roles"))
+    requested = (words_of(claims.get("scp")) | words_of(claims.get("scope"))) - _BY_ROLE_ONLY
+    held = {suffix for suffix in (_ALL_READ, _ALL_OPERATE) if roles & {all_tenants_role, all_tenants_role + suffix}}
+    try:
+        tenant = tenant_of(claims, tenants)
+    except TenantMissing:
+        if not held:
+            raise
+        tenant = None
+    actor = _actor(claims)
+    if _ALL_OPERATE in held:
+        actor += f" ({all_tenants_role if all_tenants_role in roles else all_tenants_role + _ALL_OPERATE})"
     return Caller(
-        actor=f"{subject} ({all_tenants_role})" if everywhere else subject,
-        scopes=frozenset(scope for scope in Scope if scope in claimed_scopes),
-        tenant=None if everywhere else _tenant(claims.get(tenant_claim), tenant_claim),
+        actor=actor,
+        scopes=frozenset(scope for scope in Scope if scope in requested | roles),
+        tenant=tenant,
+        sees_all=_ALL_READ in held,
+        moves_all=_ALL_OPERATE in held,
     )
 
 
-def _tenant(claimed: Any, name: str) -> str:
-    """Normalised. Only text that is its own compatibility form, so that no two spellings are one tenant."""
-    plain = isinstance(claimed, str) and all(map(_is_text, claimed)) and unicodedata.is_normalized("NFKC", claimed)
-    tenant = normalise(claimed) if plain else ""
-    if not 0 < len(tenant) <= _MAX_TENANT or tenant in (".", ".."):
-        raise TenantMissing(name)
-    return tenant
+def _actor(claims: Mapping[str, Any]) -> str:
+    """`user:ID`, `app:ID`, or `caller:ID` where the token does not say which; never a person's name.
 
-
-def _words(claimed: Any) -> frozenset[str]:
-    if isinstance(claimed, str):
-        return frozenset(claimed.split(" "))
-    return frozenset(each for each in claimed if isinstance(each, str)) if isinstance(claimed, list) else frozenset()
-
-
-def _is_text(char: str) -> bool:
-    return unicodedata.category(char) not in _NO_TEXT
+    ID is the directory's object id (`oid`), which an administrator can look up: Entra's `sub` differs from application
+    to application. Without `oid` it is `sub`. The kind in front keeps it apart from `system` and `service:...`.
+    """
+    subject = str(claims["sub"])
+    object_id = claims.get("oid")
+    known = isinstance(object_id, str) and object_id != ""
+    match claims.get("idtyp"):
+        case "app" | "user" as kind:
+            pass
+        case _ if known:
+            # of an application's own token these two are the same, of a user's never
+            kind = "app" if object_id == subject else "user"
+        case _:
+            kind = "app" if subject in [claims.get(each) for each in APP_CLAIMS] else "caller"
+    id_ = str(object_id) if known else subject
+    # a parenthesis could feign a role
+    return f"{kind}:" + "".join(char if is_text(char) and char != "(" else "?" for char in id_[:_MAX_SUBJECT])

@@ -21,8 +21,8 @@ from jwt.exceptions import (
     PyJWTError,
 )
 
-from shared import telemetry
 from shared.access.caller import ANYONE, Caller, caller_from_claims
+from shared.access.tenants import TenantRules
 from shared.adapters.jwt_keys import ALGORITHM, JwtKeys
 from shared.errors import TokenInvalid, TokenMissing
 
@@ -60,13 +60,13 @@ class JwtCallers:
         *,
         issuer: str,
         audiences: Sequence[str],
-        tenant_claim: str,
+        tenants: TenantRules,
         all_tenants_role: str,
     ) -> None:
         self._keys = keys
         self._issuer = issuer
         self._audiences = list(audiences)
-        self._tenant_claim = tenant_claim
+        self._tenants = tenants
         self._all_tenants_role = all_tenants_role
 
     async def caller(self, authorization: str | None) -> Caller:
@@ -74,18 +74,18 @@ class JwtCallers:
         if not authorization:
             raise TokenMissing
         if (match := _BEARER.fullmatch(authorization)) is None or len(match[1]) > _MAX_TOKEN:
-            raise _invalid("the Authorization header holds no bearer token")
+            raise TokenInvalid("the Authorization header holds no bearer token")
         token = match[1]
         try:
             header = jwt.get_unverified_header(token)
             kid = header.get("kid")
             if header.get("alg") != ALGORITHM or not isinstance(kid, str) or len(kid) > _MAX_KID:
-                raise _invalid(f"the token must be signed by {ALGORITHM} and name its key")
+                raise TokenInvalid(f"the token must be signed by {ALGORITHM} and name its key")
             if str(header.get("typ", "jwt")).lower().removeprefix("application/") not in _TYPES:
-                raise _invalid("the token is no access token: its typ is neither JWT nor at+jwt")
+                raise TokenInvalid("the token is no access token: its typ is neither JWT nor at+jwt")
             key = await self._keys.key(kid)
             if key is None:
-                raise _invalid("the token's key is none of the issuer's")
+                raise TokenInvalid("the token's key is none of the issuer's")
             claims = jwt.decode(
                 token,
                 key,
@@ -96,17 +96,13 @@ class JwtCallers:
                 options={"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True},
             )
         except (PyJWTError, ValueError, RecursionError) as wrong:
-            raise _invalid(next((why for kind, why in _WHY if isinstance(wrong, kind)), "the token is wrong")) from None
+            why = next((why for kind, why in _WHY if isinstance(wrong, kind)), "the token is wrong")
+            raise TokenInvalid(why) from None
         if any(name in claims for name in _NOT_BEARER):
-            raise _invalid("the token is an ID token, or bound to a key: send an access token for bearers")
+            raise TokenInvalid("the token is an ID token, or bound to a key: send an access token for bearers")
         if int(claims["exp"]) > time.time() + _MAX_LIFE_S:
-            raise _invalid(f"the token lives longer than {_MAX_LIFE_S // 3600} hours")
-        return caller_from_claims(claims, tenant_claim=self._tenant_claim, all_tenants_role=self._all_tenants_role)
-
-
-def _invalid(why: str) -> TokenInvalid:
-    telemetry.info("TOKEN_REFUSED", reason=why)
-    return TokenInvalid(why)
+            raise TokenInvalid(f"the token lives longer than {_MAX_LIFE_S // 3600} hours")
+        return caller_from_claims(claims, tenants=self._tenants, all_tenants_role=self._all_tenants_role)
 
 
 class AnonymousCallers:

@@ -1,4 +1,8 @@
-"""The stores as one tenant sees them (R24): another tenant's jobs and messages do not exist in them."""
+"""The stores as one caller reaches them (R24): jobs and messages that it may not see do not exist in them.
+
+A caller that sees every tenant need not be one that moves their jobs. So each write asks for the tenant again, and a
+request that moves (`Route.moves`) is refused at its first read of a job that it may only see.
+"""
 
 from __future__ import annotations
 
@@ -7,48 +11,81 @@ from datetime import date, datetime
 
 from shared.access.caller import Caller
 from shared.core.job import Event, Job, Record
-from shared.errors import DataLost, UnknownStatus
+from shared.errors import DataLost, TenantForbidden, UnknownStatus
 from shared.ports.index import ActiveRow, Claim, EndedRow, Guard, Index, ListRow
 from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
 
 
+class _Reach:
+    """The tenants that one request reaches."""
+
+    def __init__(self, caller: Caller, moving: bool) -> None:
+        self._caller = caller
+        self._moving = moving
+
+    def sees(self, tenant: str | None) -> bool:
+        """None: a row that names no tenant."""
+        return self._caller.may_see(tenant) or (self._moving and self._caller.may_move(tenant))
+
+    def takes(self, tenant: str | None) -> bool:
+        """Whether its job may be read. Raises TenantForbidden where it may only be seen, and the request moves."""
+        if self._moving and self._caller.may_see(tenant):
+            self.check_move(tenant)
+        return self.sees(tenant)
+
+    def check_move(self, tenant: str | None) -> None:
+        """Raises TenantForbidden, and PermissionError for what the request cannot have seen."""
+        if not self._caller.may_move(tenant):
+            _check(self._caller.may_see(tenant))
+            raise TenantForbidden("the token may see this tenant's jobs, and not change them")
+
+    def only(self, tenant: str | None) -> str | None:
+        """The tenant that a list is narrowed to; None: none."""
+        if self.sees(None):
+            return tenant
+        own = self._caller.tenant
+        _check(own is not None and tenant in (None, own))
+        return own
+
+
 class TenantLedger:
     """See `shared.ports.ledger.Ledger`. One a request: events are given only of jobs that this one has read."""
 
-    def __init__(self, ledger: Ledger, caller: Caller) -> None:
+    def __init__(self, ledger: Ledger, caller: Caller, *, moving: bool = False) -> None:
         self._ledger = ledger
-        self._caller = caller
-        self._seen: set[str] = set()
+        self._reach = _Reach(caller, moving)
+        #: job id to tenant, of the jobs that were read
+        self._seen: dict[str, str] = {}
 
     async def read(self, job_id: str) -> Stored | None:
         try:
             stored = await self._ledger.read(job_id)
         except (DataLost, UnknownStatus) as lost:
-            if _sees(self._caller, lost.tenant_id):
+            if self._reach.takes(lost.tenant_id):
                 raise
             return None
-        if stored is None or not _sees(self._caller, stored.record.job.tenant_id):
+        if stored is None or not self._reach.takes(stored.record.job.tenant_id):
             return None
-        self._seen.add(job_id)
+        self._seen[job_id] = stored.record.job.tenant_id
         return stored
 
     async def create(self, record: Record, event: Event) -> Stored:
-        _check(self._caller.may_see(record.job.tenant_id))
+        self._reach.check_move(record.job.tenant_id)
         stored = await self._ledger.create(record, event)
-        self._seen.add(record.job.job_id)
+        self._seen[record.job.job_id] = record.job.tenant_id
         return stored
 
     async def commit(self, before: Stored, after: Record, events: Sequence[Event]) -> Stored:
-        _check(before.record.job.job_id in self._seen)
+        self._check_move(before.record.job.job_id)
         return await self._ledger.commit(before, after, events)
 
     async def remove(self, stored: Stored) -> None:
-        _check(stored.record.job.job_id in self._seen)
+        self._check_move(stored.record.job.job_id)
         await self._ledger.remove(stored)
 
     async def delete_remainder(self, job_id: str) -> None:
-        _check(job_id in self._seen)
+        self._check_move(job_id)
         await self._ledger.delete_remainder(job_id)
 
     async def find_event(self, job_id: str, cause_id: str) -> Event | None:
@@ -59,22 +96,28 @@ class TenantLedger:
             return []
         return await self._ledger.events(job_id, after_seq=after_seq, limit=limit)
 
+    def _check_move(self, job_id: str) -> None:
+        _check(job_id in self._seen)
+        self._reach.check_move(self._seen[job_id])
+
 
 class TenantIndex:
     """See `shared.ports.index.Index`. What only the sweeper does is refused, since a sweep is of every tenant."""
 
-    def __init__(self, index: Index, caller: Caller) -> None:
+    def __init__(self, index: Index, caller: Caller, *, moving: bool = False) -> None:
         self._index = index
-        self._caller = caller
+        self._reach = _Reach(caller, moving)
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         return await self._of(tenant).read_claim(tenant, claim)
 
     async def reserve(self, job: Job, *, replacing: Claim | None, tenant_limit: int | None = None) -> None:
-        await self._of(job.tenant).reserve(job, replacing=replacing, tenant_limit=tenant_limit)
+        self._reach.check_move(job.tenant)
+        await self._index.reserve(job, replacing=replacing, tenant_limit=tenant_limit)
 
     async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
-        await self._of(job.tenant).close(job, claim_expires_at=claim_expires_at)
+        self._reach.check_move(job.tenant)
+        await self._index.close(job, claim_expires_at=claim_expires_at)
 
     async def count_gated(self, tenant: str) -> int:
         return await self._of(tenant).count_gated(tenant)
@@ -95,7 +138,7 @@ class TenantIndex:
         return await self._of(tenant).list_jobs(tenant, after=after, limit=limit, since=since, until=until)
 
     async def tenants(self) -> list[str]:
-        return [tenant for tenant in await self._index.tenants() if self._caller.may_see(tenant)]
+        return [tenant for tenant in await self._index.tenants() if self._reach.sees(tenant)]
 
     async def count_active(self) -> dict[str, int]:
         raise _sweeper_only()
@@ -142,13 +185,8 @@ class TenantIndex:
         raise _sweeper_only()
 
     def _of(self, tenant: str) -> Index:
-        _check(self._caller.may_see(tenant))
+        _check(self._reach.sees(tenant))
         return self._index
-
-
-def _sees(caller: Caller, tenant_id: str | None) -> bool:
-    """A row that names no tenant is nobody's here."""
-    return tenant_id is not None and caller.may_see(tenant_id)
 
 
 def _check(allowed: bool) -> None:
@@ -164,10 +202,11 @@ def _sweeper_only() -> PermissionError:
 class TenantRejected:
     """See `shared.ports.rejected.RejectedMessages`. One a request: only messages that it has read can be marked."""
 
-    def __init__(self, rejected: RejectedMessages, caller: Caller) -> None:
+    def __init__(self, rejected: RejectedMessages, caller: Caller, *, moving: bool = False) -> None:
         self._rejected = rejected
-        self._caller = caller
-        self._seen: set[str] = set()
+        self._reach = _Reach(caller, moving)
+        #: message id to tenant, of the messages that were read
+        self._seen: dict[str, str | None] = {}
 
     async def quarantine(self, message: RejectedMessage) -> None:
         await self._rejected.quarantine(message)
@@ -176,23 +215,22 @@ class TenantRejected:
         try:
             message = await self._rejected.read(id_)
         except DataLost as lost:
-            if _sees(self._caller, lost.tenant_id):
+            if self._reach.takes(lost.tenant_id):
                 raise
             return None
-        if message is None or not _sees(self._caller, message.tenant):
+        if message is None or not self._reach.takes(message.tenant):
             return None
-        self._seen.add(id_)
+        self._seen[id_] = message.tenant
         return message
 
     async def list_days(
         self, first: date, last: date, *, tenant: str | None, after: str | None, limit: int
     ) -> list[Rejection]:
-        own = self._caller.tenant
-        _check(own is not None and tenant in (None, own))
-        return await self._rejected.list_days(first, last, tenant=own, after=after, limit=limit)
+        return await self._rejected.list_days(first, last, tenant=self._reach.only(tenant), after=after, limit=limit)
 
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
         _check(message.id in self._seen)
+        self._reach.check_move(self._seen[message.id])
         await self._rejected.mark(message, redriven_at=redriven_at, outcome=outcome)
 
     async def delete_before(self, day: date, *, limit: int) -> int:

@@ -49,11 +49,13 @@ _AUTHENTICATION = {
         "scheme": "bearer",
         "bearerFormat": "JWT",
         "description": (
-            "An access token of the configured issuer, whose scopes (`scp`) or roles (`roles`) say what it allows: "
-            "`orch:read` reads; `orch:operate` submits, controls and redrives; `orch:quota` sets limits; `orch:admin` "
-            "is for admin routes and rejected messages. Another tenant's jobs do not exist for it (404); a request "
-            "that names another tenant is refused (403). On a laptop: `make up AUTH=1`, then `lucius login`. With "
-            "`LUCIUS_AUTH_MODE=none`, which Azure refuses, no token is looked at."
+            "An access token of the configured issuer, whose scopes (`scp`, `scope`) or roles (`roles`) say what it "
+            "allows: `orch:read` reads; `orch:operate` submits, controls and redrives; `orch:quota` sets limits; "
+            "`orch:admin`, as a role only, is for admin routes and rejected messages. Another tenant's jobs do not "
+            "exist for it (404); a request that names another tenant is refused (403). The roles "
+            "`orch:all-tenants:read` and `orch:all-tenants:operate` lift that, for reading and for changing jobs. On a "
+            "laptop: `make up AUTH=1`, then `lucius login`. With `LUCIUS_AUTH_MODE=none`, which Azure refuses, no "
+            "token is looked at."
         ),
     },
     "callback": {

@@ -140,7 +140,9 @@ def _responses(route: Route, routes: Iterable[Route], examples: JsonObject) -> J
             "headers": headers.of(route, 304),
         }
     refused: dict[int, list[ProblemCode]] = {}
-    for status, code in (*route.problems, *(_WITH_TOKEN if route.scope is not None else ()), *_ALWAYS):
+    with_token = _WITH_TOKEN if route.scope is not None else ()
+    moving = ((403, ProblemCode.TENANT_FORBIDDEN),) if with_token and route.moves and not route.every_tenant else ()
+    for status, code in (*route.problems, *with_token, *moving, *_ALWAYS):
         refused.setdefault(status, []).append(code)
     for status, codes in sorted(refused.items()):
         responses[str(status)] = _refusal(route, status, list(dict.fromkeys(codes)))

@@ -76,8 +76,11 @@ class ProblemCode(StrEnum):
     STATUS_INVALID = "STATUS_INVALID", "`status` names a state that no job has."
     STILL_NOT_APPLICABLE = "STILL_NOT_APPLICABLE", "No job can take the message; `reason` has why."
     SWEEP_RUNNING = "SWEEP_RUNNING", "A sweep by hand runs already; ask again after `Retry-After`."
-    TENANT_FORBIDDEN = "TENANT_FORBIDDEN", "The token is for another tenant than the request names."
-    TENANT_MISSING = "TENANT_MISSING", "The token names no tenant."
+    TENANT_FORBIDDEN = (
+        "TENANT_FORBIDDEN",
+        "The token is for another tenant than the one meant, or may only see its jobs.",
+    )
+    TENANT_MISSING = "TENANT_MISSING", "The token names no tenant, or more than one; `detail` has why."
     TENANT_REQUIRED = "TENANT_REQUIRED", "The request must name a tenant."
     TOKEN_INVALID = "TOKEN_INVALID", "The token was rejected; `detail` has why."
     TOKEN_MISSING = "TOKEN_MISSING", "There is no token."

@@ -79,6 +79,11 @@ class Route:
     successor: str | None = None
 
     @property
+    def moves(self) -> bool:
+        """Whether its caller must be one that may move the jobs which it reads (R24)."""
+        return self.method != "GET"
+
+    @property
     def takes_body(self) -> bool:
         return self.body is not None or self.body_schema is not None
 

@@ -53,6 +53,11 @@ def decide_reply(record: Record, reply: Reply, provenance: Provenance) -> Outcom
         return _ignore(record, reply, _late_or_repeated(step, reply), provenance)
 
 
+def holds_lease(step: Step, reply: Reply) -> bool:
+    """Whether the reply is of the step's current attempt, by the lease that only its directive brought."""
+    return (reply.attempt_no, lease_digest(reply.lease_id)) == (step.attempt_no, step.lease_digest)
+
+
 def _rejection(record: Record, step: Step | None, reply: Reply) -> IgnoreReason | None:
     """Why a reply changes nothing, whatever the tables say; None where they decide."""
     job = record.job
@@ -60,7 +65,7 @@ def _rejection(record: Record, step: Step | None, reply: Reply) -> IgnoreReason 
         return IgnoreReason.TENANT_MISMATCH
     if step is None:
         return IgnoreReason.UNKNOWN_STEP
-    if (reply.attempt_no, lease_digest(reply.lease_id)) != (step.attempt_no, step.lease_digest):
+    if not holds_lease(step, reply):
         return IgnoreReason.STALE_ATTEMPT
     if job.status.terminal:
         return IgnoreReason.JOB_TERMINAL

@@ -84,7 +84,14 @@ LINES: tuple[Line, ...] = (
     Line("DEPENDENCY_DOWN", _W, "Readiness: a dependency stopped answering"),
     Line("DEPENDENCY_BACK", _I, "Readiness: it answers again"),
     Line("AUTH_NONE", _W, "The app started with `LUCIUS_AUTH_MODE=none`: no token is looked at"),
-    Line("TOKEN_REFUSED", _I, "A request got 401; `reason` has why"),
+    Line(
+        "ACCESS",
+        _I,
+        "A request was answered: `method, route, status, duration_ms`, a problem's code as `reason`, its caller's "
+        "`actor` and `tenant_id`, the `scope` that the route needs, `all_tenants` where it reached all of them, "
+        "`jobId` where the path has one. Of probes at DEBUG",
+    ),
+    Line("TOKEN_REFUSED", _I, "A request got 401; `reason` has why; its ACCESS line has the same `correlation_id`"),
     Line("KEYS_UNAVAILABLE", _W, "The issuer's keys could not be fetched; the last ones stay good for a day"),
     Line("CONFIGURATION_READ", _W, "App Configuration holds something that cannot be used"),
     Line("CONFIGURATION_UNAVAILABLE", _W, "App Configuration does not answer; the last known good rules"),

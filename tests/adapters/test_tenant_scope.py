@@ -1,4 +1,4 @@
-"""The stores as one tenant's request sees them."""
+"""The stores as one request reaches them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from datetime import timedelta
 import pytest
 
 from shared.access.caller import ANYONE, Caller
-from shared.adapters.memory import MemoryIndex, MemoryLedger
-from shared.adapters.tenant_scope import TenantIndex, TenantLedger
-from shared.core.history import Provenance, append
+from shared.adapters.memory import MemoryIndex, MemoryLedger, MemoryRejected
+from shared.adapters.tenant_scope import TenantIndex, TenantLedger, TenantRejected
+from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
+from shared.errors import TenantForbidden
 from shared.ports.index import ActiveRow, Claim, EndedRow, Guard
 from shared.ports.ledger import Stored
+from shared.ports.rejected import RejectedMessage, rejection_id
 from tests.jobs import START, planned
 
 CALLER = Caller(actor="a", scopes=frozenset(), tenant="tenant_a")
+READER = Caller(actor="r", scopes=frozenset(), tenant="tenant_a", sees_all=True)
+MOVER = Caller(actor="m", scopes=frozenset(), tenant=None, moves_all=True)
 OWN, OTHER = planned("job_a").job, planned("job_b", tenant_id="Tenant_B").job
 
 
@@ -82,6 +86,20 @@ async def test_admission_reads_the_counts_of_all_tenants() -> None:
     assert await TenantIndex(index, CALLER).read_guard() == guard
 
 
+@pytest.mark.parametrize("moving", [False, True])
+async def test_an_index_that_all_is_seen_of_takes_writes_of_the_own_tenant(moving: bool) -> None:
+    """One who sees every tenant lists them all, and can reserve or close a place of its own tenant only."""
+    index = await reserved()
+    scoped = TenantIndex(index, READER, moving=moving)
+    assert sorted(await scoped.tenants()) == ["tenant_a", "tenant_b"]
+    assert len(await scoped.list_jobs("tenant_b", after=None, limit=10)) == 1
+    await scoped.close(replace(OWN, completed_at=START), claim_expires_at=START)
+    for write in (scoped.reserve(OTHER, replacing=None), scoped.close(OTHER, claim_expires_at=START)):
+        with pytest.raises(TenantForbidden):
+            await write
+    assert await index.list_active("tenant_b", after=None, limit=10) != []
+
+
 ACTIVE = ActiveRow(job_id="job_a", tenant="tenant_a", claim="c", created_at=START, check_at=START)
 ENDED = EndedRow(job_id="job_a", tenant="tenant_a", clear_at=START)
 CLAIM = Claim(job_id="job_a", body_hash="b", created_at=START, expires_at=START)
@@ -125,10 +143,22 @@ async def stored_job(ledger: MemoryLedger, record: Record) -> Stored:
     return await ledger.create(created, event)
 
 
+CAUSE = Provenance(cause_id="create", actor="test", source="http", at=START, salt="")
+
+
 def first_event(record: Record) -> tuple[Record, Event]:
-    return append(
-        None, record, "JOB_CREATED", Provenance(cause_id="create", actor="test", source="http", at=START, salt="")
-    )
+    return append(None, record, EventType.JOB_CREATED, CAUSE)
+
+
+def first_move(stored: Stored) -> tuple[Record, list[Event]]:
+    record, event = append(stored.record, stored.record, EventType.PAUSE_REQUESTED, replace(CAUSE, cause_id="pause"))
+    return record, [event]
+
+
+def rejection(tenant: str | None) -> RejectedMessage:
+    id_ = rejection_id(START, lane=0, message_id="m-1", sequence_number=1)
+    place = {"lane": 0, "message_id": "m-1", "sequence_number": 1, "delivery_count": 1}
+    return RejectedMessage(id=id_, received_at=START, reason="NOT_JSON", detail="", tenant=tenant, body="x", **place)
 
 
 async def test_another_tenants_job_does_not_exist() -> None:
@@ -148,6 +178,57 @@ async def test_another_tenants_job_does_not_exist() -> None:
         with pytest.raises(PermissionError):
             await call()
     assert await ledger.read("job_b") == other
+
+
+@pytest.mark.parametrize("moving", [False, True])
+async def test_what_is_only_seen_cannot_be_changed(moving: bool) -> None:
+    """A request that reads gets another tenant's job and no write of it; one that moves is refused as it reads."""
+    ledger = MemoryLedger()
+    other, own = await stored_job(ledger, planned("job_b", tenant_id="tenant_b")), await stored_job(ledger, planned())
+    scoped = TenantLedger(ledger, READER, moving=moving)
+    if moving:
+        with pytest.raises(TenantForbidden):
+            await scoped.read("job_b")
+        scoped = TenantLedger(ledger, READER)
+    assert await scoped.read("job_b") == other
+    assert [event.type for event in await scoped.events("job_b")] == ["JOB_CREATED"]
+    for call in (
+        lambda: scoped.create(*first_event(planned("job_c", tenant_id="tenant_b"))),
+        lambda: scoped.commit(other, other.record, []),
+        lambda: scoped.remove(other),
+        lambda: scoped.delete_remainder("job_b"),
+    ):
+        with pytest.raises(TenantForbidden):
+            await call()
+    assert await ledger.read("job_b") == other
+    assert await scoped.read(own.record.job.job_id) == own
+    await scoped.commit(own, *first_move(own))
+
+
+async def test_one_who_only_moves_reaches_jobs_to_move_them() -> None:
+    """The role to operate does not open what only reads: there another tenant's job does not exist."""
+    ledger = MemoryLedger()
+    other = await stored_job(ledger, planned("job_b", tenant_id="tenant_b"))
+    assert await TenantLedger(ledger, MOVER).read("job_b") is None
+    moving = TenantLedger(ledger, MOVER, moving=True)
+    assert await moving.read("job_b") == other
+    await moving.commit(other, *first_move(other))
+
+
+@pytest.mark.parametrize("tenant", ["tenant_b", None])
+async def test_a_rejected_message_that_is_only_seen_is_not_marked(tenant: str | None) -> None:
+    """Also one that names no tenant, which those see who see all; a list has all of them."""
+    rejected = MemoryRejected()
+    await rejected.quarantine(message := rejection(tenant))
+    reading, moving = TenantRejected(rejected, READER), TenantRejected(rejected, READER, moving=True)
+    assert await reading.read(message.id) == message
+    assert len(await reading.list_days(START.date(), START.date(), tenant=None, after=None, limit=9)) == 1
+    with pytest.raises(TenantForbidden):
+        await reading.mark(message, redriven_at=START, outcome="APPLIED")
+    with pytest.raises(TenantForbidden):
+        await moving.read(message.id)
+    assert await TenantRejected(rejected, CALLER, moving=True).read(message.id) is None
+    assert await rejected.read(message.id) == message
 
 
 async def test_events_come_of_jobs_that_the_request_has_read() -> None:

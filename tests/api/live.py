@@ -32,6 +32,8 @@ class Live:
 
     def token(self, **form: str) -> str:
         form = {"grant_type": "client_credentials", "scope": SCOPES, "expires_in": "3600", **form}
+        if "orch:admin" in form["scope"]:
+            form["roles"] = f"orch:admin {form.get('roles', '')}"
         response = self.stack.http.post(f"{self.stack.issuer}/token", data=form).raise_for_status()
         return str(response.json()["access_token"])
 

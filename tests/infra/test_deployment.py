@@ -109,6 +109,7 @@ def test_each_size_reads_the_variables_of_the_guide(path: Path) -> None:
     """A variable that a parameter file does not read would be ignored without a word."""
     given = dict(re.findall(r"(?m)^param (\w+) = .*?readEnvironmentVariable\('(\w+)'", path.read_text()))
     expected = {
+        "authTenants": "LUCIUS_AUTH_TENANTS",
         "callbackKeys": "LUCIUS_CALLBACK_KEYS",
         "callbacks": "LUCIUS_CALLBACKS",
         "alertEmails": "LUCIUS_ALERT_EMAILS",

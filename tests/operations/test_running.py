@@ -92,6 +92,23 @@ async def test_a_duplicate_reply_is_recorded_and_wakes_nobody(world: World) -> N
     assert [event.type for event in await world.ledger.events(job_id)][-1] == "REPLY_IGNORED"
 
 
+async def test_a_reply_is_its_services_by_the_lease_alone(world: World) -> None:
+    """The directive alone brought the lease: without it, or with that of another attempt, the sender is not known."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "ACK", 1, lease_id="0" * 32)
+    await service_sends(world, job_id, "ACK", 2, attempt_no=2)
+    await service_sends(world, job_id, "ACK", 3)
+    await service_sends(world, job_id, "ACK", 4)
+    events = (await world.ledger.events(job_id))[-4:]
+    assert [(event.type, event.reason, event.actor) for event in events] == [
+        ("REPLY_IGNORED", "STALE_ATTEMPT", "service"),
+        ("REPLY_IGNORED", "STALE_ATTEMPT", "service"),
+        ("ACK", None, "service:ocr"),
+        ("REPLY_IGNORED", "DUPLICATE", "service:ocr"),
+    ]
+
+
 async def test_heartbeats_wake_nobody(world: World) -> None:
     """A heartbeat moves the lease in the ledger and the orchestration sleeps on."""
     job_id = await submitted(world)

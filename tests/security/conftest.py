@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from tests import running_stack
-from tests.security.api_client import Door
+from tests.security.api_client import A, B, Door
 from tests.stack.scripted_service import ScriptedService
 
 CALLBACK_KEY = base64.b64encode(b"k" * 32).decode()
@@ -21,6 +22,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
         "LUCIUS_CALLBACK_KEYS": f"k1:{CALLBACK_KEY}",
         "LUCIUS_PUBLIC_URL": "https://lucius.example",
         "LUCIUS_ALLOWED_REF_HOSTS": "docs.example",
+        "LUCIUS_AUTH_TENANTS": json.dumps({"groups": {"g-a": A, "g-b": B}}),
         # nothing may be due by itself while a test looks
         "LUCIUS_ACK_TIMEOUT_SECONDS": "600",
     }

@@ -25,7 +25,8 @@ def claims(issuer: str, **changes: Any) -> dict[str, Any]:
         "iat": now,
         "nbf": now,
         "exp": now + 600,
-        "scp": "orch:read orch:operate orch:quota orch:admin",
+        "scp": "orch:read orch:operate orch:quota",
+        "roles": ["orch:admin"],
         "tenant_id": "tenant_a",
     }
     return {name: value for name, value in {**good, **changes}.items() if value is not None}

@@ -18,6 +18,7 @@ from tests.security.api_client import EVERY_SCOPE, A, B, Door, code, envelope
 from tests.security.issuing import claims, signed, unsigned
 from tests.security.test_threat_model import SECURITY
 from tests.stack.scripted_service import ScriptedService
+from tests.waiting import wait_until
 from triggers.http.routes import Route
 from triggers.registered import ROUTES
 
@@ -99,7 +100,7 @@ def test_another_tenants_job_is_not_there(door: Door, route: Route) -> None:
     assert code(foreign) == code(never) == (404, "JOB_NOT_FOUND")
     assert foreign.json()["detail"].replace(job_id, "") == never.json()["detail"].replace("job_of_nobody", "")
     events = door.get(f"/v1/jobs/{job_id}/events").json()["events"]
-    assert not any(event["actor"] == f"local:{B}" for event in events)
+    assert not any(event["actor"] == f"caller:local:{B}" for event in events)
     assert before == "QUEUED"
 
 
@@ -142,14 +143,64 @@ def test_an_operator_of_all_tenants_is_known_by_name(door: Door) -> None:
     assert door.ask("POST", f"/v1/jobs/{job_id}:cancel", tenant="*", json={"reason": "test"}).status_code == 200
     events = door.get(f"/v1/jobs/{job_id}/events").json()["events"]
     [cancel] = [event for event in events if event["type"] == "CANCEL_REQUESTED"]
-    assert cancel["actor"] == "local:operator (orch:all-tenants)"
+    assert cancel["actor"] == "caller:local:operator (orch:all-tenants)"
+
+
+def test_one_who_only_sees_all_changes_nothing(door: Door) -> None:
+    """Every read of every tenant's jobs, and 403 for each route that changes one; its own tenant's it may change."""
+    job_id = door.job(doc_id="only seen")
+    before = door.get(f"/v1/jobs/{job_id}/events").json()["events"]
+    bearer = {"Authorization": f"Bearer {door.token(B, roles='orch:all-tenants:read')}"}
+    for route in OF_A_JOB:
+        response = door.ask(route.method, path_of(route, job_id), tenant=None, headers=bearer)
+        if route.method == "GET":
+            assert response.status_code == 200
+        else:
+            assert code(response) == (403, "TENANT_FORBIDDEN")
+    for path in ("/v1/orchestrate", "/v1/orchestrate?dryRun=true"):
+        foreign = door.ask("POST", path, tenant=None, headers=bearer, json=envelope(doc_id="foreign"))
+        assert code(foreign) == (403, "TENANT_FORBIDDEN")
+    assert door.get(f"/v1/jobs/{job_id}/events").json()["events"] == before
+    assert job_id in door.ask("GET", "/v1/jobs?tenant_id=tenant_a", tenant=None, headers=bearer).text
+    own = door.ask("POST", "/v1/orchestrate", tenant=None, headers=bearer, json=envelope(tenant_id=B)).json()["jobId"]
+    assert door.ask("POST", f"/v1/jobs/{own}:cancel", tenant=None, headers=bearer).status_code == 200
+
+
+def test_a_tenant_comes_by_a_group(door: Door) -> None:
+    """As LUCIUS_AUTH_TENANTS maps it; two that differ, none, or groups that are left out are 403, with why."""
+    job_id = door.job(doc_id="by a group")
+
+    def ask(**claims: Any) -> httpx.Response:
+        user = {"azp": "04b07795-8ddb-461a-bbee-02f9e1bf7b46", "azpacr": "0", "oid": "o-1"}
+        token = door.token("", claims=json.dumps(user | claims), roles="")
+        return door.ask("GET", f"/v1/jobs/{job_id}", tenant=None, headers={"Authorization": f"Bearer {token}"})
+
+    assert ask(groups=["g-a", "g-x"]).status_code == 200
+    assert code(ask(groups=["g-b"])) == (404, "JOB_NOT_FOUND")
+    for wrong in ({}, {"groups": ["g-a", "g-b"]}, {"groups": ["g-a"], "_claim_names": {"groups": "src1"}}):
+        assert code(ask(**wrong)) == (403, "TENANT_MISSING")
+
+
+def test_who_read_what_is_in_the_log(door: Door) -> None:
+    """One line a request, also of one that is refused; what is read across tenants is marked."""
+    job_id = door.job(doc_id="in the log")
+    for tenant, request_id in (("*", "access-1"), (None, "access-2")):
+        door.ask("GET", f"/v1/jobs/{job_id}?label=x:s3cret", tenant=tenant, headers={"X-Correlation-Id": request_id})
+    wait_until(lambda: '"access-2"' in door.stack.log("host"), "the line is not in the log")
+    found = re.findall(r'\{"event": "ACCESS".*?"access-\d".*?\}', door.stack.log("host"))
+    reads, refused = (json.loads(line) for line in found)
+    of_both = {"method": "GET", "route": "/v1/jobs/{jobId}", "jobId": job_id, "scope": "orch:read"}
+    assert reads.items() >= {**of_both, "status": 200, "all_tenants": True}.items()
+    assert reads["actor"] == "caller:local:operator (orch:all-tenants)"
+    assert refused.items() >= {**of_both, "status": 401, "reason": "TOKEN_MISSING"}.items()
+    assert "s3cret" not in door.stack.log("host")
 
 
 def test_the_token_names_who_asked_not_the_body(door: Door) -> None:
     """`requested_by` and the actor of the first event are the token's subject."""
     job_id = door.job(requested_by="the.boss@example.com")
-    assert door.get(f"/v1/jobs/{job_id}").json()["requested_by"] == f"local:{A}"
-    assert door.get(f"/v1/jobs/{job_id}/events").json()["events"][0]["actor"] == f"local:{A}"
+    assert door.get(f"/v1/jobs/{job_id}").json()["requested_by"] == f"caller:local:{A}"
+    assert door.get(f"/v1/jobs/{job_id}/events").json()["events"][0]["actor"] == f"caller:local:{A}"
 
 
 def cursors() -> list[str]:
@@ -251,7 +302,7 @@ def test_dead_letters_are_a_tenants_own(door: Door, service: ScriptedService) ->
     assert door.get("/v1/deadletters", tenant=B).json()["deadletters"] == []
     assert door.ask("POST", f"/v1/jobs/{job_id}:redrive", tenant=B).status_code == 404
     redriven = door.ask("POST", f"/v1/jobs/{job_id}:redrive").json()
-    assert door.get(f"/v1/jobs/{redriven['jobId']}/events").json()["events"][0]["actor"] == f"local:{A}"
+    assert door.get(f"/v1/jobs/{redriven['jobId']}/events").json()["events"][0]["actor"] == f"caller:local:{A}"
 
 
 def test_a_callback_token_opens_its_attempt_only(door: Door, service: ScriptedService) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from shared.access.references import ReferencePolicy
+from shared.access.tenants import TenantRules
 from shared.adapters.callers import JwtCallers
 from shared.adapters.jwt_keys import JwtKeys
 from shared.core.strict_json import parse_json
@@ -55,7 +56,7 @@ def authorised(header: str) -> Call:
         JwtKeys("http://127.0.0.1:9/", time.monotonic),
         issuer="i",
         audiences=["a"],
-        tenant_claim="t",
+        tenants=TenantRules(claim="t"),
         all_tenants_role="r",
     )
     # a header that is no token is refused before anything is awaited

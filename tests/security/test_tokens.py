@@ -20,6 +20,7 @@ from jwt.algorithms import RSAAlgorithm
 
 from emulator.issuer.key_file import KeyFile
 from shared.access.caller import Caller, Scope
+from shared.access.tenants import TenantRules
 from shared.adapters.callers import LEEWAY_S, JwtCallers
 from shared.adapters.jwt_keys import COOLDOWN_S, REFRESH_S, RETRY_S, STALE_S, JwtKeys
 from shared.errors import KeysUnavailable, Refused, TokenInvalid, TokenMissing
@@ -46,7 +47,7 @@ class World:
             self.keys,
             issuer=ISSUER,
             audiences=(AUDIENCE, "other"),
-            tenant_claim="tenant_id",
+            tenants=TenantRules(claim="tenant_id"),
             all_tenants_role="orch:all-tenants",
         )
 
@@ -81,7 +82,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 async def test_a_good_token_is_a_caller(world: World) -> None:
     """Scopes, tenant and actor come from the token; the keys are fetched once for all who ask at the same time."""
     callers = await asyncio.gather(*(world.caller(world.token()) for _ in range(20)))
-    assert callers[0] == Caller(actor="alice", scopes=frozenset(Scope), tenant="tenant_a")
+    assert callers[0] == Caller(actor="caller:alice", scopes=frozenset(Scope), tenant="tenant_a")
     assert set(callers) == {callers[0]}
     assert world.fetches == 1
 
@@ -203,7 +204,9 @@ async def test_every_claim_counts(world: World, changes: dict[str, Any], why: st
 @pytest.mark.parametrize("typ", ["JWT", "jwt", "at+jwt", "application/at+jwt", None])
 async def test_an_access_token_by_its_type(world: World, typ: str | None) -> None:
     """RFC 9068 2.1, and what issuers from before it write; its scopes may stand in `scope`."""
-    caller = await world.caller(world.token({"typ": typ} if typ else {}, scp=None, scope="openid orch:read"))
+    caller = await world.caller(
+        world.token({"typ": typ} if typ else {}, scp=None, roles=None, scope="openid orch:read")
+    )
     assert caller.scopes == {Scope.READ}
 
 

@@ -24,10 +24,15 @@ JOB_ID = Parameter(
 )
 
 
+def is_job_id(text: str) -> bool:
+    """Whether a job can have this id."""
+    return _JOB_ID.fullmatch(text) is not None
+
+
 def job_id_of(req: func.HttpRequest) -> str:
     """The path's job id; what has another form names no job, and no key of a table. Raises JobNotFound."""
     job_id: str = req.route_params["jobId"]
-    if _JOB_ID.fullmatch(job_id) is None:
+    if not is_job_id(job_id):
         raise JobNotFound(job_id)
     return job_id
 

@@ -5,20 +5,26 @@ Every route of `triggers.registered.ROUTES` is registered by `add`; OPTIONS is i
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import azure.durable_functions as df
 import azure.functions as func
 
+from shared import telemetry
 from shared.access.caller import ANYONE, NOBODY, Caller
 from shared.apidocs.route import DEPRECATED_SINCE, NO_STORE, Route
+from shared.errors import Refused, TokenInvalid
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
 from shared.telemetry.spans import request_span
 from shared.time_limits import REQUEST_S, time_limit
 from shared.wiring import Wiring, seen_by
 from triggers.http.bodies import refuse_large_body
+from triggers.http.parameters import is_job_id
 from triggers.http.problems import problem_response
 from triggers.http.responses import correlation_id
 
@@ -35,7 +41,8 @@ class Request:
         self._context: Context | None = None
 
     def context(self) -> Context:
-        """The context in which only the caller's tenant has jobs; of a route of every tenant, all jobs (R24).
+        """The context in which only the jobs exist that the caller may see, or where the route moves them, may move; of
+        a route of every tenant, all jobs (R24).
 
         One a request: its ledger gives the events of the jobs that it has read.
         """
@@ -53,7 +60,18 @@ class Request:
         return self._wiring.orchestrations(self._client)
 
     def _visible(self, context: Context) -> Context:
-        return context if self._route.every_tenant else seen_by(self.caller, context)
+        return context if self._route.every_tenant else seen_by(self.caller, context, moving=self._route.moves)
+
+
+@dataclass
+class _Access:
+    """What the access line of one request tells, as far as it came."""
+
+    began: float
+    #: None: the route needs none, or the token was refused
+    caller: Caller | None = None
+    #: the code of the problem, where the request is refused
+    refused: str | None = None
 
 
 Handler = Callable[[Request], Awaitable[func.HttpResponse]]
@@ -63,16 +81,21 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
     """Registers `handler` for `route`; whatever it raises becomes a problem."""
 
     async def traced(req: func.HttpRequest, client: Any = None) -> func.HttpResponse:
+        access = _Access(time.monotonic())
         with request_span(req.method, route.path, req.headers, traced=route.tag != "health") as sent:
-            response = await served(req, client)
+            response = await served(req, client, access)
             sent(response.status_code)
+            _log_access(req, route, access, response.status_code)
             return response
 
-    async def served(req: func.HttpRequest, client: Any) -> func.HttpResponse:
+    async def served(req: func.HttpRequest, client: Any, access: _Access) -> func.HttpResponse:
         try:
             async with time_limit(REQUEST_S):
-                response = await guarded(req, client)
+                response = await guarded(req, client, access)
         except Exception as error:
+            access.refused = error.code if isinstance(error, Refused) else None
+            if isinstance(error, TokenInvalid):
+                telemetry.info("TOKEN_REFUSED", reason=str(error), correlation_id=correlation_id(req))
             response = problem_response(error, correlation_id(req))
         response.headers["Cache-Control"] = route.caching if response.status_code < 400 else NO_STORE
         if route.successor is not None:
@@ -80,12 +103,12 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
             response.headers["Link"] = f'<{route.successor}>; rel="successor-version"'
         return response
 
-    async def guarded(req: func.HttpRequest, client: Any) -> func.HttpResponse:
+    async def guarded(req: func.HttpRequest, client: Any, access: _Access) -> func.HttpResponse:
         if route.takes_body:
             refuse_large_body(req)
         caller = ANYONE if route.every_tenant else NOBODY
         if route.scope is not None:
-            caller = await wiring.callers().caller(req.headers.get("Authorization"))
+            caller = access.caller = await wiring.callers().caller(req.headers.get("Authorization"))
             caller.require(route.scope)
         return await handler(Request(req, route, caller, wiring, client))
 
@@ -102,3 +125,25 @@ def add(bp: df.Blueprint, route: Route, handler: Handler, wiring: Wiring) -> Non
     function: Any = bp.durable_client_input(client_name="client")(with_client) if route.durable_client else plain
     function = bp.route(route=route.path, methods=methods, auth_level=func.AuthLevel.ANONYMOUS)(function)
     bp.function_name(route.function)(function)
+
+
+def _log_access(req: func.HttpRequest, route: Route, access: _Access, status: int) -> None:
+    """One line a request, refused ones too: who used which route on whose jobs. No token, query, path or body."""
+    caller, job_id = access.caller, req.route_params.get("jobId", "")
+    everywhere = caller and (route.every_tenant or (caller.moves_all if route.moves else caller.sees_all))
+    telemetry.log(
+        # probes come every few seconds
+        logging.DEBUG if route.tag == "health" else logging.INFO,
+        "ACCESS",
+        method=req.method,
+        route=f"/{route.path}",
+        status=status,
+        reason=access.refused,
+        duration_ms=round((time.monotonic() - access.began) * 1000),
+        actor=caller.actor if caller else None,
+        tenant_id=caller.tenant if caller else None,
+        scope=route.scope,
+        all_tenants=everywhere or None,
+        jobId=job_id if is_job_id(job_id) else None,
+        correlation_id=correlation_id(req),
+    )

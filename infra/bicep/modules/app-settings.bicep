@@ -82,9 +82,22 @@ type authType = {
   @minLength(8)
   jwksUrl: string
 
-  @description('Required. Claim that names the caller\'s LUCIUS tenant.')
+  @description('Required. Claim that names the caller\'s LUCIUS tenant, where `tenants` does not.')
   @minLength(1)
   tenantClaim: string
+
+  @description('Required. LUCIUS tenants by values of claims; {}: none.')
+  tenants: tenantsType
+}
+
+@export()
+@description('LUCIUS tenants by values of claims: `{ azp: { CLIENT_ID: \'contoso\' }, groups: { GROUP_ID: \'fabrikam\' } }`.')
+type tenantsType = {
+  @description('Optional. A claim of tokens: its values and their tenants.')
+  *: {
+    @description('Optional. The tenant of the callers whose claim has this value.')
+    *: string
+  }
 }
 
 @export()
@@ -134,7 +147,7 @@ type tuningType = {
   @description('Optional. Seconds between two reads of App Configuration.')
   LUCIUS_APPCONFIG_REFRESH_SECONDS: string?
 
-  @description('Optional. Value of `roles` that lets an operator see every tenant.')
+  @description('Optional. Value of `roles` for operators of all tenants: with `:read` behind it they see every tenant\'s jobs, with `:operate` they move them; alone, in this release, both.')
   LUCIUS_AUTH_ALL_TENANTS_ROLE: string?
 
   @description('Optional. Schemes of references, with commas between; default: `https,s3,abfss`, and `http` outside Azure.')
@@ -190,6 +203,7 @@ var appSettings = {
   LUCIUS_AUTH_AUDIENCE: auth.audience
   LUCIUS_AUTH_JWKS_URL: auth.jwksUrl
   LUCIUS_AUTH_TENANT_CLAIM: auth.tenantClaim
+  LUCIUS_AUTH_TENANTS: string(auth.tenants)
 }
 var configurationSettings = {
   LUCIUS_APPCONFIG_ENDPOINT: appConfigurationEndpoint

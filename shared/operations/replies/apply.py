@@ -18,6 +18,7 @@ from shared.core.history import EventType, Origin
 from shared.core.job import Event, Record
 from shared.core.occurrences import ReplyArrived
 from shared.core.outcome import OutcomeKind
+from shared.core.replies import holds_lease
 from shared.core.states import JobStatus, StepStatus
 from shared.core.strict_json import parse_json
 from shared.core.verdict import end_event
@@ -110,7 +111,9 @@ async def _apply(
     maybe_repeated: bool,
 ) -> ReplyResult:
     step = stored.record.step(reply.stepId)
-    origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step else "service", source=source)
+    # a reply proves by the lease whose it is, a callback by its token; any other may be anybody's on the bus
+    proven = step is not None and (source == "callback" or holds_lease(step, reply))
+    origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step and proven else "service", source=source)
     reply = with_allowed_result(context, stored.record.job.tenant, reply)
     transitioned = await transition(
         context, stored, ReplyArrived(reply), origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated

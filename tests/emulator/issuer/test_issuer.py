@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -79,6 +80,16 @@ def test_an_operator_has_a_role_and_needs_no_tenant(issuer: httpx.Client) -> Non
     assert claims["exp"] == int(str(claims["iat"])) + 5
 
 
+def test_claims_of_another_issuer_can_be_asked_for(issuer: httpx.Client) -> None:
+    """As Entra's: what a developer wants to try; they replace what the form gave."""
+    asked = '{"oid": "o-1", "idtyp": "user", "groups": ["g-1"], "azp": "client", "tenant_id": "b"}'
+    form = GRANT | {"tenant": "a", "claims": asked}
+    claims = decoded(issuer, issuer.post("/token", data=form).json()["access_token"])
+    assert claims.items() >= json.loads(asked).items()
+    alone = decoded(issuer, issuer.post("/token", data=GRANT | {"claims": '{"oid": "o-1"}'}).json()["access_token"])
+    assert "tenant_id" not in alone
+
+
 @pytest.mark.parametrize(
     ("form", "error"),
     [
@@ -88,6 +99,10 @@ def test_an_operator_has_a_role_and_needs_no_tenant(issuer: httpx.Client) -> Non
         (GRANT | {"tenant": "a", "expires_in": "0"}, "invalid_request"),
         (GRANT | {"tenant": "a", "expires_in": "x"}, "invalid_request"),
         (GRANT | {"tenant": "a", "expires_in": "99999999"}, "invalid_request"),
+        (GRANT | {"tenant": "a", "claims": "x"}, "invalid_request"),
+        (GRANT | {"tenant": "a", "claims": "[]"}, "invalid_request"),
+        (GRANT | {"claims": "{}"}, "invalid_request"),
+        (GRANT | {"tenant": "a", "claims": '{"exp": 9999999999}'}, "invalid_request"),
     ],
 )
 def test_a_wrong_form_is_400_with_its_error_code(issuer: httpx.Client, form: dict[str, str], error: str) -> None:

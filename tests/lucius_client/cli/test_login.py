@@ -46,9 +46,10 @@ def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
     config = tmp_path / "config"
     with serving(CannedResponse(body=samples.page())) as api:
         login = {"api": api.url, "LUCIUS_CONFIG_DIR": str(config)}
-        completed = run_main("login", "--as", "tenant_a", "--scope", "orch:read", "--issuer", issuer, **login)
+        scopes = ("--scope", "orch:read", "--scope", "orch:admin")
+        completed = run_main("login", "--as", "tenant_a", *scopes, "--issuer", issuer, **login)
         assert completed.returncode == 0, completed.stderr
-        assert completed.stdout.startswith(f"logged in to {api.url} as tenant_a (orch:read) for ")
+        assert completed.stdout.startswith(f"logged in to {api.url} as tenant_a (orch:read orch:admin) for ")
         file = config / "tokens.json"
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert run_main("jobs", **login).returncode == 0
@@ -58,7 +59,9 @@ def test_a_login_is_sent_until_the_logout(issuer: str, tmp_path: Path) -> None:
         assert run_main("jobs", **login).returncode == 0
     sent = [request.headers.get("authorization") for request in api.requests]
     claims = claims_of((sent[0] or "").removeprefix("Bearer "))
-    assert (claims["tenant_id"], claims["scp"]) == ("tenant_a", "orch:read")
+    assert (claims["tenant_id"], claims["scp"]) == ("tenant_a", "orch:read orch:admin")
+    # no client can request this one
+    assert claims["roles"] == ["orch:admin"]
     assert sent[1:] == ["Bearer given", "Bearer of-the-environment", None]
 
 

@@ -205,6 +205,8 @@ async def test_a_late_callback_is_recorded(calling: World) -> None:
     await dispatch(calling, job_id)
     late = await call(calling, "ACK", callbacks.token)
     assert (late.result.outcome, late.token) == ("IGNORED:STALE_ATTEMPT", None)
+    # its token proves whose it is, after the attempt too
+    assert (await calling.ledger.events(job_id))[-1].actor == "service:ocr"
     assert (await calling.job(job_id)).steps[0].status is StepStatus.INITIATED
 
 

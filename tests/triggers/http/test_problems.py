@@ -67,7 +67,7 @@ ROWS = (
         "SCOPE_MISSING",
         {"WWW-Authenticate": 'Bearer realm="lucius", error="insufficient_scope", scope="orch:read"'},
     ),
-    Row(errors.TenantMissing("tenant_id"), 403, "TENANT_MISSING"),
+    Row(errors.TenantMissing("its claim tenant_id must be plain text"), 403, "TENANT_MISSING"),
     Row(errors.TenantForbidden(), 403, "TENANT_FORBIDDEN"),
     Row(errors.NotYourAttempt("jobId"), 403, "NOT_YOUR_ATTEMPT"),
     Row(errors.JobNotFound("job_1"), 404, "JOB_NOT_FOUND"),

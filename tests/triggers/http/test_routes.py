@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from dataclasses import replace
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ import pytest
 from shared.access.caller import NOBODY, Caller, Scope
 from shared.apidocs.route import NO_STORE, OWN, PUBLIC, Route
 from shared.contracts.requests import ControlRequest
+from shared.errors import Refused, TokenInvalid, TokenMissing
 from shared.operations.context import Context
 from shared.operations.list_jobs import JobFilter, list_jobs
 from shared.wiring import Wiring
@@ -27,9 +29,9 @@ __all__ = ["world"]  # the fixture
 
 
 class OneCaller:
-    """A wiring over the memory stores, whose every request comes from one caller."""
+    """A wiring over the memory stores, whose every request comes from one caller, or is refused."""
 
-    def __init__(self, world: World, caller: Caller) -> None:
+    def __init__(self, world: World, caller: Caller | Refused) -> None:
         self._context = world.context
         self._caller = caller
 
@@ -37,6 +39,8 @@ class OneCaller:
         return self
 
     async def caller(self, authorization: str | None) -> Caller:
+        if isinstance(self._caller, Refused):
+            raise self._caller
         return self._caller
 
     def context(self) -> Context:
@@ -64,7 +68,7 @@ async def list_twice(request: Request) -> func.HttpResponse:
 async def called(
     world: World,
     route: Route,
-    caller: Caller,
+    caller: Caller | Refused,
     request_id: str = "r-1",
     handler: Handler = list_twice,
     **headers: str,
@@ -74,7 +78,9 @@ async def called(
     add(blueprint, route, handler, cast(Wiring, OneCaller(world, caller)))
     app.register_functions(blueprint)
     [function] = app.get_functions()
-    request = func.HttpRequest("GET", "/v1/test", headers={"X-Correlation-Id": request_id, **headers}, body=b"")
+    sent = {"X-Correlation-Id": request_id, **headers}
+    url, path = "/v1/test?tenant_id=secret-query", {"jobId": "job_7", "other": "secret-path"}
+    request = func.HttpRequest(route.method, url, headers=sent, route_params=path, body=b"secret-body")
     response = await function.get_user_function()(request)
     assert isinstance(response, func.HttpResponse)
     return response
@@ -84,19 +90,40 @@ async def called(
 async def test_a_handler_sees_the_jobs_of_its_callers_tenant(
     world: World, every_tenant: bool, tenant: str | None
 ) -> None:
-    """R24: all jobs are there for a route of every tenant, and for an operator, whose token names no tenant."""
+    """R24: all jobs are there for a route of every tenant, and for who sees all, whose token may name no tenant."""
     own, other = await submitted(world), await submitted(world, tenant_id="tenant_b")
-    caller = Caller(actor="a", scopes=frozenset({Scope.READ}), tenant=tenant)
+    caller = Caller(actor="a", scopes=frozenset({Scope.READ}), tenant=tenant, sees_all=tenant is None)
     response = await called(world, route(every_tenant=every_tenant), caller)
     expected = {own} if tenant is not None and not every_tenant else {own, other}
     seen = json.loads(response.get_body())["seen"]
     assert [set(ids) for ids in seen] == [expected, expected]
 
 
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+async def test_a_new_route_moves_unless_it_is_a_get(world: World, method: Any) -> None:
+    """R24: whatever a handler forgets, who only sees every tenant is refused as soon as one of its jobs is read."""
+    own, other = await submitted(world), await submitted(world, tenant_id="tenant_b")
+    reader = Caller(actor="a", scopes=frozenset({Scope.READ}), tenant="tenant_a", sees_all=True)
+
+    def reads(job_id: str) -> Handler:
+        async def handler(request: Request) -> func.HttpResponse:
+            for context in (await request.fresh_context(), request.context()):
+                assert await context.ledger.read(job_id) is not None
+            return respond(request.http, {})
+
+        return handler
+
+    new = replace(route(), method=method)
+    assert (await called(world, new, reader, handler=reads(own))).status_code == 200
+    response = await called(world, new, reader, handler=reads(other))
+    expected = (200, None) if method == "GET" else (403, "TENANT_FORBIDDEN")
+    assert (response.status_code, json.loads(response.get_body()).get("code")) == expected
+
+
 async def test_an_open_route_sees_no_job(world: World) -> None:
     """A route that needs no scope shows no tenant's jobs, unless it declares that it is of every tenant."""
     job_id = await submitted(world)
-    anyone = Caller(actor="a", scopes=frozenset(), tenant=None)
+    anyone = Caller(actor="a", scopes=frozenset(), tenant=None, sees_all=True)
     for every_tenant, expected in ((False, []), (True, [job_id])):
         open_route = replace(route(every_tenant=every_tenant), scope=None)
         response = await called(world, open_route, anyone)
@@ -161,3 +188,68 @@ async def test_a_large_body_is_refused_before_its_caller_is_asked_for(
         caller = Caller(actor="a", scopes=scopes, tenant="a")
         response = await called(world, route(body=body), caller, **{"Content-Length": "2000000"})
         assert response.status_code == (413 if body is not None else 200 if scopes else 403)
+
+
+SEES_ALL = Caller(actor="user:o-1", scopes=frozenset({Scope.READ}), tenant="tenant_a", sees_all=True)
+MOVES_ALL = Caller(actor="app:o-2 (x)", scopes=frozenset({Scope.READ}), tenant=None, moves_all=True)
+OWN_ONLY = replace(SEES_ALL, sees_all=False)
+WHO = {"actor": "user:o-1", "tenant_id": "tenant_a"}
+OF_ALL = {"all_tenants": True}
+
+
+async def answers(request: Request) -> func.HttpResponse:
+    return respond(request.http, {})
+
+
+async def fails(request: Request) -> func.HttpResponse:
+    raise RuntimeError("secret-detail")
+
+
+@pytest.mark.parametrize(
+    ("changes", "caller", "expected"),
+    [
+        ({}, OWN_ONLY, {"status": 200, "jobId": "job_7", **WHO}),
+        ({}, SEES_ALL, {"status": 200, **WHO, **OF_ALL}),
+        ({}, MOVES_ALL, {"status": 200, "actor": "app:o-2 (x)"}),
+        ({"method": "POST"}, SEES_ALL, {"status": 200, "method": "POST", **WHO}),
+        ({"method": "POST", "every_tenant": True}, OWN_ONLY, {"status": 200, **WHO, **OF_ALL}),
+        ({"method": "POST"}, MOVES_ALL, {"status": 200, "actor": "app:o-2 (x)", **OF_ALL}),
+        ({}, replace(OWN_ONLY, scopes=frozenset()), {"status": 403, "reason": "SCOPE_MISSING", **WHO}),
+        ({}, TokenMissing(), {"status": 401, "reason": "TOKEN_MISSING"}),
+        ({}, TokenInvalid("the token has expired"), {"status": 401, "reason": "TOKEN_INVALID"}),
+        ({"scope": None}, OWN_ONLY, {"status": 200}),
+        ({"handler": fails}, OWN_ONLY, {"status": 500, **WHO}),
+    ],
+)
+async def test_each_request_is_one_access_line(
+    world: World,
+    caplog: pytest.LogCaptureFixture,
+    changes: dict[str, Any],
+    caller: Caller | Refused,
+    expected: dict[str, Any],
+) -> None:
+    """Who used which route, on which scope, across tenants or not, with what outcome; refused requests too."""
+    caplog.set_level(logging.INFO, "lucius")
+    changed = {"handler": answers, **changes}
+    handler = changed.pop("handler")
+    response = await called(world, replace(route(), **changed), caller, "r-3", handler, Authorization="Bearer s3cret")
+    lines = [json.loads(each.message) for each in caplog.records if each.message.startswith("{")]
+    [line] = [each for each in lines if each["event"] == "ACCESS"]
+    known = {"actor", "tenant_id", "all_tenants", "reason"} | expected.keys()
+    assert {name: line[name] for name in line.keys() & known} == expected
+    assert (line["route"], line["correlation_id"], line["status"]) == ("/v1/test", "r-3", response.status_code)
+    assert line.get("scope") == changed.get("scope", Scope.READ)
+    assert line["duration_ms"] >= 0
+    for secret in ("s3cret", "secret-query", "secret-path", "secret-body", "secret-detail"):
+        assert secret not in json.dumps(lines)
+    refusals = [each["correlation_id"] for each in lines if each["event"] == "TOKEN_REFUSED"]
+    assert refusals == (["r-3"] if isinstance(caller, TokenInvalid) else [])
+
+
+async def test_probes_are_no_access_lines(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """They come every few seconds and tell nothing; at DEBUG they are there."""
+    for level, expected in ((logging.INFO, 0), (logging.DEBUG, 1)):
+        caplog.set_level(level, "lucius")
+        caplog.clear()
+        await called(world, replace(route(), scope=None, tag="health"), OWN_ONLY, handler=answers)
+        assert sum('"ACCESS"' in each.message for each in caplog.records) == expected

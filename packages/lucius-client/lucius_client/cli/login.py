@@ -16,6 +16,8 @@ from lucius_client.cli.session import ApiOption
 DEFAULT_ISSUER = "http://127.0.0.1:7080"
 #: the scopes of the API; the issuer grants any scope, so a misspelt one must be refused here
 SCOPES = ("orch:read", "orch:operate", "orch:quota", "orch:admin")
+#: the API takes it as a role only, which the issuer of a deployment has an administrator give
+_ROLES = frozenset({"orch:admin"})
 _TIMEOUT_S = 10.0
 
 
@@ -36,7 +38,9 @@ def login(
     for each in scopes.split():
         if each not in SCOPES:
             raise UsageError(f"--scope {each}: must be one of {', '.join(SCOPES)}")
-    granted = _token(issuer or _issuer_of(api), {"grant_type": "client_credentials", "tenant": tenant, "scope": scopes})
+    form = {"grant_type": "client_credentials", "tenant": tenant, "scope": scopes}
+    form["roles"] = " ".join(sorted(_ROLES.intersection(scopes.split())))
+    granted = _token(issuer or _issuer_of(api), form)
     credentials.store(
         api,
         tenant=tenant,

@@ -1,0 +1,118 @@
+"""Which tenant a token is of (R24): what the deployment maps its claims to, else the claim that names a tenant.
+
+Pure: `shared.access.caller` asks it for each token, `shared.setting_values` for each tenant that is mapped to.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared.core.routing import normalise
+from shared.errors import TenantMissing
+
+_MAX_TENANT = 128
+#: of Unicode: control, invisible, surrogate, private, unassigned; line and paragraph separators
+_NO_TEXT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+#: clients of Microsoft that everybody in any directory can use: such an id tells nothing about the caller
+_PUBLIC_CLIENTS: Mapping[str, str] = {
+    "04b07795-8ddb-461a-bbee-02f9e1bf7b46": "the Azure CLI",
+    "1950a258-227b-4e31-a9cf-717495945fc2": "Azure PowerShell",
+    "14d82eec-204b-4c2f-b7e8-296a70dab67e": "Microsoft Graph PowerShell",
+    "04f0c124-f2bc-4f59-8241-bf6df9866bbd": "Visual Studio",
+    "872cd9fa-d31f-45e0-9eab-6e460a02d1f1": "Visual Studio",
+    "aebc6443-996d-45c2-90f0-388ff96faa56": "Visual Studio Code",
+}
+#: claims of the calling application: of Entra's tokens of version 2 and 1, and of RFC 9068
+APP_CLAIMS = ("azp", "appid", "client_id")
+#: how such an application proved who it is; 0: not at all, as a program on anybody's machine
+_PROOF_CLAIMS = ("azpacr", "appidacr")
+#: a role of this form names a tenant
+_TENANT_ROLE = "tenant:"
+_OTHER_WAYS = "a tenant comes by a role tenant:NAME, by LUCIUS_AUTH_TENANTS, or by a client with a secret of its own"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantRules:
+    """How the tokens of a deployment name tenants."""
+
+    #: whose value is a tenant, where nothing else names one
+    claim: str
+    #: claim to value to normalised tenant
+    mapped: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def tenant_of(claims: Mapping[str, Any], rules: TenantRules) -> str:
+    """The normalised tenant of a token whose signature is right.
+
+    Roles `tenant:NAME` and what is mapped come first, and must agree; the rules' claim counts where neither is there.
+    Raises TenantMissing where that names no tenant, or more than one.
+    """
+    if "groups" in rules.mapped and _leaves_groups_out(claims):
+        # a group that is not there might name another tenant than what is there
+        raise TenantMissing(
+            "it leaves its caller's groups out, which are too many: emit those alone that are assigned to this API"
+        )
+    roles = (role for role in words_of(claims.get("roles")) if role.startswith(_TENANT_ROLE))
+    named = {_plain(role.removeprefix(_TENANT_ROLE), "roles") for role in roles}
+    for claim, tenants in rules.mapped.items():
+        named |= {tenants[value] for value in values_of(claims.get(claim)) if value in tenants}
+    if len(named) > 1:
+        raise TenantMissing("its roles and LUCIUS_AUTH_TENANTS name more than one, and it must be one")
+    if named:
+        return named.pop()
+    _check_is_not_everybodys(claims, rules.claim)
+    return _plain(claims.get(rules.claim), rules.claim)
+
+
+def plain_tenant(claimed: object) -> str | None:
+    """Normalised; None for what is no tenant's name.
+
+    Only text that is its own compatibility form, so that no two spellings are one tenant.
+    """
+    plain = isinstance(claimed, str) and all(map(is_text, claimed)) and unicodedata.is_normalized("NFKC", claimed)
+    tenant = normalise(str(claimed)) if plain else ""
+    return tenant if 0 < len(tenant) <= _MAX_TENANT and tenant not in (".", "..") else None
+
+
+def values_of(claimed: object) -> list[str]:
+    """A claim's text as one value, or the texts of its list."""
+    return [each for each in (claimed if isinstance(claimed, list) else [claimed]) if isinstance(each, str)]
+
+
+def words_of(claimed: object) -> frozenset[str]:
+    """The same, but of a text its words, as scopes are written (RFC 6749 3.3)."""
+    return frozenset(claimed.split(" ")) if isinstance(claimed, str) else frozenset(values_of(claimed))
+
+
+def public_client(id_: str) -> str | None:
+    """The name of the client of that id, where everybody can use it."""
+    return _PUBLIC_CLIENTS.get(id_.strip().lower())
+
+
+def is_text(char: str) -> bool:
+    """Whether a character can be read, and cannot move what stands around it."""
+    return unicodedata.category(char) not in _NO_TEXT
+
+
+def _plain(claimed: object, claim: str) -> str:
+    if (tenant := plain_tenant(claimed)) is None:
+        raise TenantMissing(f"its claim {claim} must be plain text")
+    return tenant
+
+
+def _leaves_groups_out(claims: Mapping[str, Any]) -> bool:
+    """Entra's overage: the token says where groups could be read instead (no such call is made)."""
+    elsewhere = claims.get("_claim_names")
+    return bool(claims.get("hasgroups")) or (isinstance(elsewhere, Mapping) and "groups" in elsewhere)
+
+
+def _check_is_not_everybodys(claims: Mapping[str, Any], claim: str) -> None:
+    """Many callers share a client that is public: its id, as a tenant, would be one tenant for all of them."""
+    if known := next((name for id_ in values_of(claims.get(claim)) if (name := public_client(id_))), None):
+        raise TenantMissing(f"its claim {claim} is the id of {known}, which everybody can use; {_OTHER_WAYS}")
+    if claim in APP_CLAIMS and any(str(claims.get(proof)) == "0" for proof in _PROOF_CLAIMS):
+        raise TenantMissing(f"its claim {claim} is the id of a public client, which everybody can use; {_OTHER_WAYS}")
