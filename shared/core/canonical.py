@@ -11,6 +11,8 @@ import rfc8785
 
 #: what a key may hold as it is; Azure forbids / \ # ? and control characters, and % and ' are trouble
 _PLAIN = re.compile(r"[A-Za-z0-9_.~@ -]")
+#: of a key in Azure Tables: 1 KiB of UTF-16 (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
+MAX_KEY = 512
 #: integers past this are read as doubles by JSON parsers of other languages (RFC 7493, section 2.2)
 _EXACT = 2**53 - 1
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shared.contracts.envelope import Envelope
+from shared.core.canonical import MAX_KEY, encode_key
 from shared.core.directive import MAX_DIRECTIVE_BYTES, directive_of, encode_directive
 from shared.core.job import Event, Record
 from shared.core.plan import digests, plan_job
@@ -81,6 +82,10 @@ def validate_request(context: Context, envelope: Envelope, correlation_id: str |
     settings = context.settings
     refs = {"input_ref": envelope.input_ref.uri, "output_ref": envelope.output_ref.uri}
     wrong = wrong_references(context, normalise(envelope.tenant_id), refs)
+    if (long := len(encode_key(normalise(envelope.tenant_id)))) > MAX_KEY:
+        wrong.append(
+            ("tenant_id", f"is {long} characters as a key of at most {MAX_KEY}: letters other than a-z take more")
+        )
     if envelope.dependencies:
         wrong.append(("dependencies", "are not supported by this version; submit the job when the others succeeded"))
     wrong += protocol.payload_errors(envelope.payload)

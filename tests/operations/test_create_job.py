@@ -156,3 +156,13 @@ async def test_references_keep_the_policy_of_all_and_of_the_tenant(
     with pytest.raises(RequestInvalid) as error:
         await create(world, tenant_id=" TENANT_A ")
     assert [path for path, _ in error.value.errors] == refused
+
+
+async def test_a_tenant_that_is_too_long_as_a_key_is_refused_with_its_reason(world: World) -> None:
+    """A key holds 512 characters, and each byte of a letter outside a-z takes three of them."""
+    assert (await create(world, tenant_id="ß" * 85)).stored.record.job.tenant == "ß" * 85
+    with pytest.raises(RequestInvalid) as refused:
+        await create(world, tenant_id="ß" * 86)
+    assert refused.value.errors == [
+        ("tenant_id", "is 516 characters as a key of at most 512: letters other than a-z take more")
+    ]
