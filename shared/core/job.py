@@ -28,6 +28,8 @@ class Timings:
     dispatch_backoffs: tuple[float, ...]
     ack_backoffs: tuple[float, ...]
     execution_backoffs: tuple[float, ...]
+    #: the longest time of an attempt, from its ACK on; None: none
+    attempt_max_s: float | None = None
     #: None: the step has no cap of its own
     total_timeout_s: float | None = None
 
@@ -68,6 +70,8 @@ class Step:
     initiated_at: datetime | None = None
     #: since when our own backlog explains the attempt's silence
     backlog_since: datetime | None = None
+    #: when the current attempt is over whatever its service says; None: no service has taken it up
+    attempt_deadline_at: datetime | None = None
     #: the step's total time cap, from its first attempt on; moved on by what the job is PAUSED
     deadline_at: datetime | None = None
     #: FAILED_RETRY only: when the next attempt may be recorded
@@ -84,6 +88,8 @@ class Step:
     workspace_ref: Ref | None = None
     output_ref: Ref | None = None
     result_ref: Ref | None = None
+    #: what the RESULT of the current attempt carried beside that: its `shared.contracts.messages.RESULT_CONTENT`
+    result: Mapping[str, JsonValue] | None = None
     #: SUCCEEDED in the job that this one took up again (`redrive_of`), and not run here
     carried: bool = False
     last_error_code: str | None = None
@@ -93,6 +99,10 @@ class Step:
     created_at: datetime
     updated_at: datetime
     completed_at: datetime | None = None
+
+    def attempt_is_over(self, at: datetime) -> bool:
+        """Whether the current attempt's longest time is over at `at`."""
+        return self.attempt_deadline_at is not None and self.attempt_deadline_at <= at
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,6 +84,7 @@ LINES: tuple[Line, ...] = (
     Line("DEPENDENCY_DOWN", _W, "Readiness: a dependency stopped answering"),
     Line("DEPENDENCY_BACK", _I, "Readiness: it answers again"),
     Line("AUTH_NONE", _W, "The app started with `LUCIUS_AUTH_MODE=none`: no token is looked at"),
+    Line("SETTINGS_NOT_READ", _W, "The app started with settings that it does not read; `replaced_by` has what to set"),
     Line("TOKEN_REFUSED", _I, "A request got 401; `reason` has why"),
     Line("KEYS_UNAVAILABLE", _W, "The issuer's keys could not be fetched; the last ones stay good for a day"),
     Line("CONFIGURATION_READ", _W, "App Configuration holds something that cannot be used"),
