@@ -92,6 +92,15 @@ class ReplyError(BaseModel):
     message: str = ""
 
 
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("must be a whole number")
+    return value
+
+
+_Size = Annotated[int, Field(ge=0, le=_MAX_SIZE), BeforeValidator(_number)]
+
+
 class Artifact(BaseModel):
     """Something that a step made beside its result."""
 
@@ -102,7 +111,7 @@ class Artifact(BaseModel):
     uri: Annotated[str, Field(min_length=1, max_length=MAX_URI)]
     """Where it is; subject to the allow lists, as every reference."""
     media_type: Annotated[str, Field(max_length=256, examples=["application/json"])] | None = None
-    size: Annotated[int, Field(ge=0, le=_MAX_SIZE)] | None = None
+    size: _Size | None = None
     """In bytes."""
     sha256: Annotated[str, Field(pattern=r"^(sha256:)?[0-9A-Fa-f]{64}$")] | None = None
     """In hex."""

@@ -198,6 +198,8 @@ def test_what_is_only_about_the_sender_costs_no_result(name: str, value: Any) ->
         {"artifacts": ["https://a/b"]},
         {"artifacts": [{"name": "text"}]},
         {"artifacts": [ARTIFACT | {"size": -1}]},
+        {"artifacts": [ARTIFACT | {"size": False}]},
+        {"artifacts": [ARTIFACT | {"size": "12"}]},
         {"artifacts": [ARTIFACT | {"sha256": "abc"}]},
         {"artifacts": [ARTIFACT] * 1001},
         {"metrics": []},
