@@ -25,6 +25,8 @@ def build() -> df.DFApp:
     exporting.configure(os.environ, version=VERSION)
     if wiring.settings.auth_mode == "none":
         telemetry.warn("AUTH_NONE")
+    if wiring.settings.not_read:
+        telemetry.warn("SETTINGS_NOT_READ", replaced_by=dict(wiring.settings.not_read))
     built = df.DFApp(http_auth_level=func.AuthLevel.ANONYMOUS)
     built.register_functions(job.bp)
     for module in (steps, replies_bus, sweeper_timer):

@@ -1,11 +1,15 @@
-"""Parsers of settings: from text of the environment to a value. A ValueError says which form is required."""
+"""How a setting is declared, and the parsers of its value: from text of the environment to a value.
+
+A parser's ValueError says which form is required.
+"""
 
 from __future__ import annotations
 
 import base64
 import re
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from shared.access.tenants import plain_tenant, public_client
@@ -20,6 +24,38 @@ _MAX_BACKOFFS = 50
 _DEV_STORAGE = "UseDevelopmentStorage=true"
 _DEV_BLOB_URI = "http://127.0.0.1:10000/devstoreaccount1"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+#: a century: longer ones are beyond what an instant can be moved by
+_MAX_SECONDS = 100 * 365 * 86_400
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One environment variable."""
+
+    name: str
+    parse: Callable[[str], Any]
+    #: as one would write it there; "": none
+    default: str
+    help: str
+    #: a parameter of the deployment; other settings are derived by it, or left alone
+    tuning: bool
+    #: only for a stack on one machine: a deployment never sets it
+    local: bool
+
+
+def setting(
+    name: str,
+    parse: Callable[[str], _T],
+    default: str = "",
+    *,
+    help: str,
+    secret: bool = False,
+    tuning: bool = False,
+    local: bool = False,
+) -> _T:
+    """A field of `Settings`. A secret is kept out of `repr`."""
+    declared = Setting(name, parse, default, help, tuning, local)
+    return cast(_T, field(metadata={"setting": declared}, repr=not secret))
 
 
 def text(value: str) -> str:
@@ -31,10 +67,11 @@ def optional(parse: Callable[[str], _T]) -> Callable[[str], _T | None]:
     return lambda value: parse(value) if value else None
 
 
-def choice(*allowed: str) -> Callable[[str], str]:
-    """One of these, exactly."""
+def choice(*allowed: str, older: Mapping[str, str] | None = None) -> Callable[[str], str]:
+    """One of these, exactly; an `older` name is taken as the one that it stands for."""
 
     def parse(value: str) -> str:
+        value = (older or {}).get(value, value)
         if value not in allowed:
             raise ValueError(f"must be one of {', '.join(allowed)}")
         return value
@@ -50,6 +87,13 @@ def whole(value: str) -> int:
 
 def number(value: str) -> float:
     [parsed] = _numbers(value, "must be a number above 0", most=1)
+    return parsed
+
+
+def seconds(value: str) -> float:
+    parsed = number(value)
+    if parsed > _MAX_SECONDS:
+        raise ValueError("must be at most a century of seconds")
     return parsed
 
 

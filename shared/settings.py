@@ -7,54 +7,25 @@ docs/settings.md and the parameter `tuning` of the Bicep are generated from here
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from shared import build
 from shared import setting_values as form
+from shared.contracts.envelope import OLDER_MODES
 from shared.core.plan import TimingDefaults
 from shared.errors import SettingsError
+from shared.older_settings import NOT_READ
 from shared.setting_contradictions import contradictions
-
-_T = TypeVar("_T")
+from shared.setting_values import Setting, setting
 
 #: the repository's root, where `protocols/` and `infra/bicep/topology.json` stand
 ROOT = Path(__file__).resolve().parent.parent
 
 #: name of the app setting that bindings and the publisher share; identity forms add `__fullyQualifiedNamespace`
 SERVICEBUS_SETTING = "LUCIUS_SERVICEBUS_CONNECTION"
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One environment variable."""
-
-    name: str
-    parse: Callable[[str], Any]
-    #: as one would write it there; "": none
-    default: str
-    help: str
-    #: a parameter of the deployment; other settings are derived by it, or left alone
-    tuning: bool
-    #: only for a stack on one machine: a deployment never sets it
-    local: bool
-
-
-def setting(
-    name: str,
-    parse: Callable[[str], _T],
-    default: str = "",
-    *,
-    help: str,
-    secret: bool = False,
-    tuning: bool = False,
-    local: bool = False,
-) -> _T:
-    """A field of `Settings`. A secret is kept out of `repr`."""
-    declared = Setting(name, parse, default, help, tuning, local)
-    return cast(_T, field(metadata={"setting": declared}, repr=not secret))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +61,10 @@ class Settings:
     )
     storage_backend: str = setting(
         "LUCIUS_STORAGE_BACKEND",
-        form.choice("tables", "memory"),
+        form.choice("tables", "memory", older={"table": "tables", "ledger": "tables"}),
         "tables",
-        help="`tables`, or `memory` for tests: nothing survives a restart, so it is refused in Azure",
+        help="`tables` (older names: `table`, `ledger`), or `memory` for tests: nothing survives a restart, so it is "
+        "refused in Azure",
     )
     table_connection: str | None = setting(
         "LUCIUS_TABLE_CONNECTION",
@@ -147,6 +119,20 @@ class Settings:
         form.number,
         "900",
         help="Seconds of the lease, from the ACK on; a heartbeat restarts it",
+        tuning=True,
+    )
+    attempt_max_s: float = setting(
+        "LUCIUS_ATTEMPT_MAX_SECONDS",
+        form.seconds,
+        "14400",
+        help="Longest time of an attempt in seconds, from its ACK on; no heartbeat extends it",
+        tuning=True,
+    )
+    total_timeout_s: float = setting(
+        "LUCIUS_JOB_TOTAL_TIMEOUT_SECONDS",
+        form.seconds,
+        "604800",
+        help="Longest time of a job in seconds, from its creation on; the time that it is PAUSED does not count",
         tuning=True,
     )
     dispatch_backoffs: tuple[float, ...] = setting(
@@ -213,9 +199,10 @@ class Settings:
     )
     default_mode: str = setting(
         "LUCIUS_DEFAULT_MODE",
-        form.choice("DEFAULT", "BURST"),
+        form.choice("DEFAULT", "BURST", older=OLDER_MODES),
         "DEFAULT",
-        help="Mode of requests that name none, where App Configuration names none: `DEFAULT` or `BURST`",
+        help="Mode of requests that name none, where App Configuration names none: `DEFAULT` (older name: `SAFE`) or "
+        "`BURST`",
         tuning=True,
     )
     protocols_path: Path = setting(
@@ -322,6 +309,9 @@ class Settings:
         tuning=True,
     )
 
+    #: settings of earlier designs that are set here, each with what replaces it
+    not_read: tuple[tuple[str, str], ...] = ()
+
     @property
     def timing_defaults(self) -> TimingDefaults:
         """Timings of steps whose protocol names none."""
@@ -329,14 +319,19 @@ class Settings:
             ack_timeout_s=self.ack_timeout_s,
             lease_s=self.lease_s,
             max_attempts=self.max_attempts,
+            attempt_max_s=self.attempt_max_s,
+            total_timeout_s=self.total_timeout_s,
             dispatch_backoffs=self.dispatch_backoffs,
             ack_backoffs=self.ack_backoffs,
             execution_backoffs=self.execution_backoffs,
         )
 
 
-#: every setting, in the order of the documentation
-SETTINGS: tuple[Setting, ...] = tuple(each.metadata["setting"] for each in fields(Settings))
+#: every setting by its field, in the order of the documentation
+_DECLARED: dict[str, Setting] = {
+    each.name: each.metadata["setting"] for each in fields(Settings) if "setting" in each.metadata
+}
+SETTINGS: tuple[Setting, ...] = tuple(_DECLARED.values())
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
@@ -348,18 +343,18 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     defaults = _defaults(environ)
     values: dict[str, Any] = {}
     wrong: list[str] = []
-    for each in fields(Settings):
-        declared: Setting = each.metadata["setting"]
+    for field, declared in _DECLARED.items():
         text = environ.get(declared.name, "").strip() or defaults.get(declared.name, declared.default)
         try:
-            values[each.name] = declared.parse(text)
+            values[field] = declared.parse(text)
         except ValueError as error:
             wrong.append(f"{declared.name} {error}")
-    names = {each.name: each.metadata["setting"].name for each in fields(Settings)}
+    names = {field: declared.name for field, declared in _DECLARED.items()}
     wrong += contradictions(names, values, environ, in_azure=_in_azure(environ))
     if wrong:
         raise SettingsError("; ".join(wrong))
-    return Settings(**values)
+    not_read = tuple((name, instead) for name, instead in NOT_READ.items() if environ.get(name, "").strip())
+    return Settings(**values, not_read=not_read)
 
 
 def _in_azure(environ: Mapping[str, str]) -> bool:

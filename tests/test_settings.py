@@ -3,7 +3,9 @@ import base64
 import pytest
 
 from shared.errors import SettingsError
-from shared.settings import load
+from shared.older_settings import NOT_READ
+from shared.settings import SETTINGS, load
+from tests.jobs import DEFAULTS
 
 MINIMAL = {
     "LUCIUS_SERVICEBUS_CONNECTION": "Endpoint=sb://127.0.0.1;SharedAccessKeyName=n;SharedAccessKey=secret",
@@ -18,6 +20,7 @@ def test_defaults_are_the_contracts() -> None:
     settings = load(MINIMAL)
     assert (settings.lanes, settings.reply_prefix) == (16, "global-bus-replies-p")
     assert settings.timing_defaults.ack_backoffs == (60, 300, 900)
+    assert settings.timing_defaults == DEFAULTS
     assert settings.workspace_uri == "http://127.0.0.1:10000/devstoreaccount1/workspace"
     assert "http" in settings.allowed_ref_schemes
 
@@ -200,3 +203,34 @@ def test_a_store_that_cannot_be_reached_by_its_connection_stops_the_start() -> N
     with pytest.raises(SettingsError, match=r"LUCIUS_APPCONFIG_CONNECTION must have the form Endpoint=") as wrong:
         load(MINIMAL | {"LUCIUS_APPCONFIG_CONNECTION": "Endpoint=https://store.azconfig.io;Secret=hidden"})
     assert "hidden" not in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "older", "field", "value"),
+    [
+        ("LUCIUS_STORAGE_BACKEND", "table", "storage_backend", "tables"),
+        ("LUCIUS_STORAGE_BACKEND", "ledger", "storage_backend", "tables"),
+        ("LUCIUS_DEFAULT_MODE", "SAFE", "default_mode", "DEFAULT"),
+    ],
+)
+def test_an_older_value_is_taken_as_what_it_stands_for(name: str, older: str, field: str, value: str) -> None:
+    """A configuration of an earlier design starts; a value that nobody ever had does not."""
+    assert getattr(load(MINIMAL | {name: older}), field) == value
+    with pytest.raises(SettingsError, match=f"{name} must be one of"):
+        load(MINIMAL | {name: older.swapcase()})
+
+
+def test_settings_that_change_nothing_are_known_with_what_replaces_each() -> None:
+    """One that is empty is not set; no setting is both read and not."""
+    settings = load(MINIMAL | {"LUCIUS_JOBS_TABLE": "jobs", "LUCIUS_TEMPORAL_ADDRESS": " ", "LUCIUS_MAX_ATTEMPTS": "5"})
+    assert settings.not_read == (("LUCIUS_JOBS_TABLE", NOT_READ["LUCIUS_JOBS_TABLE"]),)
+    assert load(MINIMAL).not_read == ()
+    assert not NOT_READ.keys() & {each.name for each in SETTINGS}
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "inf", "nan", "4000000000", "a day"])
+def test_a_longest_time_is_one(value: str) -> None:
+    """No job could be created under one that is none, or that no instant can be moved by."""
+    for name in ("LUCIUS_ATTEMPT_MAX_SECONDS", "LUCIUS_JOB_TOTAL_TIMEOUT_SECONDS"):
+        with pytest.raises(SettingsError, match=f"{name} must be"):
+            load(MINIMAL | {name: value})

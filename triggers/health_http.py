@@ -12,7 +12,7 @@ from shared.apidocs.route import Route
 from shared.build import build_info
 from shared.operations.readiness import Dependency, sweeper_late
 from shared.ports.index import SweepMark
-from shared.responses.health import DependencyState, Live, ProtocolSource, Ready, SweeperState
+from shared.responses.health import DependencyState, Live, ProtocolSource, Ready, SettingNotRead, SweeperState
 from shared.wiring import Wiring
 from triggers.http.problems import RequestError
 from triggers.http.responses import json_of, respond
@@ -74,6 +74,9 @@ def blueprint(wiring: Wiring) -> df.Blueprint:
                 build=build_info(wiring.settings.build_commit),
                 dependencies=dependencies,
                 sweeper=_sweeper(wiring.readiness.mark, context.clock.now()),
+                settings_not_read=[
+                    SettingNotRead(name=name, instead=instead) for name, instead in wiring.settings.not_read
+                ],
             ),
         )
 

@@ -9,6 +9,7 @@ from infra.checks.alerts import Rule, rules
 from infra.checks.template import parse
 from scripts.generate.tables import markdown_table
 from shared.core.reasons import Reason
+from shared.older_settings import NOT_READ
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
@@ -20,6 +21,10 @@ _ALERTS = Path(__file__).resolve().parents[2] / "infra" / "bicep" / "modules" / 
 def settings() -> str:
     rows = ((f"`{each.name}`", f"`{each.default}`" if each.default else "", each.help) for each in SETTINGS)
     return markdown_table(("setting", "default", "meaning"), rows)
+
+
+def settings_not_read() -> str:
+    return markdown_table(("set somewhere", "set instead"), ((f"`{name}`", each) for name, each in NOT_READ.items()))
 
 
 def reasons() -> str:
@@ -82,6 +87,7 @@ def log_lines() -> str:
 #: for `scripts.generate`
 PARTS = {
     "settings": settings,
+    "settings-not-read": settings_not_read,
     "reasons": reasons,
     "alerts": alerts,
     "metrics": metrics,

@@ -27,6 +27,12 @@ _EXAMPLE: JsonObject = {
 _ACCOUNT = "https://account.blob.core.windows.net"
 _WORKSPACE = f"{_ACCOUNT}/workspace/lucius/tenant_a/{_EXAMPLE['jobId']}/OCR/1/"
 _RESULT_REF = {"uri": f"{_WORKSPACE}result.json"}
+_CONTENT_EXAMPLE: JsonObject = {
+    "output_ref": {"uri": f"{_ACCOUNT}/results/{_EXAMPLE['jobId']}/result.json"},
+    "artifacts": [{"name": "output.txt", "uri": f"{_WORKSPACE}output.txt", "media_type": "text/plain", "size": 1204}],
+    "digests": {"result.json": f"sha256:{'0b7f2c6d' * 8}"},
+    "metrics": {"pages": 5},
+}
 
 _DIRECTIVE_EXAMPLE: JsonObject = {
     "type": "DIRECTIVE",
@@ -176,7 +182,7 @@ def _components() -> JsonObject:
             "RESULT",
             "result",
             [
-                {"type": "RESULT", **reply, "status": "SUCCEEDED", "result_ref": _RESULT_REF, "metrics": {"pages": 5}},
+                {"type": "RESULT", **reply, "status": "SUCCEEDED", "result_ref": _RESULT_REF, **_CONTENT_EXAMPLE},
                 {"type": "RESULT", **reply, "status": "FAILED_FINAL", "error": error},
             ],
         ),

@@ -105,7 +105,8 @@ def by_model() -> JsonObject:
     working = _body(explain(running, story.now))
     failed = _failed(running, story)
     ref = {"uri": f"{_ACCOUNT}/workspace/lucius/tenant_a/{JOB_ID}/OCR/1/result.json"}
-    story.replied(41.2, "RESULT", status="SUCCEEDED", result_ref=ref, metrics={"pages": 5})
+    text = {"name": "output.txt", "uri": ref["uri"].replace("result.json", "output.txt"), "media_type": "text/plain"}
+    story.replied(41.2, "RESULT", status="SUCCEEDED", result_ref=ref, artifacts=[text], metrics={"pages": 5})
     line = {
         "jobId": JOB_ID,
         "tenant_id": "tenant_a",
@@ -169,6 +170,7 @@ def by_model() -> JsonObject:
             "protocols": {"source": "files", "versions": {"OCR": 1}},
             "build": build_,
             "dependencies": dict.fromkeys(("tables", "blob", "servicebus", "durable"), up),
+            "settings_not_read": [],
             "sweeper": {"last_pass_at": None, "looked_at": None, "actions": None, "more": None, "late": False},
         },
         "SchemaPage": {
@@ -204,6 +206,8 @@ def _planned() -> _Story:
             ack_timeout_s=30,
             lease_s=900,
             max_attempts=3,
+            attempt_max_s=14_400,
+            total_timeout_s=604_800,
             dispatch_backoffs=(30, 120, 600),
             ack_backoffs=(60, 300, 900),
             execution_backoffs=(5, 30, 120),

@@ -10,9 +10,9 @@ from typing import Any
 
 from shared.apidocs.json_schema import DIALECT, JsonObject, schema
 from shared.contracts.envelope import Envelope
-from shared.contracts.messages import Directive, Reply, ReplyType
+from shared.contracts.messages import RESULT_CONTENT, Directive, Reply, ReplyType
 
-_RESULT_ONLY = ("status", "error", "result_ref", "metrics")
+_RESULT_ONLY = ("status", "error", "result_ref", *RESULT_CONTENT)
 _WORK_ONLY = ("progress", "note")
 #: which attempt speaks
 IDENTITY = ("jobId", "stepId", "tenant_id", "attempt_no", "lease_id")

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from shared.contracts.instant import GivenInstant
 from shared.contracts.reference import MAX_URI, LooseReference, uri_pattern
 
 #: the major version of the envelope that this code understands; any minor of it is taken
@@ -68,9 +67,12 @@ def _few_labels(value: Any) -> Any:
     return value
 
 
+#: older names of modes, and the mode that each stands for
+OLDER_MODES = {"SAFE": "DEFAULT"}
+
+
 def _mode_from_older_name(value: Any) -> Any:
-    """SAFE is an older name of DEFAULT."""
-    return "DEFAULT" if value == "SAFE" else value
+    return OLDER_MODES.get(value, value) if isinstance(value, str) else value
 
 
 class CallbackUrls(BaseModel):
@@ -148,8 +150,6 @@ class Envelope(BaseModel):
     ] = Field(default_factory=dict)
     """For filters of lists."""
     requested_by: Annotated[Line, Field(max_length=256)] | None = None
-    requested_at: GivenInstant | None = None
-    """When the caller was asked; null: when LUCIUS was."""
     source: Annotated[Line, Field(max_length=256)] | None = None
     """Where the request came from, in the caller's words."""
 

@@ -1,23 +1,41 @@
-"""Messages on Service Bus: directives and replies.
+"""Messages on Service Bus: directives and replies (R46).
 
 `jobId` and `stepId` are camelCase, all other names snake_case. Unknown fields are ignored, so either side may add some.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AliasChoices,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
-from shared.contracts.instant import SentAt
-from shared.contracts.reference import LooseReference, Reference
+from shared.contracts.reference import MAX_URI, LooseReference, Reference
 
 ReplyType = Literal["ACK", "HEARTBEAT", "RESULT"]
 ResultStatus = Literal["SUCCEEDED", "FAILED_RETRY", "FAILED_FINAL"]
 
+#: what a RESULT may carry beside its `status` and `result_ref`: kept with the step, and shown (R46)
+RESULT_CONTENT = ("output_ref", "artifacts", "input_digests", "digests", "metrics", "reason")
+_RESULT_ONLY = frozenset({"status", "error", "result_ref", *RESULT_CONTENT})
+MAX_ARTIFACTS = 1000
+
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
 #: Edm.Int32, the column that it is compared with and kept in
 _MAX_ATTEMPT_NO = 2**31 - 1
+#: what every JSON parser holds exactly (RFC 7493 2.2)
+_MAX_SIZE = 2**53 - 1
 
 
 class Callbacks(BaseModel):
@@ -74,8 +92,56 @@ class ReplyError(BaseModel):
     message: str = ""
 
 
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("must be a whole number")
+    return value
+
+
+_Size = Annotated[int, Field(ge=0, le=_MAX_SIZE), BeforeValidator(_number)]
+
+
+class Artifact(BaseModel):
+    """Something that a step made beside its result."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    name: Annotated[str, Field(min_length=1, max_length=512, examples=["pages.json"])]
+    """The service's own name for it."""
+    uri: Annotated[str, Field(min_length=1, max_length=MAX_URI)]
+    """Where it is; subject to the allow lists, as every reference."""
+    media_type: Annotated[str, Field(max_length=256, examples=["application/json"])] | None = None
+    size: _Size | None = None
+    """In bytes."""
+    sha256: Annotated[str, Field(pattern=r"^(sha256:)?[0-9A-Fa-f]{64}$")] | None = None
+    """In hex."""
+
+
 def _or_none(value: Any) -> Any:
     return value if isinstance(value, str) else None
+
+
+#: ISO 8601 with date and time; no number, and none of the many other forms that parsers take
+_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
+
+
+def _instant_or_none(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    if isinstance(value, int | float) or (isinstance(value, str) and _INSTANT.match(value) is None):
+        return None
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+#: with its zone; what is none is ignored, since a service's clock costs nobody a finished result
+_SentAt = Annotated[
+    AwareDatetime | None,
+    WrapValidator(_instant_or_none, json_schema_input_type=Any),
+    Field(examples=["2026-01-27T10:02:00Z"]),
+]
+#: about the sender only: what is no text is ignored
+_AboutSender = Annotated[str | None, BeforeValidator(_or_none, json_schema_input_type=Any)]
 
 
 class Reply(BaseModel):
@@ -89,19 +155,34 @@ class Reply(BaseModel):
     tenant_id: _Id
     attempt_no: Annotated[int, Field(ge=1, le=_MAX_ATTEMPT_NO)]
     lease_id: _Id
-    timestamp: SentAt | None = None
-    correlation_id: str | None = None
-    traceparent: Annotated[str | None, BeforeValidator(_or_none, json_schema_input_type=Any)] = None
+    timestamp: _SentAt = None
+    """When it was sent, by the service's clock; what is no instant is ignored."""
+    correlation_id: _AboutSender = None
+    traceparent: _AboutSender = None
     """W3C Trace Context of the span that sent it; what is none is ignored."""
+    worker_id: _AboutSender = Field(default=None, validation_alias=AliasChoices("worker_id", "workerId"))
+    """Which process of the service has the attempt."""
+    task_runner_id: _AboutSender = Field(default=None, validation_alias=AliasChoices("task_runner_id", "taskRunnerId"))
+    """Which runner has it, where the service hands work on."""
 
     status: ResultStatus | None = None
     """RESULT only."""
     error: ReplyError | None = None
     """RESULT only: why it failed."""
-    result_ref: LooseReference | None = Field(default=None, validation_alias=AliasChoices("result_ref", "output_ref"))
-    """RESULT only: what the step made; the next step's `input_ref`."""
+    result_ref: LooseReference | None = None
+    """RESULT only: what the step made; the next step's `input_ref`. Without it, `output_ref` counts as both."""
+    output_ref: LooseReference | None = None
+    """RESULT only: what the step wrote at the caller's place; of the last step, the job's `final_output`."""
+    artifacts: Annotated[list[Artifact], Field(max_length=MAX_ARTIFACTS)] | None = None
+    """RESULT only: what else the step made."""
+    input_digests: Any = None
+    """RESULT only: digests of what the step read, in the service's own form."""
+    digests: Any = None
+    """RESULT only: digests of what the step wrote, in the service's own form."""
     metrics: dict[str, Any] | None = None
     """RESULT only."""
+    reason: str | None = None
+    """RESULT only: why it failed, in words; the older form of `error.message`."""
 
     progress: Any = None
     """ACK and HEARTBEAT only."""
@@ -123,8 +204,20 @@ class Reply(BaseModel):
             failure_class = str(reply.get("failure_class", "")).upper().replace("-", "_")
             reply["status"] = "FAILED_FINAL" if failure_class == "NON_RETRYABLE" else "FAILED_RETRY"
         if reply.get("type") != "RESULT":
-            reply.pop("status", None)
+            return {name: each for name, each in reply.items() if name not in _RESULT_ONLY}
+        if reply.get("result_ref") is None:
+            reply["result_ref"] = reply.get("output_ref")
         return reply
+
+    @property
+    def content(self) -> dict[str, Any] | None:
+        """What a RESULT carries beside its status and `result_ref`, as JSON; None: nothing."""
+        given = {name: getattr(self, name) for name in RESULT_CONTENT}
+        if self.output_ref is not None:
+            given["output_ref"] = self.output_ref.model_dump()
+        if self.artifacts is not None:
+            given["artifacts"] = [each.model_dump(exclude_none=True) for each in self.artifacts]
+        return {name: each for name, each in given.items() if each is not None} or None
 
     @model_validator(mode="after")
     def _result_has_status(self) -> Reply:

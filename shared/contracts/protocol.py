@@ -16,6 +16,9 @@ MAX_GROUP = 16
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,47}$")]
 #: at most 30 days; longer waits are split into timers of at most 3 days (R31)
 _Seconds = Annotated[float, Field(gt=0, le=30 * 86400)]
+#: each lease that runs out and each heartbeat is work of the orchestration's and rows of the job's, so they are bounded
+MIN_LEASE_S = 15
+_LeaseSeconds = Annotated[float, Field(ge=MIN_LEASE_S, le=30 * 86400)]
 
 
 class Backoffs(BaseModel):
@@ -41,9 +44,12 @@ class StepDefinition(BaseModel):
     #: path of a JSON Schema, relative to the protocols folder; None: any object
     payload_schema: str | None = None
     ack_timeout_s: _Seconds | None = None
-    lease_s: _Seconds | None = None
-    #: None: the service declares no cadence and its lease is `lease_s`
-    heartbeat_cadence_s: _Seconds | None = None
+    #: from the ACK on, restarted by each heartbeat; at least 15
+    lease_s: _LeaseSeconds | None = None
+    #: at least 15; None: the service declares no cadence and its lease is `lease_s`
+    heartbeat_cadence_s: _LeaseSeconds | None = None
+    #: the longest time of an attempt, from its ACK on; no heartbeat extends it
+    attempt_max_s: _Seconds | None = None
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
     #: from the step's first attempt to its end, whatever happens in between; None: no cap
     total_timeout_s: _Seconds | None = None
@@ -59,7 +65,7 @@ class ProtocolDefinition(BaseModel):
     version: Annotated[int, Field(ge=1)]
     request_type: _Name
     description: str = ""
-    #: from the job's creation to its end; the time that it is PAUSED does not count; None: no cap
+    #: from the job's creation to its end; the time that it is PAUSED does not count; None: the setting's
     total_timeout_s: _Seconds | None = None
     steps: Annotated[tuple[StepDefinition, ...], Field(min_length=1, max_length=MAX_STEPS)]
 

@@ -39,12 +39,14 @@ def start(record: Record, step_id: str, lease_id: str, provenance: Provenance) -
             lease_digest=lease_digest(lease_id),
             lease_expires_at=cap_lease(record, step, provenance.at + timedelta(seconds=step.timings.ack_timeout_s)),
             initiated_at=provenance.at,
+            attempt_deadline_at=None,
             backlog_since=None,
             backlog_until=None,
             due_at=None,
             retry_cause=None,
             publish_failures=0,
             progress=None,
+            result=None,
             input_ref=_input_ref(record, step),
             workspace_ref=_workspace_ref(record, step, attempt_no),
             output_ref=job.output_ref,
@@ -121,12 +123,16 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
     step = _step(record, step_id)
     if (reason_code := _why_not_expired(record, step, attempt_no, provenance)) is not None:
         return ignored(record, reason_code)
+    code: str | None = None
     if step.status is StepStatus.INITIATED:
         failure, message = FailureCause.ACK_TIMEOUT, f"no ACK within {step.timings.ack_timeout_s:g} s"
         columns: dict[str, Any] = {"ack_failures": step.ack_failures + 1}
         backoffs, failures = step.timings.ack_backoffs, step.ack_failures + 1
     else:
         failure, message = FailureCause.LEASE_EXPIRED, f"no RESULT or heartbeat for {step.timings.running_lease_s:g} s"
+        if step.attempt_is_over(step.lease_expires_at or provenance.at):
+            # its service was not silent: that code would send an operator the wrong way
+            code, message = StepError.TIME_EXCEEDED.value, "the longest time of the attempt is over"
         columns = {"execution_failures": step.execution_failures + 1}
         backoffs, failures = step.timings.execution_backoffs, step.execution_failures + 1
     type_ = EventType(failure.value)
@@ -140,7 +146,7 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
             before=record,
             type_=type_,
             job_code=Reason.ATTEMPTS_EXHAUSTED,
-            step_code=failure.value,
+            step_code=code or failure.value,
             message=message,
             **columns,
         )
@@ -152,7 +158,7 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
         provenance,
         before=record,
         type_=type_,
-        code=failure.value,
+        code=code or failure.value,
         message=message,
         wait_s=wait_s,
         **columns,
@@ -251,8 +257,17 @@ def fail_final(
 
 
 def lease_until(record: Record, step: Step, now: datetime) -> datetime:
-    """When the lease of an attempt ends that a service has taken up now."""
-    return cap_lease(record, step, now + timedelta(seconds=step.timings.running_lease_s))
+    """When the lease of an attempt ends that a service works on now: no later than the attempt itself (R10)."""
+    until = cap_lease(record, step, now + timedelta(seconds=step.timings.running_lease_s))
+    over = attempt_deadline(step, now)
+    return until if over is None else min(until, over)
+
+
+def attempt_deadline(step: Step, now: datetime) -> datetime | None:
+    """When the attempt that a service works on now is over whatever it says: the first ACK fixed it. None: never."""
+    if step.attempt_deadline_at is not None or step.timings.attempt_max_s is None:
+        return step.attempt_deadline_at
+    return now + timedelta(seconds=step.timings.attempt_max_s)
 
 
 def cap_lease(record: Record, step: Step, until: datetime) -> datetime:

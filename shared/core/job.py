@@ -28,6 +28,8 @@ class Timings:
     dispatch_backoffs: tuple[float, ...]
     ack_backoffs: tuple[float, ...]
     execution_backoffs: tuple[float, ...]
+    #: the longest time of an attempt, from its ACK on; None: none
+    attempt_max_s: float | None = None
     #: None: the step has no cap of its own
     total_timeout_s: float | None = None
 
@@ -70,6 +72,8 @@ class Step:
     backlog_since: datetime | None = None
     #: until when it does, at the next look; moved without an EVENT row, or a deep queue would fill histories
     backlog_until: datetime | None = None
+    #: when the current attempt is over whatever its service says; None: no service has taken it up
+    attempt_deadline_at: datetime | None = None
     #: the step's total time cap, from its first attempt on; moved on by what the job is PAUSED
     deadline_at: datetime | None = None
     #: FAILED_RETRY only: when the next attempt may be recorded
@@ -86,6 +90,8 @@ class Step:
     workspace_ref: Ref | None = None
     output_ref: Ref | None = None
     result_ref: Ref | None = None
+    #: what the RESULT of the current attempt carried beside that: its `shared.contracts.messages.RESULT_CONTENT`
+    result: Mapping[str, JsonValue] | None = None
     #: SUCCEEDED in the job that this one took up again (`redrive_of`), and not run here
     carried: bool = False
     last_error_code: str | None = None
@@ -101,6 +107,10 @@ class Step:
         """Until when an attempt in flight may be silent: its lease, or longer while our own backlog explains it."""
         ends = [end for end in (self.lease_expires_at, self.backlog_until) if end is not None]
         return max(ends, default=None)
+
+    def attempt_is_over(self, at: datetime) -> bool:
+        """Whether the current attempt's longest time is over at `at`."""
+        return self.attempt_deadline_at is not None and self.attempt_deadline_at <= at
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,5 +74,5 @@ def transitioned(
 
 
 def final_output(job: Job, last: Step) -> Any:
-    """The last step's `result_ref`, else the job's `output_ref`."""
-    return last.result_ref if last.result_ref is not None else job.output_ref
+    """The `output_ref` of the last step's RESULT, else its `result_ref`, else the job's `output_ref`."""
+    return (last.result or {}).get("output_ref") or last.result_ref or job.output_ref

@@ -1,4 +1,4 @@
-"""A job's rows as they are created: the frozen plan (R29).
+"""A job's rows as they are created: the frozen plan (R29), with the longest times of the job and its attempts (R10).
 
 They derive from the request, the protocol, the settings and the claim's `created_at` only, so two creators of the same
 job write the same rows, but for the salt of the first EVENT.
@@ -48,11 +48,15 @@ class Workspace:
 
 @dataclass(frozen=True, kw_only=True)
 class TimingDefaults:
-    """Timings of a step whose protocol names none; seconds."""
+    """Timings of a job and its steps where the protocol names none; seconds."""
 
     ack_timeout_s: float
     lease_s: float
     max_attempts: int
+    #: of an attempt, from its ACK on
+    attempt_max_s: float
+    #: of a job, from its creation on
+    total_timeout_s: float
     dispatch_backoffs: tuple[float, ...]
     ack_backoffs: tuple[float, ...]
     execution_backoffs: tuple[float, ...]
@@ -150,10 +154,10 @@ def plan_job(
         labels=dict(envelope.labels),
         callback_urls=envelope.callback_urls.model_dump() if envelope.callback_urls else {},
         requested_by=envelope.requested_by,
-        requested_at=envelope.requested_at or created_at,
+        requested_at=created_at,
         source=envelope.source,
         gated=gated,
-        deadline_at=_after(created_at, definition.total_timeout_s),
+        deadline_at=created_at + timedelta(seconds=definition.total_timeout_s or defaults.total_timeout_s),
         current_step_id=definition.steps[0].step_id,
         created_at=created_at,
         updated_at=created_at,
@@ -165,16 +169,13 @@ def plan_job(
     return append(None, record, EventType.JOB_CREATED, provenance, data=creation_data(record))
 
 
-def _after(instant: datetime, seconds: float | None) -> datetime | None:
-    return instant + timedelta(seconds=seconds) if seconds is not None else None
-
-
 def _timings(step: StepDefinition, defaults: TimingDefaults) -> Timings:
     return Timings(
         ack_timeout_s=step.ack_timeout_s or defaults.ack_timeout_s,
         lease_s=step.lease_s or defaults.lease_s,
         heartbeat_cadence_s=step.heartbeat_cadence_s,
         max_attempts=step.max_attempts or defaults.max_attempts,
+        attempt_max_s=step.attempt_max_s or defaults.attempt_max_s,
         dispatch_backoffs=step.backoffs.dispatch or defaults.dispatch_backoffs,
         ack_backoffs=step.backoffs.ack or defaults.ack_backoffs,
         execution_backoffs=step.backoffs.execution or defaults.execution_backoffs,

@@ -27,8 +27,8 @@ class Reason(StrEnum):
         "ATTEMPTS_EXHAUSTED",
         "every attempt failed or timed out",
         "read `last_error_code` of the step: `ACK_TIMEOUT` means that no service took the directive (is it "
-        "running?), `LEASE_EXPIRED` that one took it and went silent, anything else is the service's "
-        "own",
+        "running?), `LEASE_EXPIRED` that one took it and went silent, `TIME_EXCEEDED` that it was at work for an "
+        "attempt's longest time, anything else is the service's own",
     )
     DISPATCH_FAILED = (
         "DISPATCH_FAILED",
@@ -37,7 +37,7 @@ class Reason(StrEnum):
     )
     TIME_EXCEEDED = (
         "TIME_EXCEEDED",
-        "a total time of the protocol ran out",
+        "the longest time of the job or of a step ran out",
         "`lucius job explain` names the step that it waited in",
     )
     ORCHESTRATION_FAILED = (

@@ -33,7 +33,7 @@ STEP_KEPT = frozenset(
     }
 )
 #: what a step that is not run again keeps of its success
-STEP_CARRIED = frozenset({"input_ref", "workspace_ref", "output_ref", "result_ref", "completed_at"})
+STEP_CARRIED = frozenset({"input_ref", "workspace_ref", "output_ref", "result_ref", "result", "completed_at"})
 
 
 def claim_of(job_id: str) -> str:

@@ -1,4 +1,4 @@
-"""What a reply does to a job (R3, R5 to R8)."""
+"""What a reply does to a job, and what is kept of it (R3, R5 to R8, R46)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from shared.contracts.messages import Reply
-from shared.core.attempts import fail_final, fail_retry, lease_until
+from shared.core.attempts import attempt_deadline, fail_final, fail_retry, lease_until
 from shared.core.history import EventType, Provenance, append, lease_digest
 from shared.core.job import Record, Step
 from shared.core.outcome import Outcome, OutcomeKind, final_output, ignored, refused, transitioned
@@ -35,7 +35,7 @@ def decide_reply(record: Record, reply: Reply, provenance: Provenance) -> Outcom
     REFUSED where it names another tenant or a step that the job has not: it is not the job's, and leaves nothing in it.
     """
     step = record.step(reply.stepId)
-    reason_code = _rejection(record, step, reply)
+    reason_code = _rejection(record, step, reply, provenance)
     if step is None or reason_code is IgnoreReason.TENANT_MISMATCH:
         return refused(record, reason_code or IgnoreReason.UNKNOWN_STEP)
     if reason_code is not None:
@@ -58,7 +58,7 @@ def holds_lease(step: Step, reply: Reply) -> bool:
     return (reply.attempt_no, lease_digest(reply.lease_id)) == (step.attempt_no, step.lease_digest)
 
 
-def _rejection(record: Record, step: Step | None, reply: Reply) -> IgnoreReason | None:
+def _rejection(record: Record, step: Step | None, reply: Reply, provenance: Provenance) -> IgnoreReason | None:
     """Why a reply changes nothing, whatever the tables say; None where they decide."""
     job = record.job
     if normalise(reply.tenant_id) != job.tenant:
@@ -74,6 +74,8 @@ def _rejection(record: Record, step: Step | None, reply: Reply) -> IgnoreReason 
             return IgnoreReason.LATE  # the first RESULT of an attempt stands (R6)
         if job.status is JobStatus.PAUSED and reply.type != "RESULT":
             return IgnoreReason.LATE  # nothing is in flight while PAUSED: only finished work is still taken (R7)
+        if step.attempt_is_over(provenance.at) and reply.type != "RESULT":
+            return IgnoreReason.LATE  # its longest time is over: only finished work is still taken (R10)
     return None
 
 
@@ -99,6 +101,7 @@ def _accept(record: Record, step: Step, reply: Reply, trigger: StepTrigger, prov
         "retry_cause": None,
         "backlog_since": None,
         "backlog_until": None,
+        "attempt_deadline_at": attempt_deadline(step, provenance.at),
         "lease_expires_at": lease_until(record, step, provenance.at),
     }
     if reply.progress is not None:
@@ -113,7 +116,8 @@ def _heartbeat(record: Record, step: Step, reply: Reply, provenance: Provenance)
     if record.job.status is JobStatus.CANCELLING:
         return _ignore(record, reply, IgnoreReason.CANCELLING, provenance)
     lease_expires_at = lease_until(record, step, provenance.at)
-    if not _heartbeat_due(step, provenance) or lease_expires_at == step.lease_expires_at:
+    stays = lease_expires_at == step.lease_expires_at or step.attempt_is_over(provenance.at)
+    if stays or not _heartbeat_due(step, provenance):
         return ignored(record, IgnoreReason.HEARTBEAT_NOT_DUE)
     columns: dict[str, Any] = {"lease_expires_at": lease_expires_at, "backlog_since": None, "backlog_until": None}
     if reply.progress is not None:
@@ -143,7 +147,7 @@ def _result(record: Record, step: Step, reply: Reply, provenance: Provenance) ->
     if reply.status == "SUCCEEDED":
         return _succeeded(record, acked, step, reply, provenance, data)
     code = reply.error.code if reply.error else None
-    message = reply.error.message if reply.error else None
+    message = (reply.error.message if reply.error else "") or reply.reason
     if reply.status == "FAILED_FINAL" or step.attempt_no >= step.timings.max_attempts:
         return fail_final(
             acked,
@@ -155,6 +159,7 @@ def _result(record: Record, step: Step, reply: Reply, provenance: Provenance) ->
             step_code=code,
             message=message,
             retry_cause=None,
+            result=reply.content,
             data=data,
         )
     failures = step.execution_failures + 1
@@ -176,6 +181,7 @@ def _result(record: Record, step: Step, reply: Reply, provenance: Provenance) ->
         message=message,
         wait_s=wait_s,
         execution_failures=failures,
+        result=reply.content,
         data=data,
     )
 
@@ -191,6 +197,7 @@ def _succeeded(
         due_at=None,
         retry_cause=None,
         result_ref=reply.result_ref.model_dump() if reply.result_ref else None,
+        result=reply.content,
     )
     # Race siblings: all rows of the group are decided on under JOB's ETag, so one of two that end at once is last
     if all(other.status is StepStatus.SUCCEEDED for other in after.steps):
@@ -213,8 +220,9 @@ def _event_data(reply: Reply) -> dict[str, Any]:
     fields = {
         "result": reply.status,
         "error": reply.error.model_dump() if reply.error else None,
-        "metrics": reply.metrics,
         "note": reply.note,
+        "worker_id": reply.worker_id,
+        "task_runner_id": reply.task_runner_id,
         "sent_at": reply.timestamp.isoformat() if reply.timestamp else None,
     }
     return {name: value for name, value in fields.items() if value is not None}
@@ -235,6 +243,7 @@ def _ignore(record: Record, reply: Reply, reason_code: IgnoreReason, provenance:
         attempt_no=reply.attempt_no,
         lease_digest=lease_digest(reply.lease_id),
         reason=reason_code.value,
-        data={"reply": reply.type, **_event_data(reply)},
+        # no column has what it carried
+        data={"reply": reply.type, **_event_data(reply), **(reply.content or {})},
     )
     return Outcome(OutcomeKind.IGNORED, after, (event,), reason_code)

@@ -1,8 +1,9 @@
-"""The references of a job under the policy of today, for whoever takes one up: a request, a redrive, a RESULT (R34)."""
+"""A job's references under the policy of today, for whoever takes one up: a request, a redrive, a RESULT (R34, R46)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from shared.access.references import ReferencePolicy
 from shared.contracts.messages import Reply, ReplyError
@@ -37,16 +38,23 @@ def wrong_references(context: Context, tenant: str, refs: Mapping[str, str]) -> 
 
 
 def with_allowed_result(context: Context, tenant: str, reply: Reply) -> Reply:
-    """The reply as it is; FAILED_FINAL for a RESULT that leads where no reference of the tenant may.
+    """The reply as it is; a RESULT that leads where no reference of the tenant may keeps only those that may.
 
-    Its `result_ref` would be the next service's `input_ref` and the caller's `final_output`. Raises
-    ConfigurationUnavailable.
+    One that SUCCEEDED is then FAILED_FINAL: its `result_ref` would be the next service's `input_ref`, its `output_ref`
+    the caller's `final_output`. Raises ConfigurationUnavailable.
     """
-    if reply.type != "RESULT" or reply.status != "SUCCEEDED" or reply.result_ref is None:
-        return reply
-    wrong = wrong_references(context, tenant, {"result_ref": reply.result_ref.uri})
+    artifacts = {f"artifacts.{index}": each for index, each in enumerate(reply.artifacts or ())}
+    refs = {name: ref.uri for name, ref in (("result_ref", reply.result_ref), ("output_ref", reply.output_ref)) if ref}
+    refs |= {name: each.uri for name, each in artifacts.items()}
+    wrong = wrong_references(context, tenant, refs) if refs else []
     if not wrong:
         return reply
-    [(path, why)] = wrong
-    error = ReplyError(code=Reason.RESULT_REF_REFUSED.value, message=f"{path} {why}")
-    return reply.model_copy(update={"status": "FAILED_FINAL", "error": error, "result_ref": None})
+    refused = {path.removesuffix(".uri") for path, _ in wrong}
+    kept: dict[str, Any] = {name: None for name in ("result_ref", "output_ref") if name in refused}
+    if artifacts:
+        kept["artifacts"] = [each for name, each in artifacts.items() if name not in refused]
+    if reply.status == "SUCCEEDED":
+        path, why = wrong[0]
+        error = ReplyError(code=Reason.RESULT_REF_REFUSED.value, message=f"{path} {why}")
+        kept |= {"status": "FAILED_FINAL", "error": error, "result_ref": None}
+    return reply.model_copy(update=kept)

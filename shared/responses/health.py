@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from shared.responses.response import Instant, Response
 
@@ -59,6 +61,14 @@ class SweeperState(Response):
     """The last pass was over five minutes ago; jobs go on, but what is lost is not found."""
 
 
+class SettingNotRead(Response):
+    """A setting of an earlier design of LUCIUS that is set here and changes nothing."""
+
+    name: Annotated[str, Field(examples=["LUCIUS_JOBS_TABLE"])]
+    instead: str
+    """What replaces it."""
+
+
 class Ready(Response):
     """What the app needs answers."""
 
@@ -71,3 +81,5 @@ class Ready(Response):
     dependencies: dict[str, DependencyState]
     """`tables`, `blob`, `servicebus`, `durable`."""
     sweeper: SweeperState
+    settings_not_read: list[SettingNotRead]
+    """Empty where nothing is set in vain."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from shared.contracts.messages import Artifact
 from shared.contracts.reference import Reference
 from shared.responses.history import Event
 from shared.responses.response import (
@@ -20,6 +21,19 @@ from shared.responses.response import (
     Response,
     StepStatusName,
 )
+
+
+class StepResult(Response):
+    """What a RESULT carried beside its status, its error and its `result_ref`, as the service sent it."""
+
+    output_ref: Reference | None = None
+    """What the service wrote at the caller's place."""
+    artifacts: list[Artifact] | None = None
+    """What else it made."""
+    input_digests: Any = None
+    digests: Any = None
+    metrics: dict[str, Any] | None = None
+    reason: str | None = None
 
 
 class Step(Response):
@@ -53,6 +67,8 @@ class Step(Response):
     """When the current attempt was recorded."""
     backlog_since: Instant | None
     """Since when LUCIUS's own backlog explains the silence; such an attempt does not time out."""
+    attempt_deadline_at: Instant | None
+    """When the current attempt is over whatever its service says; null: no service has taken it up."""
     deadline_at: Instant | None
     """The step's total time limit; null: it has none."""
     due_at: Instant | None
@@ -64,6 +80,8 @@ class Step(Response):
     output_ref: Reference | None
     result_ref: Reference | None
     """Where the service put what the step made."""
+    result: StepResult | None
+    """What else the current attempt's RESULT carried; null: nothing, or there was none yet."""
     carried: bool
     """Done in the job that this one took up again, and not run here."""
     last_error_code: str | None

@@ -28,6 +28,7 @@ class ProtocolStep(Response):
     ack_timeout_s: float | None = None
     lease_s: float | None = None
     heartbeat_cadence_s: float | None = None
+    attempt_max_s: float | None = None
     max_attempts: int | None = None
     total_timeout_s: float | None = None
     backoffs: Backoffs | None = None

@@ -84,6 +84,7 @@ LINES: tuple[Line, ...] = (
     Line("DEPENDENCY_DOWN", _W, "Readiness: a dependency stopped answering"),
     Line("DEPENDENCY_BACK", _I, "Readiness: it answers again"),
     Line("AUTH_NONE", _W, "The app started with `LUCIUS_AUTH_MODE=none`: no token is looked at"),
+    Line("SETTINGS_NOT_READ", _W, "The app started with settings that it does not read; `replaced_by` has what to set"),
     Line(
         "ACCESS",
         _I,

@@ -101,9 +101,10 @@ def _waiting(record: Record, step: Step, now: datetime) -> tuple[datetime, str, 
             then = _after_failure(record, step, "ACK", timings.ack_backoffs, step.ack_failures)
             return step.updated_at, f"the ACK of {attempt} by service {step.service}", step.silent_until, then
         case StepStatus.PROCESSING:
-            then = _after_failure(
-                record, step, "RESULT or heartbeat", timings.execution_backoffs, step.execution_failures
-            )
+            # no heartbeat extends what ends with the attempt's longest time
+            last = step.lease_expires_at is not None and step.attempt_is_over(step.lease_expires_at)
+            what = "RESULT" if last else "RESULT or heartbeat"
+            then = _after_failure(record, step, what, timings.execution_backoffs, step.execution_failures)
             return step.updated_at, f"the RESULT of {attempt} by service {step.service}", step.silent_until, then
         case _ if job.status is JobStatus.PAUSED:
             since = job.drained_at or job.updated_at

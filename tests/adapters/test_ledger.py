@@ -99,6 +99,22 @@ async def test_long_strings_are_kept_whole(storage: Storage) -> None:
     assert stored.record.steps[2].payload == {"prompt_set": [long]}
 
 
+async def test_a_large_result_is_kept_whole(storage: Storage) -> None:
+    """What a RESULT carries fills a message, and its row and its EVENT row come back as they were."""
+    stored = await recorded(storage, await storage.ledger.create(*created()))
+    uri = "https://account.blob.core.windows.net/workspace/"
+    artifacts = [{"name": f"page {number}", "uri": f"{uri}{number:0200}.json", "size": number} for number in range(500)]
+    sent = reply(stored.record, "RESULT", artifacts=artifacts, metrics={"words": "ä" * 60_000}, digests=[1.0, None])
+    cause = Provenance(cause_id="m:1", actor="service:ocr", source="bus", at=START, salt="00")
+    outcome = apply(stored.record, ReplyArrived(sent), cause)
+    await storage.ledger.commit(stored, outcome.record, outcome.events)
+    again = await storage.ledger.read("job_1")
+    assert again is not None
+    assert again.record == outcome.record
+    assert again.record.steps[0].result == sent.content
+    assert await storage.ledger.events("job_1", after_seq=2) == list(outcome.events)
+
+
 async def test_events_page(storage: Storage) -> None:
     """A page starts after a number and ends at its limit."""
     stored = await storage.ledger.create(*created())

@@ -1,9 +1,12 @@
 from dataclasses import replace
+from datetime import timedelta
+
+import pytest
 
 from shared.core.job import Record
-from shared.core.occurrences import Control, ControlKind, DeadlinePassed, PublishFailed
-from shared.core.states import JobStatus, StepStatus
-from tests.jobs import START, Story, planned
+from shared.core.occurrences import Control, ControlKind, DeadlinePassed, LaneBacklog, PublishFailed
+from shared.core.states import FailureCause, JobStatus, StepStatus
+from tests.jobs import DEFAULTS, START, Story, planned
 
 
 def capped(*, step_s: float | None = None, job_s: float | None = None) -> Story:
@@ -81,3 +84,105 @@ def test_a_pause_stops_the_clock() -> None:
     left = (story.step().deadline_at - story.now, story.record.job.deadline_at - story.now)
     story.after(86_400).occurs(Control(ControlKind.RESUME))
     assert (story.step().deadline_at - story.now, story.record.job.deadline_at - story.now) == left
+
+
+#: a step whose attempts may last 1,000 s from their ACK on, with a lease of 300 s
+BOUNDED = replace(DEFAULTS, lease_s=300, attempt_max_s=1000)
+
+
+def busy(beats: int = 0) -> Story:
+    """At work since its ACK at 10 s, with a heartbeat every 250 s."""
+    story = Story(planned(defaults=BOUNDED))
+    story.recorded()
+    story.after(10).replied("ACK")
+    for _ in range(beats):
+        assert story.after(250).replied("HEARTBEAT").transitioned
+    return story
+
+
+def at(story: Story, seconds: float) -> Story:
+    story.now = START + timedelta(seconds=seconds)
+    return story
+
+
+def test_no_heartbeat_extends_an_attempts_longest_time() -> None:
+    """A service that works and works loses the attempt; the next one has a longest time of its own."""
+    story = busy(beats=3)
+    assert story.step().lease_expires_at == story.step().attempt_deadline_at == START + timedelta(seconds=1010)
+    assert not at(story, 1009).replied("HEARTBEAT").transitioned
+    at(story, 1010).occurs(DeadlinePassed("ocr", 1))
+    step = story.step()
+    assert (step.status, step.retry_cause) == (StepStatus.FAILED_RETRY, FailureCause.LEASE_EXPIRED)
+    assert (step.last_error_code, step.last_error_message) == (
+        "TIME_EXCEEDED",
+        "the longest time of the attempt is over",
+    )
+    story.now = step.due_at
+    story.recorded()
+    assert (story.step().attempt_no, story.step().attempt_deadline_at) == (2, None)
+    story.after(5).replied("HEARTBEAT")
+    assert story.step().attempt_deadline_at == story.now + timedelta(seconds=1000)
+
+
+def test_the_last_attempt_that_lasts_too_long_ends_the_job() -> None:
+    """As an expired lease does; the step names what it was."""
+    story = busy(beats=3)
+    first = story.step()
+    story.record = story.record.with_step(replace(first, timings=replace(first.timings, max_attempts=1)))
+    at(story, 1010).occurs(DeadlinePassed("ocr", 1))
+    assert (story.record.job.error_code, story.step().last_error_code) == ("ATTEMPTS_EXHAUSTED", "TIME_EXCEEDED")
+
+
+def test_silence_keeps_its_own_name() -> None:
+    """Whoever looks long after the lease was over still reads that the service went silent."""
+    story = busy(beats=1)
+    at(story, 5000).occurs(DeadlinePassed("ocr", 1))
+    assert story.step().last_error_code == "LEASE_EXPIRED"
+
+
+@pytest.mark.parametrize("type_", ["ACK", "HEARTBEAT"])
+def test_only_finished_work_revives_an_attempt_that_lasted_too_long(type_: str) -> None:
+    """A sign of life is late, and its RESULT is taken until the next attempt is recorded."""
+    story = busy(beats=3)
+    at(story, 1010).occurs(DeadlinePassed("ocr", 1))
+    assert story.after(1).replied(type_).reason_code == "LATE"
+    assert story.replied("RESULT").transitioned
+    assert story.step().status is StepStatus.SUCCEEDED
+
+
+def test_a_revived_attempt_counts_from_its_first_ack() -> None:
+    """Silence and a sign of life give no new longest time."""
+    story = busy()
+    at(story, 310).occurs(DeadlinePassed("ocr", 1))
+    assert story.after(1).replied("HEARTBEAT").transitioned
+    assert story.step().attempt_deadline_at == START + timedelta(seconds=1010)
+
+
+def test_our_backlog_is_waited_for_past_an_attempts_longest_time() -> None:
+    """Its RESULT may be among the replies that wait; a heartbeat from before neither extends nor shortens that."""
+    story = busy(beats=3)
+    assert at(story, 1010).occurs(LaneBacklog("ocr", 1, "replies wait on the lane")).transitioned
+    until = story.step().silent_until
+    assert until > story.now
+    assert not story.after(1).replied("HEARTBEAT").transitioned
+    assert story.step().silent_until == until
+    assert story.replied("RESULT").transitioned
+
+
+def test_a_pause_does_not_stop_a_service() -> None:
+    """An attempt's longest time is its service's, which does not stand still; the job's clocks do."""
+    story = busy()
+    story.occurs(Control(ControlKind.PAUSE))
+    at(story, 310).occurs(DeadlinePassed("ocr", 1))
+    assert story.record.job.status is JobStatus.PAUSED
+    deadline = story.record.job.deadline_at
+    story.after(2000).occurs(Control(ControlKind.RESUME))
+    assert story.record.job.deadline_at - deadline == timedelta(seconds=2000)
+    assert story.step().attempt_deadline_at == START + timedelta(seconds=1010)
+
+
+def test_every_job_and_attempt_has_a_longest_time() -> None:
+    """The settings' where the protocol names none, frozen in the rows."""
+    record = planned(defaults=BOUNDED)
+    assert record.job.deadline_at == START + timedelta(seconds=604_800)
+    assert {step.timings.attempt_max_s for step in record.steps} == {1000}

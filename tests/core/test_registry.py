@@ -1,4 +1,4 @@
-"""What is said about a wrong payload, and how much of it."""
+"""What is said about a wrong protocol or payload, and how much of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shared.core.registry import Protocol
-from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS
+from shared.core.registry import Protocol, build_protocol
+from shared.errors import MAX_REQUEST_ERROR, MAX_REQUEST_ERRORS, ProtocolError
 from tests.jobs import registry
 
 
@@ -50,3 +50,17 @@ def test_a_message_repeats_no_long_value(sis: Protocol, wrong: dict[str, Any]) -
     assert found
     assert all(len(message) <= MAX_REQUEST_ERROR for _, message in found)
     assert "vvv" not in json.dumps(found)
+
+
+@pytest.mark.parametrize("name", ["lease_s", "heartbeat_cadence_s"])
+def test_a_lease_that_would_busy_everybody_is_refused(name: str) -> None:
+    """Each that runs out is a timer, an activity and rows; the message names the place and the bound."""
+    definition = {
+        "protocol_id": "ocr",
+        "version": 1,
+        "request_type": "OCR",
+    }
+    step = {"step_id": "ocr", "step_type": "OCR", "service": "ocr"}
+    build_protocol("ocr.json", definition | {"steps": [step | {name: 15}]}, {}, {"ocr": "OCR"})
+    with pytest.raises(ProtocolError, match=rf"ocr.json: steps.0.{name}: .*greater than or equal to 15"):
+        build_protocol("ocr.json", definition | {"steps": [step | {name: 14.999}]}, {}, {"ocr": "OCR"})

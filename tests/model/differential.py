@@ -39,6 +39,9 @@ from tests.model.invariants import check_citation, check_link, check_move, fold,
 from tests.model.reference import IN_FLIGHT, Model
 from tests.model.steps import ModelStep, Rules
 
+#: a longest time that a rule does not name is never met
+_FAR = replace(DEFAULTS, attempt_max_s=1e9, total_timeout_s=1e9)
+
 #: the EVENT rows that each answer of the model stands for
 ROWS = {
     reference.MOVED: 1,
@@ -74,7 +77,7 @@ def new_job(rules: tuple[Rules, ...], total: float | None = None) -> tuple[Recor
         request,
         replace(known, definition=definition),
         decide_lane(request, default_mode="DEFAULT", lanes=16),
-        DEFAULTS,
+        _FAR,
         job_id="job_1",
         created_at=START,
         correlation_id="corr-1",
@@ -93,6 +96,7 @@ def _definition(index: int, rule: Rules) -> StepDefinition:
         heartbeat_cadence_s=rule.cadence,
         max_attempts=rule.max_attempts,
         total_timeout_s=rule.total,
+        attempt_max_s=rule.attempt_max,
         backoffs=Backoffs(dispatch=rule.dispatch_waits, ack=rule.ack_waits, execution=rule.execution_waits),
     )
 

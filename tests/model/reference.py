@@ -85,6 +85,7 @@ class Model:
             status="INITIATED",
             attempt=step.attempt + 1,
             begun=now,
+            attempt_ends=None,
             lease_ends=self._capped(at, now + self.rules[at].ack_timeout),
             backlog_since=None,
             backlog_ends=None,
@@ -160,6 +161,14 @@ class Model:
         caps = [cap for cap in (self.steps[at].deadline, self.deadline) if cap is not None]
         return _micro(min([instant, *caps]))
 
+    def _running(self, at: int, now: float) -> float:
+        """The end of a lease that begins now: no lease outlives the attempt's longest time either."""
+        lease_ends, over = self._capped(at, now + self.rules[at].running_lease), self.steps[at].attempt_ends
+        return lease_ends if over is None else min(lease_ends, over)
+
+    def _attempt_over(self, step: ModelStep, now: float) -> bool:
+        return step.attempt_ends is not None and now >= step.attempt_ends
+
     # --- replies
 
     def replied(self, at: int | None, kind: str, now: float, *, mine: bool, result: str | None = None) -> str:
@@ -173,8 +182,9 @@ class Model:
             return self._late()
         revived = step.status == "FAILED_RETRY"
         if revived:
-            drained = self.status == "PAUSED" and kind != "RESULT"
-            if step.failed_by == "RESULT" or drained:
+            # only finished work is still taken while the job is PAUSED, or when the attempt's longest time is over
+            finished_only = self.status == "PAUSED" or self._attempt_over(step, now)
+            if step.failed_by == "RESULT" or (finished_only and kind != "RESULT"):
                 return self._late()
             # it had not failed after all
             if step.failed_by == "ACK_TIMEOUT":
@@ -189,15 +199,18 @@ class Model:
             if kind == "ACK" or self.status == "CANCELLING":
                 return self._late()
             begun = (step.lease_ends or 0) - self.rules[at].running_lease
-            no_longer = self._capped(at, now + self.rules[at].running_lease) == step.lease_ends
+            no_longer = self._running(at, now) == step.lease_ends or self._attempt_over(step, now)
             if no_longer or _micro(now - begun) < self.rules[at].heartbeat_every:
                 return UNHEARD
         else:
             self._picked_up()
+            if step.attempt_ends is None:
+                # its first sign of life; no later one moves it
+                step = self.steps[at] = replace(step, attempt_ends=_later(self.rules[at].attempt_max, now))
         self.steps[at] = replace(
             step,
             status="PROCESSING",
-            lease_ends=self._capped(at, now + self.rules[at].running_lease),
+            lease_ends=self._running(at, now),
             backlog_since=None,
             backlog_ends=None,
             wait_ends=None,

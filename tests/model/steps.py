@@ -18,6 +18,8 @@ class Rules:
     execution_waits: tuple[float, ...]
     #: of the step, from its first attempt on; None: no cap
     total: float | None = None
+    #: of an attempt, from its ACK on; None: too long to be met
+    attempt_max: float | None = None
     #: number of its parallel group; None: it runs alone
     group: int | None = None
 
@@ -39,6 +41,8 @@ class ModelStep:
     begun: float = 0.0
     #: when the lease of the attempt in flight ends
     lease_ends: float | None = None
+    #: the end of the attempt's longest time; None: no service has taken it up
+    attempt_ends: float | None = None
     #: since when our own backlog explains the silence, and until when it does
     backlog_since: float | None = None
     backlog_ends: float | None = None

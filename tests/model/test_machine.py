@@ -26,17 +26,20 @@ from tests.model.differential import Pair
 from tests.model.steps import Rules
 
 _seconds = st.floats(min_value=1, max_value=4000, allow_nan=False).map(lambda seconds: round(seconds, 3))
+#: as a protocol may name them
+_lease_seconds = st.floats(min_value=15, max_value=4000, allow_nan=False).map(lambda seconds: round(seconds, 3))
 _waits = st.lists(_seconds, min_size=1, max_size=3).map(tuple)
 _rules = st.builds(
     Rules,
     ack_timeout=_seconds,
-    lease=_seconds,
-    cadence=st.none() | _seconds,
+    lease=_lease_seconds,
+    cadence=st.none() | _lease_seconds,
     max_attempts=st.integers(1, 4),
     dispatch_waits=_waits,
     ack_waits=_waits,
     execution_waits=_waits,
     total=st.none() | _seconds,
+    attempt_max=st.none() | _seconds,
 )
 _total = st.none() | st.none() | _seconds
 #: of three steps: one after another, all side by side, or two of them

@@ -47,10 +47,12 @@ SEQUENCE = Shape(
 _SIDE = Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,), group=0)
 #: two steps side by side
 GROUP = Shape((_SIDE, replace(_SIDE, max_attempts=1)), plain=True)
-#: a step with a cap, then one under the job's
+#: a step with a cap and attempts with one, then a step under the job's
 CAPPED = Shape(
     (
-        Rules(30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,), total=150),
+        Rules(
+            30, 100, None, 2, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,), total=150, attempt_max=110
+        ),
         Rules(30, 100, None, 1, dispatch_waits=(30,), ack_waits=(60,), execution_waits=(5,)),
     ),
     total=260,
@@ -158,10 +160,13 @@ def _step_key(model: Model, index: int, now: float, *, plain: bool) -> Hashable:
     if step.status == "PROCESSING" and step.lease_ends is not None:
         begun = step.lease_ends - rules.running_lease
         heard = (not plain and now - begun >= rules.heartbeat_every, now >= step.lease_ends)
+        heard += (step.lease_ends == step.attempt_ends,)
     elif step.status == "INITIATED" and step.lease_ends is not None:
         heard = (now >= step.lease_ends,)
     if step.backlog_ends is not None:
         heard += (now >= step.backlog_ends,)
+    if step.attempt_ends is not None:
+        heard += (now >= step.attempt_ends, now + rules.running_lease >= step.attempt_ends)
     # how much of the total time is left, as far as a wait or lease depends on it
     spans = (
         0.0,
@@ -192,7 +197,8 @@ def _step_key(model: Model, index: int, now: float, *, plain: bool) -> Hashable:
 def _later(pair: Pair, shape: Shape) -> Iterator[Pair]:
     """The same job at each instant that makes a difference."""
     for step, rules in zip(pair.model.steps, pair.model.rules, strict=True):
-        instants = [step.wait_ends, step.lease_ends, step.backlog_ends, step.deadline, pair.model.deadline]
+        instants = [step.wait_ends, step.lease_ends, step.backlog_ends, step.attempt_ends]
+        instants += [step.deadline, pair.model.deadline]
         if step.status == "PROCESSING" and step.lease_ends is not None and not shape.plain:
             instants.append(step.lease_ends - rules.running_lease + rules.heartbeat_every)
         for instant in instants:

@@ -6,6 +6,7 @@ import json
 import re
 
 from shared.build import VERSION, commit
+from shared.older_settings import NOT_READ
 from tests.running_stack import ROOT, RunningStack
 from tests.waiting import wait_until
 
@@ -33,6 +34,15 @@ def test_ready_names_what_answers_the_protocols_and_the_sweeper(stack: RunningSt
     }
     assert ready["protocols"]["versions"]["OCR_EMBEDDING_SIS"] == 1
     assert ready["sweeper"]["late"] is False
+
+
+def test_a_setting_that_changes_nothing_is_named(stack: RunningStack) -> None:
+    """One WARNING at the start, and readiness, say what to set instead; liveness is the platform's and does not."""
+    found = stack.http.get("/v1/health/ready").raise_for_status().json()["settings_not_read"]
+    assert found == [{"name": "LUCIUS_JOBS_TABLE", "instead": NOT_READ["LUCIUS_JOBS_TABLE"]}]
+    # one at each start of the app
+    lines = set(re.findall(r'\{"event": "SETTINGS_NOT_READ".*\}', stack.log("host")))
+    assert [json.loads(line)["replaced_by"] for line in lines] == [{found[0]["name"]: found[0]["instead"]}]
 
 
 def test_the_log_has_no_requests_of_the_sdks(stack: RunningStack) -> None:

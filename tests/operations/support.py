@@ -122,7 +122,7 @@ async def eventful(world: World) -> str:
     world.clock.advance(300)
     await service_sends(world, job_id, "HEARTBEAT", 2, progress={"page": 2.0})
     world.clock.advance(10)
-    await service_sends(world, job_id, "RESULT", 3, status="FAILED_RETRY", error=ERROR, result_ref=None)
+    await service_sends(world, job_id, "RESULT", 3, status="FAILED_RETRY", error=ERROR, result_ref=None, reason="busy")
     await service_sends(world, job_id, "RESULT", 4)
     world.clock.advance(1)
     await control(world, job_id, ControlKind.PAUSE)
@@ -133,7 +133,11 @@ async def eventful(world: World) -> str:
     world.clock.advance(2)
     await service_sends(world, job_id, "ACK", 5)
     world.clock.advance(20)
-    await service_sends(world, job_id, "RESULT", 6, metrics={"pages": 3})
+    artifact = {"name": "text", "uri": "https://account.blob.core.windows.net/workspace/ocr.txt", "size": 12}
+    digests = {"text": f"sha256:{'a' * 64}"}
+    await service_sends(
+        world, job_id, "RESULT", 6, metrics={"pages": 3}, artifacts=[artifact], digests=digests, worker_id="ocr-0"
+    )
     return job_id
 
 

@@ -163,6 +163,5 @@ async def test_a_tenant_that_is_too_long_as_a_key_is_refused_with_its_reason(wor
     assert (await create(world, tenant_id="ß" * 85)).stored.record.job.tenant == "ß" * 85
     with pytest.raises(RequestInvalid) as refused:
         await create(world, tenant_id="ß" * 86)
-    assert refused.value.errors == [
-        ("tenant_id", "is 516 characters as a key of at most 512: letters other than a-z take more")
-    ]
+    [(path, why)] = refused.value.errors
+    assert (path, "is 516 characters as a key of at most 512" in why) == ("tenant_id", True)

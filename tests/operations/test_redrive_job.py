@@ -270,6 +270,7 @@ def test_every_column_is_either_kept_or_reset() -> None:
             "lease_digest",
             "lease_expires_at",
             "initiated_at",
+            "attempt_deadline_at",
             "backlog_since",
             "backlog_until",
         ),

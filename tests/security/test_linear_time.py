@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,7 @@ from shared.adapters.jwt_keys import JwtKeys
 from shared.core.strict_json import parse_json
 from shared.errors import LuciusError
 from shared.operations.replies.apply import parse_reply
-from tests.jobs import envelope, registry
+from tests.jobs import envelope, planned, registry, reply
 from triggers.http.batch import lines_of
 
 #: for four times as much 4 is linear, 16 quadratic; caches and a busy machine add up to a half to each doubling
@@ -39,6 +40,11 @@ def parsing(body: bytes) -> Call:
 
 def replying(body: bytes) -> Call:
     return lambda: parse_reply(body)
+
+
+def reply_with(name: str, value: Any) -> bytes:
+    body = reply(planned(), "RESULT").model_dump(mode="json", exclude_none=True)
+    return json.dumps(body | {name: value}).encode()
 
 
 def validated(**changes: Any) -> Call:
@@ -80,7 +86,7 @@ CASES: dict[str, tuple[Callable[[int], Call], int]] = {
         lambda size: validated(callback_urls={str(number): "https://a" + ":1" * 900 for number in range(size)}),
         2_000,
     ),
-    "an instant": (lambda size: validated(requested_at="2026-01-27T10:00:00." + "1" * size), 100_000),
+    "an instant": (lambda size: replying(reply_with("timestamp", "2026-01-27T10:00:00." + "1" * size)), 100_000),
     "unknown steps": (lambda size: payload("OCR_EMBEDDING", **dict.fromkeys(map(str, range(size)), 1)), 10_000),
     "wrong questions": (lambda size: payload("SIS", sis={"prompt_set": [1] * size}), 50_000),
     "unknown parameters": (lambda size: payload("SIS", sis=dict.fromkeys(map(str, range(size)), 1)), 10_000),

@@ -22,7 +22,7 @@ def registry() -> Registry:
     assert shipped is not None
     side_by_side = {"parallel": (("embedding", "sis"),)}
     first, *others = shipped.definition.steps
-    beating = first.model_copy(update={"heartbeat_cadence_s": 200.0, "total_timeout_s": 2400.0})
+    beating = first.model_copy(update={"heartbeat_cadence_s": 200.0, "total_timeout_s": 2400.0, "attempt_max_s": 900.0})
     capped = {"total_timeout_s": 3600.0, "steps": (beating, *others)}
     one_step = jobs.registry().find(ONE_STEP)
     assert one_step is not None

@@ -38,3 +38,16 @@ def test_backoff_pause_and_end() -> None:
     ended = explain(story.record, story.now)
     assert ended.text.startswith("Job job_1 CANCELLED at 2026-01-27T10:00:30Z, after 1 attempt.")
     assert ended.what_if == {}
+
+
+def test_a_lease_that_ends_with_the_attempt_waits_for_its_result_alone() -> None:
+    """No heartbeat extends an attempt past its longest time, so none is named."""
+    story = Story()
+    story.recorded()
+    story.replied("ACK")
+    assert explain(story.record, story.now).then.startswith("If no RESULT or heartbeat comes by then, attempt 2")
+    for _ in range(17):
+        story.after(850).replied("HEARTBEAT")
+    explanation = explain(story.record, story.now)
+    assert body(explanation)["until"] == "2026-01-27T14:00:00Z"
+    assert explanation.then.startswith("If no RESULT comes by then, attempt 2")

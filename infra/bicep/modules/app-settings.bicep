@@ -114,6 +114,12 @@ type tuningType = {
   @description('Optional. Seconds of the lease, from the ACK on; a heartbeat restarts it.')
   LUCIUS_STEP_RESULT_TIMEOUT_SECONDS: string?
 
+  @description('Optional. Longest time of an attempt in seconds, from its ACK on; no heartbeat extends it.')
+  LUCIUS_ATTEMPT_MAX_SECONDS: string?
+
+  @description('Optional. Longest time of a job in seconds, from its creation on; the time that it is PAUSED does not count.')
+  LUCIUS_JOB_TOTAL_TIMEOUT_SECONDS: string?
+
   @description('Optional. Seconds to wait after each publish fault, with commas between; the last entry does not repeat.')
   LUCIUS_DISPATCH_BACKOFF_SECONDS: string?
 
@@ -141,7 +147,7 @@ type tuningType = {
   @description('Optional. NCRONTAB schedule of the sweeper, with seconds.')
   LUCIUS_SWEEP_SCHEDULE: string?
 
-  @description('Optional. Mode of requests that name none, where App Configuration names none: `DEFAULT` or `BURST`.')
+  @description('Optional. Mode of requests that name none, where App Configuration names none: `DEFAULT` (older name: `SAFE`) or `BURST`.')
   LUCIUS_DEFAULT_MODE: string?
 
   @description('Optional. Seconds between two reads of App Configuration.')

@@ -9,6 +9,18 @@ from pydantic import AwareDatetime, ConfigDict, Field
 from lucius_client.message import Message
 
 
+class Artifact(Message):
+    """
+    Something that a step made beside its result.
+    """
+
+    name: Annotated[str, Field(description="The service's own name for it.")]
+    uri: Annotated[str, Field(description="Where it is; subject to the allow lists, as every reference.")]
+    media_type: str | None = None
+    size: Annotated[int | None, Field(description="In bytes.")] = None
+    sha256: Annotated[str | None, Field(description="In hex.")] = None
+
+
 class AuditBundle(Message):
     """
     The rows of a job and all its events, with a digest over them; to be checked offline, byte for byte as it came.
@@ -204,9 +216,6 @@ class Envelope(Message):
     ] = None
     labels: Annotated[dict[str, str] | None, Field(description="For filters of lists.")] = None
     requested_by: str | None = None
-    requested_at: Annotated[
-        AwareDatetime | None, Field(description="When the caller was asked; null: when LUCIUS was.")
-    ] = None
     source: Annotated[str | None, Field(description="Where the request came from, in the caller's words.")] = None
 
 
@@ -360,6 +369,7 @@ class ProtocolStep(Message):
     ack_timeout_s: float | None = None
     lease_s: float | None = None
     heartbeat_cadence_s: float | None = None
+    attempt_max_s: float | None = None
     max_attempts: int | None = None
     total_timeout_s: float | None = None
     backoffs: Backoffs | None = None
@@ -421,6 +431,15 @@ class SchemaPage(Message):
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
+class SettingNotRead(Message):
+    """
+    A setting of an earlier design of LUCIUS that is set here and changes nothing.
+    """
+
+    name: str
+    instead: Annotated[str, Field(description="What replaces it.")]
+
+
 class Spent(Message):
     """
     Seconds, by what they were spent on.
@@ -434,64 +453,6 @@ class Spent(Message):
     backlog_s: Annotated[
         float, Field(description="A gate: a lease was over while replies or directives still waited on the lane.")
     ]
-
-
-class Step(Message):
-    """
-    One step of a job, as its row in the ledger has it.
-    """
-
-    stepId: str
-    step_index: Annotated[int, Field(description="Its place in the protocol, from 0.")]
-    step_type: str
-    service: Annotated[str, Field(description="The platform service that executes it.")]
-    status: Literal["PENDING", "INITIATED", "PROCESSING", "FAILED_RETRY", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"]
-    payload: Annotated[Any, Field(description="The step's part of the job's payload.")]
-    group: Annotated[int | None, Field(description="Number of its parallel group; null: it runs alone.")]
-    lane: Annotated[int, Field(description="The lane of its directives, pinned when the job was created.")]
-    routing_key_used: str
-    resolved_mode: Literal["DEFAULT", "BURST"]
-    decision_source: Annotated[
-        str, Field(description="Where the mode came from: REQUEST, TENANT_CONFIG or GLOBAL_CONFIG.")
-    ]
-    decision_reason: str
-    attempt_no: Annotated[int, Field(description="The current attempt, from 1; 0: never dispatched.")]
-    max_attempts: int
-    lease_digest: Annotated[
-        str | None, Field(description="`sha256:{hex}` of the attempt's lease, which only its service knows.")
-    ]
-    lease_expires_at: Annotated[AwareDatetime | None, Field(description="Until when the service may be silent.")]
-    initiated_at: Annotated[AwareDatetime | None, Field(description="When the current attempt was recorded.")]
-    backlog_since: Annotated[
-        AwareDatetime | None,
-        Field(description="Since when LUCIUS's own backlog explains the silence; such an attempt does not time out."),
-    ]
-    deadline_at: Annotated[AwareDatetime | None, Field(description="The step's total time limit; null: it has none.")]
-    due_at: Annotated[AwareDatetime | None, Field(description="When the next try may begin.")]
-    retry_cause: Annotated[
-        Literal["ACK_TIMEOUT", "LEASE_EXPIRED", "RESULT"] | None,
-        Field(description="What ended the last attempt, where another follows."),
-    ]
-    input_ref: Reference | None
-    workspace_ref: Reference | None
-    output_ref: Reference | None
-    result_ref: Annotated[Reference | None, Field(description="Where the service put what the step made.")]
-    carried: Annotated[bool, Field(description="Done in the job that this one took up again, and not run here.")]
-    last_error_code: str | None
-    last_error_message: str | None
-    progress: Annotated[Any, Field(description="The progress that the service reported last.")]
-    created_at: AwareDatetime
-    updated_at: AwareDatetime
-    completed_at: AwareDatetime | None
-
-
-class StepPage(Message):
-    """
-    The steps of a job, in the order of its protocol.
-    """
-
-    steps: list[Step]
-    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
 class StepReceipt(Message):
@@ -510,6 +471,19 @@ class StepReceipt(Message):
     stepId: str
     attempts: int
     carried: bool
+
+
+class StepResult(Message):
+    """
+    What a RESULT carried beside its status, its error and its `result_ref`, as the service sent it.
+    """
+
+    output_ref: Annotated[Reference | None, Field(description="What the service wrote at the caller's place.")] = None
+    artifacts: Annotated[list[Artifact] | None, Field(description="What else it made.")] = None
+    input_digests: Any | None = None
+    digests: Any | None = None
+    metrics: dict[str, Any] | None = None
+    reason: str | None = None
 
 
 class SweepAction(Message):
@@ -583,7 +557,7 @@ class DeadLetter(Message):
     error_code: Annotated[
         str | None,
         Field(
-            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: a total time of the protocol ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `WITHDRAWN`: its creation was begun and never finished)."
+            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `WITHDRAWN`: its creation was begun and never finished)."
         ),
     ]
     error_message: str | None
@@ -605,67 +579,6 @@ class DeadLetterPage(Message):
 
     deadletters: list[DeadLetter]
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
-
-
-class Job(Message):
-    """
-    A job and its steps, as the ledger has them.
-    """
-
-    jobId: str
-    tenant_id: str
-    protocol_id: str
-    protocol_version: Annotated[int, Field(description="The version that the job began with and keeps.")]
-    protocol_digest: Annotated[str, Field(description="SHA-256 of that version.")]
-    request_type: str
-    schema_version: str
-    mode: Annotated[Literal["DEFAULT", "BURST", ""], Field(description="How its directives are spread over the lanes.")]
-    status: Literal[
-        "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
-    ]
-    instance_id: Annotated[str, Field(description="The orchestration that moves it.")]
-    idempotency_key: str | None
-    idempotency_hash: Annotated[str, Field(description="What makes a request the same: of the key, else of the body.")]
-    payload_digest: str
-    input_ref: Reference
-    output_ref: Reference
-    doc_id: str | None
-    correlation_id: str
-    traceparent: str | None
-    priority: str
-    labels: dict[str, str]
-    callback_urls: dict[str, str]
-    requested_by: str | None
-    requested_at: AwareDatetime
-    source: str | None
-    current_step_id: str
-    current_step_index: int
-    attempts_total: Annotated[int, Field(description="Attempts of all steps together.")]
-    error_code: Annotated[
-        str | None,
-        Field(
-            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: a total time of the protocol ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `WITHDRAWN`: its creation was begun and never finished)."
-        ),
-    ]
-    error_message: str | None
-    final_output: Annotated[Reference | None, Field(description="Where the result is, once it SUCCEEDED.")]
-    deadline_at: Annotated[AwareDatetime | None, Field(description="The job's total time limit; null: it has none.")]
-    first_ack_at: AwareDatetime | None
-    paused_at: AwareDatetime | None
-    drained_at: Annotated[
-        AwareDatetime | None, Field(description="PAUSED only: since when nothing has been in flight.")
-    ]
-    redrive_of: Annotated[str | None, Field(description="The job that this one took up again.")]
-    redriven_by: Annotated[str | None, Field(description="The job that took this one up again.")]
-    event_seq: Annotated[int, Field(description="Number of its last event.")]
-    created_at: AwareDatetime
-    updated_at: AwareDatetime
-    completed_at: AwareDatetime | None
-    steps: list[Step]
-    links: JobLinks
-    as_of: Annotated[
-        Event | None, Field(description="Only with `asOf`: the event after which the job was like this.")
-    ] = None
 
 
 class JobLine(Message):
@@ -772,6 +685,7 @@ class Ready(Message):
     build: Build
     dependencies: Annotated[dict[str, DependencyState], Field(description="`tables`, `blob`, `servicebus`, `durable`.")]
     sweeper: SweeperState
+    settings_not_read: Annotated[list[SettingNotRead], Field(description="Empty where nothing is set in vain.")]
 
 
 class Receipt(Message):
@@ -847,6 +761,74 @@ class RejectedMessage(Message):
     what_if: Annotated[WhatIf | None, Field(description="Only where the message is read.")] = None
 
 
+class Step(Message):
+    """
+    One step of a job, as its row in the ledger has it.
+    """
+
+    stepId: str
+    step_index: Annotated[int, Field(description="Its place in the protocol, from 0.")]
+    step_type: str
+    service: Annotated[str, Field(description="The platform service that executes it.")]
+    status: Literal["PENDING", "INITIATED", "PROCESSING", "FAILED_RETRY", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"]
+    payload: Annotated[Any, Field(description="The step's part of the job's payload.")]
+    group: Annotated[int | None, Field(description="Number of its parallel group; null: it runs alone.")]
+    lane: Annotated[int, Field(description="The lane of its directives, pinned when the job was created.")]
+    routing_key_used: str
+    resolved_mode: Literal["DEFAULT", "BURST"]
+    decision_source: Annotated[
+        str, Field(description="Where the mode came from: REQUEST, TENANT_CONFIG or GLOBAL_CONFIG.")
+    ]
+    decision_reason: str
+    attempt_no: Annotated[int, Field(description="The current attempt, from 1; 0: never dispatched.")]
+    max_attempts: int
+    lease_digest: Annotated[
+        str | None, Field(description="`sha256:{hex}` of the attempt's lease, which only its service knows.")
+    ]
+    lease_expires_at: Annotated[AwareDatetime | None, Field(description="Until when the service may be silent.")]
+    initiated_at: Annotated[AwareDatetime | None, Field(description="When the current attempt was recorded.")]
+    backlog_since: Annotated[
+        AwareDatetime | None,
+        Field(description="Since when LUCIUS's own backlog explains the silence; such an attempt does not time out."),
+    ]
+    attempt_deadline_at: Annotated[
+        AwareDatetime | None,
+        Field(
+            description="When the current attempt is over whatever its service says; null: no service has taken it up."
+        ),
+    ]
+    deadline_at: Annotated[AwareDatetime | None, Field(description="The step's total time limit; null: it has none.")]
+    due_at: Annotated[AwareDatetime | None, Field(description="When the next try may begin.")]
+    retry_cause: Annotated[
+        Literal["ACK_TIMEOUT", "LEASE_EXPIRED", "RESULT"] | None,
+        Field(description="What ended the last attempt, where another follows."),
+    ]
+    input_ref: Reference | None
+    workspace_ref: Reference | None
+    output_ref: Reference | None
+    result_ref: Annotated[Reference | None, Field(description="Where the service put what the step made.")]
+    result: Annotated[
+        StepResult | None,
+        Field(description="What else the current attempt's RESULT carried; null: nothing, or there was none yet."),
+    ]
+    carried: Annotated[bool, Field(description="Done in the job that this one took up again, and not run here.")]
+    last_error_code: str | None
+    last_error_message: str | None
+    progress: Annotated[Any, Field(description="The progress that the service reported last.")]
+    created_at: AwareDatetime
+    updated_at: AwareDatetime
+    completed_at: AwareDatetime | None
+
+
+class StepPage(Message):
+    """
+    The steps of a job, in the order of its protocol.
+    """
+
+    steps: list[Step]
+    next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+
+
 class BatchOutcome(Message):
     """
     The outcomes in the order of the lines.
@@ -882,3 +864,64 @@ class Explanation(Message):
         dict[str, list[TableRow]],
         Field(description="Of those that would move the job, the rows of the transition tables that they would use."),
     ]
+
+
+class Job(Message):
+    """
+    A job and its steps, as the ledger has them.
+    """
+
+    jobId: str
+    tenant_id: str
+    protocol_id: str
+    protocol_version: Annotated[int, Field(description="The version that the job began with and keeps.")]
+    protocol_digest: Annotated[str, Field(description="SHA-256 of that version.")]
+    request_type: str
+    schema_version: str
+    mode: Annotated[Literal["DEFAULT", "BURST", ""], Field(description="How its directives are spread over the lanes.")]
+    status: Literal[
+        "QUEUED", "IN_PROGRESS", "PAUSING", "PAUSED", "CANCELLING", "SUCCEEDED", "FAILED_FINAL", "CANCELLED"
+    ]
+    instance_id: Annotated[str, Field(description="The orchestration that moves it.")]
+    idempotency_key: str | None
+    idempotency_hash: Annotated[str, Field(description="What makes a request the same: of the key, else of the body.")]
+    payload_digest: str
+    input_ref: Reference
+    output_ref: Reference
+    doc_id: str | None
+    correlation_id: str
+    traceparent: str | None
+    priority: str
+    labels: dict[str, str]
+    callback_urls: dict[str, str]
+    requested_by: str | None
+    requested_at: AwareDatetime
+    source: str | None
+    current_step_id: str
+    current_step_index: int
+    attempts_total: Annotated[int, Field(description="Attempts of all steps together.")]
+    error_code: Annotated[
+        str | None,
+        Field(
+            description="Why it ended without success: a code of a service, or one of LUCIUS (`ATTEMPTS_EXHAUSTED`: every attempt failed or timed out; `DISPATCH_FAILED`: the bus refused the directive at every try; `TIME_EXCEEDED`: the longest time of the job or of a step ran out; `ORCHESTRATION_FAILED`: its orchestration ended six times before the job did; `FAILED_FINAL`: a service gave up and named no code; `RESULT_REF_REFUSED`: a service's result leads where no reference of the tenant may; `WITHDRAWN`: its creation was begun and never finished)."
+        ),
+    ]
+    error_message: str | None
+    final_output: Annotated[Reference | None, Field(description="Where the result is, once it SUCCEEDED.")]
+    deadline_at: Annotated[AwareDatetime | None, Field(description="The job's total time limit; null: it has none.")]
+    first_ack_at: AwareDatetime | None
+    paused_at: AwareDatetime | None
+    drained_at: Annotated[
+        AwareDatetime | None, Field(description="PAUSED only: since when nothing has been in flight.")
+    ]
+    redrive_of: Annotated[str | None, Field(description="The job that this one took up again.")]
+    redriven_by: Annotated[str | None, Field(description="The job that took this one up again.")]
+    event_seq: Annotated[int, Field(description="Number of its last event.")]
+    created_at: AwareDatetime
+    updated_at: AwareDatetime
+    completed_at: AwareDatetime | None
+    steps: list[Step]
+    links: JobLinks
+    as_of: Annotated[
+        Event | None, Field(description="Only with `asOf`: the event after which the job was like this.")
+    ] = None

@@ -1,7 +1,8 @@
 """Values of a configuration store as protocols and modes; what is wrong there leaves what was good before.
 
 Keys: `lucius:protocols:{protocol_id}` (a definition as JSON), `lucius:schemas:{path}` (a payload
-schema as JSON), `lucius:tenants:{tenant}:mode` and `lucius:defaults:mode` (`DEFAULT` or `BURST`),
+schema as JSON), `lucius:tenants:{tenant}:mode` and `lucius:defaults:mode` (`DEFAULT`, also by its older
+name `SAFE`, or `BURST`),
 `lucius:tenants:{tenant}:ref_hosts` (hosts and containers of that tenant's references, with commas between).
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shared.contracts.envelope import OLDER_MODES
 from shared.core.registry import Protocol, Registry, build_protocol
 from shared.core.routing import Modes, normalise
 from shared.core.strict_json import parse_json
@@ -93,7 +95,7 @@ def _modes(values: Mapping[str, str], before: Modes, problems: list[str]) -> Mod
     for name, mode in _part(values, _TENANTS).items():
         if not name.endswith(_MODE):
             continue
-        tenant = normalise(name.removesuffix(_MODE))
+        tenant, mode = normalise(name.removesuffix(_MODE)), OLDER_MODES.get(mode, mode)
         if mode in _MODES:
             tenants[tenant] = mode
         else:
@@ -101,6 +103,7 @@ def _modes(values: Mapping[str, str], before: Modes, problems: list[str]) -> Mod
             if tenant in before.tenants:
                 tenants[tenant] = before.tenants[tenant]
     default = values.get(_DEFAULT_MODE)
+    default = OLDER_MODES.get(default, default) if default is not None else None
     if default is not None and default not in _MODES:
         problems.append(f"{_DEFAULT_MODE}: {default!r} is not one of {', '.join(_MODES)}")
         default = before.default

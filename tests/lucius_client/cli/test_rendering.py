@@ -30,7 +30,7 @@ OWN = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|[0-9]*A|2K)|\r")
 #: members whose text others write; the rest has a form that the client checks
 FREE = re.compile(
     "jobId|tenant_id|request_type|current_step_id|labels|error_code|error_message|uri|actor|reason|text|detail|title|"
-    "message|path|code|stepId|step_id|step_type|service|failed_step_id|last_error_code|redriven_by|redriven_outcome"
+    "message|path|code|name|media_type|stepId|step_id|step_type|service|failed_step_id|last_error_code|redriven_by|redriven_outcome"
 )
 
 
@@ -48,6 +48,8 @@ def hostile(value: Any, name: str = "") -> Any:
 
 def failed_job() -> dict[str, Any]:
     job = samples.job("FAILED_FINAL") | {"error_code": "E", "error_message": "m", "labels": {"team": "red"}}
+    artifact = {"name": "pages.json", "uri": "https://example.org/pages", "media_type": "text/plain", "size": 7}
+    job["steps"][0]["result"] = {"output_ref": {"uri": "https://example.org/out"}, "artifacts": [artifact]}
     return job | {"final_output": {"uri": "https://example.org/out"}, "completed_at": job["created_at"]}
 
 
@@ -86,6 +88,15 @@ def test_no_text_of_the_api_commands_the_terminal(words: tuple[str, ...], body: 
     if output == "json" and code != 3:
         texts = json.dumps(json.loads(done.stdout), ensure_ascii=False)
         assert words[1:2] in (("diff",), ("receipt",)) or json.dumps(HOSTILE, ensure_ascii=False)[1:-1] in texts
+
+
+def test_a_job_is_shown_with_what_its_steps_made() -> None:
+    """A row for each artefact, and for what was written at the caller's place."""
+    with serving(CannedResponse(body=failed_job())) as api:
+        done = run_main("job", "show", "j", api=api.url)
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("ocr ")]
+    assert ["ocr", "pages.json", "text/plain", "7", "https://example.org/pages"] in rows
+    assert ["ocr", "output_ref", "-", "-", "https://example.org/out"] in rows
 
 
 def test_a_refusal_that_is_no_problem_is_quoted_without_controls() -> None:

@@ -82,6 +82,13 @@ def test_a_tenant_has_hosts_of_its_own() -> None:
     assert allowed == {"tenant_a": frozenset({"a.example/docs", "b.example"}), "tenant_b": frozenset({""})}
 
 
+def test_safe_is_default() -> None:
+    """The older name of a mode is taken in the store as in a request and in the setting."""
+    after = configured(ocr() | {"lucius:tenants:a:mode": "SAFE", "lucius:defaults:mode": "SAFE"})
+    assert (after.modes.tenants, after.modes.default, after.problems) == ({"a": "DEFAULT"}, "DEFAULT", ())
+    assert envelope(mode="SAFE").mode == "DEFAULT"
+
+
 @pytest.mark.parametrize(
     ("mode", "modes", "expected"),
     [

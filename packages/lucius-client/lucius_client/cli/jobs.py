@@ -204,3 +204,6 @@ def _show(session: Session, job: Json) -> None:
             screen.print(f"{name:<14}", rendering.field(name)(job))
     screen.print(Text())
     screen.print(rendering.table(job["steps"], rendering.STEPS))
+    if artifacts := rendering.artifacts(job["steps"]):
+        screen.print(Text())
+        screen.print(rendering.table(artifacts, rendering.ARTIFACTS))

@@ -113,6 +113,16 @@ def field(name: str) -> Callable[[Json], Cell]:
     return cell
 
 
+def artifacts(steps: list[Json]) -> list[Json]:
+    """A row for each artefact of each step, and for what the step wrote at the caller's place."""
+    rows: list[Json] = []
+    for step in steps:
+        result = step.get("result") or {}
+        written = [{"name": "output_ref", **result["output_ref"]}] if result.get("output_ref") else []
+        rows += [{"stepId": step["stepId"], **each} for each in (*written, *(result.get("artifacts") or ()))]
+    return rows
+
+
 def job_id(job: Json) -> str:
     return str(job["jobId"])
 
@@ -130,6 +140,15 @@ JOBS: Columns = [
     ("labels", _labels),
     ("created", field("created_at")),
 ]
+#: of the rows that `artifacts` gives
+ARTIFACTS: Columns = [
+    ("step", field("stepId")),
+    ("artifact", field("name")),
+    ("type", field("media_type")),
+    ("bytes", field("size")),
+    ("at", field("uri")),
+]
+
 STEPS: Columns = [
     ("step", field("stepId")),
     ("type", field("step_type")),

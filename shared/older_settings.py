@@ -1,0 +1,27 @@
+"""Settings of earlier designs of LUCIUS that the app does not read, and what replaces each.
+
+One that is set changes nothing, so the start names it: whoever moved a configuration over reads what to set instead.
+"""
+
+from __future__ import annotations
+
+_LEDGER = "`LUCIUS_LEDGER_TABLE`: jobs, steps and events stand in one table"
+_INDEX = "`LUCIUS_INDEX_TABLE`: claims, living jobs and counts stand in one table"
+_ENGINE = "the storage provider of Durable Functions in `host.json`: no other engine runs the jobs"
+_HUB = "the task hub, `hubName` in `host.json`"
+
+#: by the name of the setting
+NOT_READ: dict[str, str] = {
+    "LUCIUS_JOBS_TABLE": _LEDGER,
+    "LUCIUS_STEPS_TABLE": _LEDGER,
+    "LUCIUS_IDEMPOTENCY_TABLE": _INDEX,
+    "LUCIUS_JOB_INDEX_TABLE": _INDEX,
+    "LUCIUS_INFLIGHT_TABLE": _INDEX,
+    "LUCIUS_OUTBOX_RETRY_INTERVAL": "`LUCIUS_DISPATCH_BACKOFF_SECONDS`, and `LUCIUS_SWEEP_SCHEDULE` for what was lost",
+    "LUCIUS_INVOKER_URL": "nothing: the app publishes directives itself",
+    "LUCIUS_TEMPORAL_ENABLED": "nothing: every job has an orchestration",
+    "LUCIUS_TEMPORAL_ADDRESS": _ENGINE,
+    "LUCIUS_TEMPORAL_NAMESPACE": _HUB,
+    "LUCIUS_TEMPORAL_TASK_QUEUE": _HUB,
+    "LUCIUS_TEMPORAL_WORKFLOW_EXECUTION_TIMEOUT": "`LUCIUS_JOB_TOTAL_TIMEOUT_SECONDS`",
+}
