@@ -62,6 +62,7 @@ VALUES: dict[str, Any] = {
     "float": 0.1,
     "tiny": -1e-300,
     "infinite": float("inf"),
+    "least_of_all": -float("inf"),
     "instant": datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC),
     "whole_second": datetime(1970, 1, 1, tzinfo=UTC),
     "elsewhere": datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=2))),
@@ -379,12 +380,16 @@ class Store:
                 lines = dict(line.lower().split(b": ", 1) for line in head.splitlines()[1:-1])
                 await reader.readexactly(int(lines.get(b"content-length", 0)))
                 self.heads.append(head.decode())
-                told = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-                if told is None:
+                response = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+                if response is None:
                     continue
-                writer.write(told)
+                writer.write(response)
                 await writer.drain()
-                if not told.startswith(b"HTTP/1.1 ") or b"Content-Length: 100" in told or told.endswith(b" 20"):
+                if (
+                    not response.startswith(b"HTTP/1.1 ")
+                    or b"Content-Length: 100" in response
+                    or response.endswith(b" 20")
+                ):
                     return
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
@@ -408,7 +413,7 @@ async def table_at(name: str, url: str) -> AsyncIterator[Table]:
         await direct.close()
 
 
-async def told(name: str, call: str, *answers: bytes | None) -> tuple[object, int]:
+async def result_of(name: str, call: str, *answers: bytes | None) -> tuple[object, int]:
     """The outcome, and how many requests it took."""
     store = Store(*answers)
     async with store.serving() as url, table_at(name, f"{url}/a") as table:
@@ -426,7 +431,7 @@ async def test_a_store_that_answers_wrongly_means_the_same(call: str) -> None:
 
     async def one(name: str, answer: bytes | None) -> tuple[object, int]:
         async with turns:
-            return await told(name, call, answer)
+            return await result_of(name, call, answer)
 
     direct, sdk = [
         dict(zip(ANSWERS, await asyncio.gather(*(one(name, answer) for answer, _ in ANSWERS.values())), strict=True))
@@ -447,8 +452,32 @@ async def test_a_store_that_comes_back(call: str, first: str) -> None:
         "a transaction": parts(TAKEN, REMOVED),
     }
     answers = (ANSWERS[first][0], good.get(call, answer(204, headers="")))
-    direct, sdk = [await told(name, call, *answers) for name in TRANSPORTS]
+    direct, sdk = [await result_of(name, call, *answers) for name in TRANSPORTS]
     assert direct == sdk
+
+
+@pytest.mark.parametrize(
+    ("headers", "waits"),
+    [
+        ("", [LIMITS.backoff_s]),
+        ("Retry-After: 7\r\n", [7, 7]),
+        ("Retry-After: 0\r\n", [LIMITS.backoff_s]),
+        ("Retry-After: Thu, 01 Jan 1970 00:00:00 GMT\r\n", [LIMITS.backoff_s]),
+    ],
+)
+@pytest.mark.parametrize("name", TRANSPORTS)
+async def test_waits(name: str, headers: str, waits: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first retry comes at once and the second after a wait, or both when the store says."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float, *_: object) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    for call in ("a point", "a transaction"):
+        slept.clear()
+        result, requests = await result_of(name, call, answer(503, CODE, JSON + headers))
+        assert (result, requests, [seconds for seconds in slept if seconds]) == (LedgerUnavailable, 3, waits)
 
 
 @pytest.mark.parametrize("name", TRANSPORTS)
@@ -489,8 +518,8 @@ class Tokens:
 
 
 def challenge(tenant: str) -> bytes:
-    told = f"Bearer authorization_uri=https://login.microsoftonline.com/{tenant}/oauth2/authorize resource_id=x"
-    return answer(401, CODE, f"{JSON}WWW-Authenticate: {told}\r\n")
+    header = f"Bearer authorization_uri=https://login.microsoftonline.com/{tenant}/oauth2/authorize resource_id=x"
+    return answer(401, CODE, f"{JSON}WWW-Authenticate: {header}\r\n")
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,8 @@ class _Credential(Protocol):
     async def header(self, method: str, content_type: str, date: str, path: str) -> str:
         """`Authorization` of a request. Raises LedgerUnavailable."""
 
-    def challenge(self, told: str) -> bool:
-        """The header was refused; whether another one will differ."""
+    def renew(self, challenge: str) -> bool:
+        """The header was refused, with this `WWW-Authenticate`; whether another one will differ."""
 
 
 class _AccountKey:
@@ -75,7 +75,7 @@ class _AccountKey:
         digest = hmac.digest(self._key, signed.encode(), "sha256")
         return f"SharedKey {self._name}:{base64.b64encode(digest).decode()}"
 
-    def challenge(self, told: str) -> bool:
+    def renew(self, challenge: str) -> bool:
         return False
 
 
@@ -97,12 +97,12 @@ class _Token:
                     raise LedgerUnavailable(f"no token for the ledger: {type(error).__name__}") from error
         return f"Bearer {self._token.token}"
 
-    def challenge(self, told: str) -> bool:
+    def renew(self, challenge: str) -> bool:
         """A new token, of the tenant that the account names."""
         self._token = None
-        if (tenant := _TENANT.search(told)) is not None:
+        if (tenant := _TENANT.search(challenge)) is not None:
             self._tenant = tenant[1]
-        return bool(told)
+        return bool(challenge)
 
 
 class DirectAccount:
@@ -133,7 +133,7 @@ class DirectAccount:
     ) -> _Answer:
         """`path` is that below the account. Raises LedgerUnavailable."""
         answer = await self._send(method, path, headers, query, body)
-        if answer.status == 401 and self._credential.challenge(answer.headers.get("WWW-Authenticate", "")):
+        if answer.status == 401 and self._credential.renew(answer.headers.get("WWW-Authenticate", "")):
             answer = await self._send(method, path, headers, query, body)
         return answer
 
@@ -185,13 +185,13 @@ def _is_passing(method: str, status: int) -> bool:
 
 def _retry_after_s(answer: _Answer) -> float | None:
     """None: no wait is asked for."""
-    told = answer.headers.get("Retry-After")
-    if not told:
+    asked = answer.headers.get("Retry-After")
+    if not asked:
         return None
     with contextlib.suppress(ValueError):
-        return max(0.0, float(told))
+        return max(0.0, float(asked))
     with contextlib.suppress(ValueError):
-        return max(0.0, parsedate_to_datetime(told).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
     return 0.0
 
 

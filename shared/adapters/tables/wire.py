@@ -172,8 +172,8 @@ def error_of(status: int, body: bytes, code: str | None) -> Exception:
     """What an answer means that is none; `code` is its header `x-ms-error-code`."""
     message = ""
     try:
-        told = json.loads(body)["odata.error"]
-        code, message = str(told["code"]), str(told["message"]["value"])
+        problem = json.loads(body)["odata.error"]
+        code, message = str(problem["code"]), str(problem["message"]["value"])
     except (ValueError, TypeError, LookupError):
         # errors of the storage account's front end are XML
         if (found := _XML_CODE.search(body)) is not None:
