@@ -505,6 +505,7 @@ class Tokens:
     async def get_token(self, *scopes: str, tenant_id: str | None = None, **_: Any) -> AccessToken:
         assert scopes == ("https://storage.azure.com/.default",)
         self.asked.append(tenant_id)
+        await asyncio.sleep(0)
         if tenant_id == "gone":
             raise ClientAuthenticationError("no such tenant")
         return AccessToken(f"token{len(self.asked)}", int(time.time() + self._lives_s))
@@ -542,7 +543,7 @@ def challenge(tenant: str) -> bytes:
     ],
 )
 async def test_tokens(lives_s: float, answers: list[bytes], asked: list[str | None], sent: list[str]) -> None:
-    """One is fetched for many calls at once, kept until shortly before its end, and replaced once when refused."""
+    """One is kept until shortly before its end, and replaced once when it is refused."""
     store, tokens = Store(*answers), Tokens(lives_s)
     async with store.serving() as url:
         account = DirectAccount(f"{url}/a", tokens, LIMITS)
@@ -551,3 +552,14 @@ async def test_tokens(lives_s: float, answers: list[bytes], asked: list[str | No
         await account.close()
     assert (tokens.asked, [re.findall("Bearer (.*)\r", head)[0] for head in store.heads]) == (asked, sent)
     assert results == [{} if answers[-1] == answer(200, "{}") else LedgerUnavailable] * 3
+
+
+async def test_calls_at_once_share_a_token() -> None:
+    """The first of them fetches it, and the others wait for it."""
+    store, tokens = Store(answer(200, "{}")), Tokens()
+    async with store.serving() as url:
+        account = DirectAccount(f"{url}/a", tokens, LIMITS)
+        table = DirectTable(account, "ledger")
+        assert await asyncio.gather(*(table.get_entity("p", "r") for _ in range(20))) == [{}] * 20
+        await account.close()
+    assert (tokens.asked, len(store.heads)) == ([None], 20)
