@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from azure.core.exceptions import ResourceNotFoundError
 
 from lucius_client.cli.exits import Exit
 from lucius_client.cli.main import app as lucius
@@ -31,6 +30,7 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tables.table import NotThere
 from shared.core import durable_names
 from shared.core.directive import directive_of
 from shared.core.job import Event, Job, Step
@@ -186,7 +186,7 @@ class _Table:
 
     async def get_entity(self, partition: str, row: str) -> Any:
         self._seen["row keys"].add(_shape(f"{partition} | {row}"))
-        raise ResourceNotFoundError("nothing is kept here")
+        raise NotThere
 
 
 class _Account:

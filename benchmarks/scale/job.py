@@ -11,8 +11,8 @@ _CREDITS_A_MESSAGE = 2
 
 #: measured by `make bench`: bodies of the shipped protocols; the rest of an AMQP message is an estimate
 DIRECTIVE_BYTES, REPLY_BYTES, MESSAGE_OVERHEAD_BYTES = 710, 370, 400
-#: measured by `make bench` on two laptop cores: the whole host process, the durable engine included
-HOST_CPU_S = {1: 0.042, 2: 0.074, 3: 0.095}
+#: measured by `make bench` on two cores (Xeon, 2026-11-22, commit 6d4a7f2): the whole host process, engine included
+HOST_CPU_S = {1: 0.022, 2: 0.038, 3: 0.053}
 #: estimates: a row with its keys; what a job leaves in logs and traces when each of its spans is kept
 ROW_BYTES, TELEMETRY_BYTES_A_STEP = 900, 8_000
 

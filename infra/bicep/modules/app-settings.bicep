@@ -105,6 +105,9 @@ type tenantsType = {
 @sealed()
 // generated: tuning
 type tuningType = {
+  @description('Optional. `direct`: the ledger\'s rows travel by the app\'s own HTTP calls; `sdk`: by Microsoft\'s SDK, which takes a multiple of the CPU.')
+  LUCIUS_TABLE_TRANSPORT: string?
+
   @description('Optional. Attempts a step may have, over all causes except publishing.')
   LUCIUS_MAX_ATTEMPTS: string?
 

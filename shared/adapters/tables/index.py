@@ -10,7 +10,6 @@ from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
-from azure.data.tables.aio import TableClient
 
 from shared.adapters.tables.account import TablesAccount, read_row, transact, translate_errors
 from shared.adapters.tables.keys import (
@@ -26,13 +25,14 @@ from shared.adapters.tables.keys import (
     list_row,
 )
 from shared.adapters.tables.listing import changing_columns, list_columns, list_query, listed_of
+from shared.adapters.tables.table import Table
 from shared.core.canonical import encode_key
 from shared.core.job import Job
 from shared.errors import AlreadyExists, Conflict, Contended, GateFull
 from shared.ports.index import FIRST_CHECK, FIRST_CLEARING, ActiveRow, Claim, EndedRow, Guard, ListRow
 
 
-async def gate_operation(table: TableClient, partition: str, change: int, limit: int | None) -> tuple[Any, ...]:
+async def gate_operation(table: Table, partition: str, change: int, limit: int | None) -> tuple[Any, ...]:
     """The operation that counts up or down, under the ETag of what was read. Raises GateFull, LedgerUnavailable."""
     entity = await read_row(table, partition, GATE_ROW)
     active = entity["active"] if entity is not None else 0
@@ -317,7 +317,7 @@ class TablesIndex:
         self._known_tenants.add(tenant)
 
 
-async def _first(table: TableClient, query: str, parameters: dict[str, Any], limit: int) -> list[Any]:
+async def _first(table: Table, query: str, parameters: dict[str, Any], limit: int) -> list[Any]:
     """At most `limit` entities, in the order of their keys. Raises LedgerUnavailable."""
     found: list[Any] = []
     async with translate_errors():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row, translate_errors
+from shared.adapters.tables.account import TablesAccount, read_row
 from shared.adapters.tables.keys import GUARD_PARTITION
 from shared.ports.index import SweepMark
 
@@ -28,8 +28,7 @@ class TablesSweepMark:
             "more": mark.more,
         }
         table = await self._account.table(self._table)
-        async with translate_errors():
-            await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
     async def read(self) -> SweepMark | None:
         entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, _ROW)
