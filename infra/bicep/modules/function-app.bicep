@@ -105,8 +105,8 @@ var replyFunctions = map(range(0, topology.lanes), lane => {
   name: 'function:reply_p${lane}'
   instanceCount: max(scale.?alwaysReadyReplies ?? 0, leastReady)
 })
-var sweepFunctions = map(range(0, sweepers), number => {
-  name: number == 0 ? 'function:sweep' : 'function:sweep_${number}'
+var moreSweepers = map(range(1, sweepers - 1), number => {
+  name: 'function:sweep_${number}'
   instanceCount: leastReady
 })
 var alwaysReady = filter(
@@ -114,8 +114,9 @@ var alwaysReady = filter(
     [
       { name: 'http', instanceCount: max(scale.?alwaysReadyHttp ?? 0, leastReady) }
       { name: 'durable', instanceCount: max(scale.?alwaysReadyDurable ?? 1, leastReady) }
+      { name: 'function:sweep', instanceCount: leastReady }
     ],
-    sweepFunctions,
+    moreSweepers,
     replyFunctions
   ),
   group => group.instanceCount > 0
