@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from shared.adapters.tables.index import TablesIndex
 from shared.core.job import Job
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, GateFull
@@ -55,12 +56,18 @@ async def test_each_end_makes_room_once(storage: Storage) -> None:
 
 @pytest.mark.parametrize("storage", ["tables"], indirect=True)
 async def test_eighty_ends_at_once_all_succeed(storage: Storage) -> None:
-    """Race gate: each waits a little longer, and not as long as the others, until the gate is its own."""
+    """Race gate: in two processes; one goes after the other, and waits where another process was first."""
+    assert isinstance(storage.index, TablesIndex)
+    processes = [TablesIndex(storage.index._account, storage.index._table, "tenantsofgates") for _ in range(2)]
     jobs = [gated(number) for number in range(80)]
-    await asyncio.gather(*(storage.index.reserve(job, replacing=None, tenant_limit=80) for job in jobs))
+    await asyncio.gather(
+        *(processes[number % 2].reserve(job, replacing=None, tenant_limit=80) for number, job in enumerate(jobs))
+    )
     assert await storage.index.count_gated("tenant_a") == 80
     ended = [replace(job, status=JobStatus.SUCCEEDED, event_seq=9, completed_at=START) for job in jobs]
-    await asyncio.gather(*(storage.index.close(job, claim_expires_at=START) for job in ended))
+    await asyncio.gather(
+        *(processes[number % 2].close(job, claim_expires_at=START) for number, job in enumerate(ended))
+    )
     assert await storage.index.count_gated("tenant_a") == 0
 
 

@@ -9,6 +9,7 @@ import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
+from weakref import WeakValueDictionary
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
@@ -64,7 +65,7 @@ async def gate_operation(table: TableClient, partition: str, change: int, limit:
     return ("update", row, under_etag)
 
 
-#: Race gate: other creations and ends of the tenant's jobs moved the gate; tries, with jitter between
+#: Race gate: creations and ends in other processes moved the gate; tries, with jitter between
 _MAX_GATE_RACES = 40
 #: Race sweeps: of a job without a gate, only a sweeper moves what its end deletes
 _MAX_RACES = 5
@@ -87,6 +88,8 @@ class TablesIndex:
         self._account = account
         self._table = table
         self._tenants = TenantRows(account, tenants_table)
+        #: by partition, while somebody waits
+        self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._sleep = sleep
         self._jitter = jitter
 
@@ -129,9 +132,8 @@ class TablesIndex:
         operations = [claiming, ("create", listed), *inserts(partition, job)]
         table = await self._account.table(self._table)
         for race in range(_MAX_GATE_RACES):
-            gate = [await gate_operation(table, partition, 1, tenant_limit)] if job.gated else []
             try:
-                await transact(table, [*operations, *gate])
+                await self._transact(table, partition, operations, change=int(job.gated), limit=tenant_limit)
             except (Conflict, AlreadyExists):
                 if not job.gated:
                     raise
@@ -180,9 +182,9 @@ class TablesIndex:
                 if active is None:
                     return
                 check_at = instant_of(active["check_at"])
-            gate = [await gate_operation(table, partition, -1, None)] if gated else []
+            ending = [*deletes(partition, job_id, check_at), *operations]
             try:
-                await transact(table, [*deletes(partition, job_id, check_at), *operations, *gate])
+                await self._transact(table, partition, ending, change=-int(gated))
             except (Conflict, AlreadyExists):
                 # Race gate: ACTIVE is gone with all the rest; or a sweeper moved DUE, or another job the gate
                 check_at = None
@@ -191,6 +193,17 @@ class TablesIndex:
             else:
                 return
         raise Contended("the job's DUE row or the tenant's gate was changed by others at every try")
+
+    async def _transact(
+        self, table: TableClient, partition: str, operations: list[Any], *, change: int, limit: int | None = None
+    ) -> None:
+        """With GATE changed in it, unless `change` is 0: one at a time in a process, which so races others only."""
+        if not change:
+            await transact(table, operations)
+            return
+        async with self._gates.setdefault(partition, asyncio.Lock()):
+            gate = await gate_operation(table, partition, change, limit)
+            await transact(table, [*operations, gate])
 
     async def _wait(self, race: int) -> None:
         await self._sleep(min(_FIRST_WAIT_S * 2**race, _LONGEST_WAIT_S) * self._jitter())
