@@ -205,6 +205,13 @@ class Settings:
         help="NCRONTAB schedule of the sweeper, with seconds",
         tuning=True,
     )
+    sweepers: int = setting(
+        "LUCIUS_SWEEPERS",
+        form.whole,
+        "1",
+        help="Timer functions that share the tenants' jobs to look at (docs/scale.md has how many a rate needs)",
+        tuning=True,
+    )
     default_mode: str = setting(
         "LUCIUS_DEFAULT_MODE",
         form.choice("DEFAULT", "BURST", older=OLDER_MODES),

@@ -171,7 +171,19 @@ def by_model() -> JsonObject:
             "build": build_,
             "dependencies": dict.fromkeys(("tables", "blob", "servicebus", "durable"), up),
             "settings_not_read": [],
-            "sweeper": {"last_pass_at": None, "looked_at": None, "actions": None, "more": None, "late": False},
+            "sweeper": {
+                "last_pass_at": "2026-01-27T10:02:00Z",
+                "looked_at": 3,
+                "actions": 0,
+                "more": False,
+                "late": False,
+                "work": {
+                    "active": {"QUEUED": 1, "IN_PROGRESS": 2},
+                    "queued_oldest_seconds": 4.2,
+                    "unacked": 1,
+                    "unacked_oldest_seconds": 3.9,
+                },
+            },
         },
         "SchemaPage": {
             "schemas": [{"name": "result", "title": "Result", "path": "/v1/schemas/result"}],

@@ -150,6 +150,9 @@ type tuningType = {
   @description('Optional. NCRONTAB schedule of the sweeper, with seconds.')
   LUCIUS_SWEEP_SCHEDULE: string?
 
+  @description('Optional. Timer functions that share the tenants\' jobs to look at (docs/scale.md has how many a rate needs).')
+  LUCIUS_SWEEPERS: string?
+
   @description('Optional. Mode of requests that name none, where App Configuration names none: `DEFAULT` (older name: `SAFE`) or `BURST`.')
   LUCIUS_DEFAULT_MODE: string?
 
