@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -55,11 +55,18 @@ async def test_every_due_job_of_a_large_tenant_is_looked_at(
     first = await sweep(context, world.orchestrations)
     assert first.more
     assert count // 2 <= first.looked_at < count // 2 + in_a_round
-    second = await sweep(context, world.orchestrations)
-    assert (first.looked_at + second.looked_at, second.more) == (count, False)
-    assert len({row.job_id for row in looked_at}) == count
-    assert [row.check_at for row in looked_at] == sorted(row.check_at for row in looked_at)
-    assert (await sweep(context, world.orchestrations)).looked_at == 0
+    assert not (await sweep(context, world.orchestrations)).more
+    first_looks: dict[str, datetime] = {}
+    for row in looked_at:
+        first_looks.setdefault(row.job_id, row.check_at)
+    assert len(first_looks) == count
+    assert list(first_looks.values()) == sorted(first_looks.values())
+    # a crowded Azurite takes longer than a call may last: such a look is made again, after all the others
+    for _ in range(3):
+        again = await sweep(context, world.orchestrations)
+        if not again.looked_at:
+            return
+    raise AssertionError(f"{again.looked_at} are due again and again")
 
 
 async def insert(index: TablesIndex, count: int) -> None:
