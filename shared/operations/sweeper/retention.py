@@ -26,6 +26,10 @@ from shared.views.audit import bundle
 
 #: an orchestration that has not heard of its job's end is looked at again after this; its own timers will end it
 RETRY_PURGE_AFTER = timedelta(hours=1)
+#: an orchestration that has not heard of its job's end by then is stuck
+TERMINATE_AFTER = timedelta(days=1)
+#: one that does not end then either keeps its history: claim, archive and rows do not wait for it
+GIVE_UP_PURGE_AFTER = timedelta(days=2)
 
 
 class Clearing:
@@ -82,10 +86,14 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     record, job = stored.record, stored.record.job
     now, ended_at = context.clock.now(), job.completed_at or job.updated_at
     if not ended.purged:
-        purged = [await orchestrations.purge(instance_id) for instance_id in instances(record)]
-        if not all(purged):
+        left = [each for each in instances(record) if not await orchestrations.purge(each)]
+        if left and now < ended_at + GIVE_UP_PURGE_AFTER:
+            for instance_id in left if now >= ended_at + TERMINATE_AFTER else ():
+                await orchestrations.terminate(instance_id, "its job ended a day ago")
             await context.index.reschedule_clearing(ended, now + RETRY_PURGE_AFTER)
             return SweepAction.PURGE_LATER
+        if left:
+            telemetry.warn("HISTORY_KEPT", jobId=job.job_id, tenant_id=job.tenant, instances=left)
     expires_at = await _claim_ends(context, job, now)
     if expires_at is not None:
         await context.index.reschedule_clearing(ended, expires_at, purged=True)

@@ -283,3 +283,16 @@ def test_a_retention_shorter_than_the_claims_is_refused() -> None:
     with pytest.raises(SettingsError, match="LUCIUS_RETENTION_DAYS must not be less"):
         load(environment)
     assert load(environment | {"LUCIUS_RETENTION_DAYS": "30"}).retention_days == 30
+
+
+async def test_an_orchestration_that_never_ends_holds_up_no_claim(world: World) -> None:
+    """Stuck Pending, or a status that was never written: terminated after a day, and let be after two."""
+    job_id = await ended(world)
+    world.orchestrations.states[job_id] = InstanceState.ALIVE
+    assert "purge later: an orchestration has not ended" in await swept(world, 23 * HOUR)
+    assert world.orchestrations.terminated == []
+    await swept(world, HOUR + 1)
+    assert world.orchestrations.terminated == [job_id]
+    assert "purge" in await swept(world, DAY)
+    assert world.orchestrations.purged == []
+    assert "drop claim" in await swept(world, 30 * DAY)

@@ -174,14 +174,14 @@ async def test_a_pass_ends_when_its_time_is_over(world: World, monkeypatch: pyte
 async def test_a_job_that_fails_lets_the_others_of_its_tenant_go_first(world: World) -> None:
     """It is due still, and stands behind those that wait longer."""
     failing, other = [await submitted(world, doc_id=str(number)) for number in range(2)]
-    state = world.orchestrations.state
+    state = world.orchestrations.look_up
 
     async def fails(instance_id: str) -> object:
         if instance_id == failing:
             raise LedgerUnavailable
         return await state(instance_id)
 
-    world.orchestrations.state = fails  # type: ignore[method-assign, assignment]
+    world.orchestrations.look_up = fails  # type: ignore[method-assign, assignment]
     world.clock.advance(61)
     await sweep(world.context, world.orchestrations)
     later = world.clock.now() + timedelta(hours=1)
