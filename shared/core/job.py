@@ -108,6 +108,11 @@ class Step:
         ends = [end for end in (self.lease_expires_at, self.backlog_until) if end is not None]
         return max(ends, default=None)
 
+    @property
+    def owes_publish(self) -> bool:
+        """In a publish backoff: the bus did not take the directive, and the next try is LUCIUS's own to make."""
+        return self.status is StepStatus.INITIATED and self.due_at is not None
+
     def attempt_is_over(self, at: datetime) -> bool:
         """Whether the current attempt's longest time is over at `at`."""
         return self.attempt_deadline_at is not None and self.attempt_deadline_at <= at

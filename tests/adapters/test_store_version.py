@@ -81,7 +81,7 @@ async def test_a_store_of_a_later_release_is_refused(store: Store) -> None:
         await store.account().table(store.tenants)
 
 
-async def test_a_new_table_of_tenants_beside_an_old_ledger_is_no_new_store(store: Store) -> None:
+async def test_an_old_ledger_with_a_new_table_of_tenants_is_no_new_store(store: Store) -> None:
     """A tenants' table that was deleted, or has another name by a setting, makes nothing of the ledger's rows new."""
     ledger = await store._service.create_table_if_not_exists(store.ledger)
     await ledger.create_entity({"PartitionKey": "job_1", "RowKey": "JOB"})

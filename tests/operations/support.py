@@ -42,7 +42,7 @@ async def dispatch(world: World, job_id: str, step_id: str = "ocr", instance_id:
         world.context, world.orchestrations, job_id=job_id, instance_id=instance, step_id=step_id
     )
     look_no = world.orchestrations.shown.get(instance, NOTHING_SHOWN).look_no
-    world.orchestrations.shown[instance] = Shown(step_id, verdict.attempt_no, look_no)
+    world.orchestrations.shown[instance] = Shown(step_id, verdict.attempt_no, verdict.kind.value, look_no)
     return verdict
 
 
