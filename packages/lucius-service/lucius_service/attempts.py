@@ -1,9 +1,8 @@
-"""One attempt from its ACK to its RESULT: the bounded queue, the workers, the heartbeats, the stored RESULT."""
+"""One attempt from its ACK to its RESULT: the bounded queue, the workers, the heartbeats."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Coroutine
@@ -19,6 +18,7 @@ from lucius_service.directive import DIRECTIVE_TOPIC_PREFIX, Directive
 from lucius_service.errors import SERVICE_FAULT, FailedRetry, StepFailed
 from lucius_service.log_lines import attempt_ids
 from lucius_service.replies import ReplyPublisher
+from lucius_service.results import ResultStore, check_places, publish_result
 from lucius_service.step import Step, Task
 from lucius_service.workspace_io import Workspace
 
@@ -167,10 +167,11 @@ class Attempts:
                     extra=attempt_ids(directive),
                 )
                 return stored
+            check_places(directive, self._workspace)
             payload = self._step.validate(directive.payload)
             with tracing.execution_span(directive, attempt.span):
                 outcome = self._step.execute(Task(directive, payload, self._workspace, attempt.report))
-            result = replies.succeeded(directive, outcome)
+            result = publish_result(directive, replies.succeeded(directive, outcome), self._workspace)
         except StepFailed as fault:
             result = replies.failed(directive, fault)
         except Exception as error:
@@ -219,37 +220,3 @@ class Attempts:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-class ResultStore:
-    """Stores the RESULT of each attempt, so that a duplicate gets that RESULT again and its work is not repeated (R6).
-
-    One blob an attempt, `.attempt/{key}.json` under its `workspace_ref`, is written before the RESULT is published. It
-    survives a restart, and all replicas see it. Where two replicas worked on one attempt, the first RESULT counts.
-    Methods are synchronous, for worker threads. They raise StepFailed where storage fails.
-    """
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-
-    def find(self, directive: Directive) -> dict[str, Any] | None:
-        """The stored RESULT of the attempt; None where it has not ended, or where what is stored is not its RESULT."""
-        stored = self._workspace.find(directive.workspace_ref.uri, _name(directive))
-        try:
-            return None if stored is None else replies.with_lease(json.loads(stored), directive)
-        except (ValueError, RecursionError) as wrong:
-            log.warning("%s step %s: %s", directive.jobId, directive.stepId, wrong, extra=attempt_ids(directive))
-            return None
-
-    def keep(self, directive: Directive, result: dict[str, Any]) -> dict[str, Any]:
-        """Stores `result` unless there is one already; gives the stored one.
-
-        Raises ValueError where what is stored is not the attempt's RESULT.
-        """
-        body = json.dumps(replies.without_lease(result, directive), ensure_ascii=False).encode()
-        stored = self._workspace.write_once(directive.workspace_ref.uri, _name(directive), body, "application/json")
-        return replies.with_lease(json.loads(stored), directive)
-
-
-def _name(directive: Directive) -> str:
-    return f".attempt/{directive.key}.json"
