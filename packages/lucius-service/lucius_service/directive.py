@@ -28,6 +28,18 @@ def _as_reference(value: Any) -> Any:
 _Reference = Annotated[Reference, BeforeValidator(_as_reference)]
 
 
+class Callbacks(BaseModel):
+    """Where replies over HTTP go, and the token of the attempt."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    ack: str
+    result: str
+    heartbeat: str
+    #: a secret: for `Authorization: Bearer`
+    token: Annotated[str, Field(repr=False)]
+
+
 class Directive(BaseModel):
     """Orders one attempt of one step. Unknown fields are ignored, so that LUCIUS may add some."""
 
@@ -50,6 +62,7 @@ class Directive(BaseModel):
     final: bool = False
     #: place of the step in its last parallel group, from 0; 0 where it is the only last step
     final_index: Annotated[int, Field(ge=0, strict=True)] = 0
+    callback_urls: Callbacks | None = None
     payload: Any = None
     lane: Annotated[int, Field(ge=0, strict=True)]
     correlation_id: str | None = None

@@ -9,7 +9,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
-from lucius_service import log_lines, tracing
+from lucius_service import child, log_lines, tracing
+from lucius_service.children import CHILD_VARIABLE
 from lucius_service.settings import SettingsError, read_settings
 from lucius_service.step import Step
 
@@ -27,9 +28,13 @@ def run(name: str, build: Callable[[Mapping[str, str]], Step]) -> int:
         settings = read_settings(os.environ)
         log_lines.configure(name, settings.logs)
         tracing.configure(os.environ, name)
+        descriptor = os.environ.pop(CHILD_VARIABLE, None)
+        step = build(os.environ)
+        if descriptor is not None:
+            return child.serve(int(descriptor), step, settings)
         from lucius_service.service import serve
 
-        return asyncio.run(serve(build(os.environ), settings, on_ready=lambda: print(f"ready {name}", flush=True)))
+        return asyncio.run(serve(step, settings, on_ready=lambda: print(f"ready {name}", flush=True)))
     except (SettingsError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
