@@ -1,10 +1,8 @@
-"""A service as a program: `run()` for a team's own `__main__`, and the command `lucius-service`."""
+"""A service as a program: `run()`, for a team's own `__main__` and for the command `lucius-service`."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -38,31 +36,3 @@ def run(name: str, build: Callable[[Mapping[str, str]], Step]) -> int:
     except (SettingsError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 1
-
-
-def main(argv: list[str] | None = None) -> int:
-    """`lucius-service MODULE:CLASS`: serves the step of this class, which is created without arguments.
-
-    The module may be in the current folder. Returns what `run` returns, and 2, with one line on stderr, where the
-    class cannot be imported or created.
-    """
-    parser = argparse.ArgumentParser(prog="lucius-service", description="Serve one kind of step over Service Bus.")
-    parser.add_argument("step", metavar="MODULE:CLASS", help="a class with the methods of lucius_service.step.Step")
-    path: str = parser.parse_args(argv).step
-    sys.path.insert(0, os.getcwd())
-    try:
-        step = _create(path)
-        name = step.step_type.lower()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        print(f"lucius-service: {path}: {error}", file=sys.stderr)
-        return 2
-    return run(name, lambda environ: step)
-
-
-def _create(path: str) -> Step:
-    """Raises ImportError, AttributeError, TypeError or ValueError."""
-    module, separator, name = path.partition(":")
-    if not (module and separator and name):
-        raise ValueError("must be MODULE:CLASS, as in my_module:MyStep")
-    step: Step = getattr(importlib.import_module(module), name)()
-    return step

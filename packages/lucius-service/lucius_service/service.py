@@ -72,7 +72,10 @@ async def serve(step: Step, settings: Settings, *, on_ready: Callable[[], None])
         silent_s=works.silent_s,
     )
     attempts = Attempts(worker, sender, workspace, limits)
-    lanes = [LaneConsumer(client, lane, step.step_type, settings.lanes, attempts) for lane in settings.listen]
+    lanes = [
+        LaneConsumer(client, lane, works.subscription, step.step_type, settings.lanes, attempts)
+        for lane in settings.listen
+    ]
 
     async def checks() -> dict[str, bool]:
         try:

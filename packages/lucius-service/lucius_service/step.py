@@ -121,10 +121,10 @@ class Outcome:
 class Step(Protocol):
     """One kind of work.
 
-    A class may declare two more attributes, which `declared` reads: `isolation` and `silent_s`.
+    A class may declare more attributes, which `declared` reads: `isolation`, `silent_s` and `subscription`.
     """
 
-    #: the step type of protocols and directives, in upper case; the subscription has the same name in lower case
+    #: the step type of protocols and directives, in upper case
     step_type: str
 
     def prepare(self) -> None:
@@ -146,6 +146,8 @@ class Declared:
     isolation: Literal["thread", "process"] = "thread"
     #: seconds without `report`, `log` or `still_working` after which the work is taken for hung; None: never
     silent_s: float | None = None
+    #: the service's name in the topology of the bus; "": the step type in lower case
+    subscription: str = ""
 
 
 def declared(step: Step) -> Declared:
@@ -156,7 +158,7 @@ def declared(step: Step) -> Declared:
         raise ValueError(f"isolation is {isolation!r}; it must be 'thread' or 'process'")
     if silent_s is not None and not (isinstance(silent_s, int | float) and silent_s > 0):
         raise ValueError(f"silent_s is {silent_s!r}; it must be a number over 0, or None")
-    return Declared(isolation, silent_s)
+    return Declared(isolation, silent_s, getattr(step, "subscription", "") or step.step_type.lower())
 
 
 def read_payload(model: type[_Model], payload: Any) -> _Model:
