@@ -124,7 +124,7 @@ async def test_a_refusal_is_for_good_and_cancels(status: int, line: Line) -> Non
         ([], None),
     ],
 )
-async def test_an_answer_says_whether_the_attempt_goes_on(answer: Any, status: str | None, line: Line) -> None:
+async def test_an_answer_shows_whether_the_attempt_goes_on(answer: Any, status: str | None, line: Line) -> None:
     """A job that is cancelled or over, and an attempt without a fresh token, go no further."""
     line.lucius.answers = [(200, answer)]
     sent = await line.sender.send(line.directive, replies.heartbeat(line.directive, 0, ""))
