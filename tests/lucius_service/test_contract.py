@@ -6,7 +6,6 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -19,24 +18,13 @@ from lucius_service.contract import checks
 from lucius_service.contract.bench import Options
 from lucius_service.contract.report import CONTRACT_VERSION, Outcome, Report, kit_digest, verify
 from tests.lucius_service.blob_account import BlobAccount
-from tests.lucius_service.fixtures import bus_config
 from tests.lucius_service.service_process import ROOT
-from tests.servicebus_emulator.process import Bus, start_bus
-
-__all__ = ["bus_config"]
+from tests.servicebus_emulator.process import Bus
 
 MODULES = ROOT / "tests" / "servicebus_emulator" / "js"
 NODE = Path(__file__).with_name("node_service.mjs")
 FAST = {each.__name__ for each in checks.FAST}
 ALL = [each.__name__ for each in (*checks.FAST, *checks.SLOW, *checks.STOPPED, *checks.LAST)]
-
-
-@pytest.fixture(scope="module")
-def own_bus(bus_config: Path) -> Iterator[Bus]:
-    """The replies of a lane have one reader, so the kit has a bus of its own."""
-    bus = start_bus("--config", bus_config)
-    yield bus
-    bus.stop()
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +34,10 @@ def node_modules() -> None:
 
 
 @pytest.fixture
-def options(own_bus: Bus, account: BlobAccount) -> dict[str, Any]:
+def options(quiet_bus: Bus, account: BlobAccount) -> dict[str, Any]:
     uri = account.upload("verify.txt", b"some text")
     return {
-        "bus": own_bus.connection_string,
+        "bus": quiet_bus.connection_string,
         "blob": account.connection,
         "sample": {"input_ref": {"uri": uri}, "payload": {"work_s": 0}},
         "cadence_s": 0.6,
@@ -59,10 +47,9 @@ def options(own_bus: Bus, account: BlobAccount) -> dict[str, Any]:
     }
 
 
-def settings(own_bus: Bus, account: BlobAccount, **more: str) -> str:
-    """The words that set the environment of a service's command."""
-    values = {
-        "LUCIUS_SERVICEBUS_CONNECTION": own_bus.connection_string,
+def settings(quiet_bus: Bus, account: BlobAccount, **more: str) -> dict[str, str]:
+    return {
+        "LUCIUS_SERVICEBUS_CONNECTION": quiet_bus.connection_string,
         "LUCIUS_BLOB_CONNECTION": account.connection,
         "LUCIUS_SERVICEBUS_LANES": "1",
         "LUCIUS_SERVICE_HEARTBEAT_SECONDS": "0.3",
@@ -70,7 +57,11 @@ def settings(own_bus: Bus, account: BlobAccount, **more: str) -> str:
         "NODE_SERVICE_MODULES": f"{MODULES}/",
         **more,
     }
-    return "env " + " ".join(shlex.quote(f"{name}={value}") for name, value in values.items())
+
+
+def command(values: dict[str, str], *words: str | Path) -> str:
+    """A command line that sets the environment of a service and starts it."""
+    return shlex.join(["env", *(f"{name}={value}" for name, value in values.items()), *map(str, words)])
 
 
 def slow(options: dict[str, Any], work_s: float) -> dict[str, Any]:
@@ -81,20 +72,38 @@ def failed(report: Report) -> dict[str, str]:
     return {each.check: each.reason for each in report.checks if each.outcome == "failed"}
 
 
-async def test_a_service_on_the_kit_is_right(options: dict[str, Any], own_bus: Bus, account: BlobAccount) -> None:
-    """Every check is made, and passed; the skipped one finds nothing to look at."""
-    command = f"{settings(own_bus, account)} {sys.executable} -m tests.lucius_service.probe_service"
-    report = await verify(Options("PROBE", **options, **slow(options, 1.6), command=command), "probe 1")
+async def test_a_running_service_is_judged(options: dict[str, Any], quiet_probe: Bus) -> None:
+    """Without slow samples and a command the other checks are made and passed; those are skipped, with the reason."""
+    report = await verify(Options("PROBE", **options), "probe 1")
+    made = FAST | {each.__name__ for each in checks.LAST}
+    assert {each.check for each in report.checks if each.outcome == "passed"} == made, failed(report)
+    reasons = {each.check: each.reason for each in report.checks if each.outcome == "skipped"}
+    assert set(reasons) == set(ALL) - made
+    assert "--slow" in reasons["heartbeats"]
+    assert "--command" in reasons["killed"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("by", ["bus", "http"])
+async def test_a_service_on_the_kit_is_right(
+    by: str, options: dict[str, Any], quiet_bus: Bus, account: BlobAccount, health_port: int
+) -> None:
+    """Every check is made, and passed, whichever way the replies take."""
+    # its own step type: the probe of other tests must not take the directives
+    words = (sys.executable, "-m", "tests.lucius_service.killed_service", "none")
+    started = command(settings(quiet_bus, account, LUCIUS_SERVICE_REPLIES=by), *words)
+    options |= {"callback": f"http://127.0.0.1:{health_port}"} if by == "http" else {}
+    report = await verify(Options("KILLED", **options, **slow(options, 1.6), command=started), "probe 1")
     assert {each.check: (each.outcome, each.reason) for each in report.checks} == dict.fromkeys(ALL, ("passed", ""))
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("node_modules")
 @pytest.mark.parametrize("fault", ["", *ALL])
-async def test_services_in_node(fault: str, options: dict[str, Any], own_bus: Bus, account: BlobAccount) -> None:
+async def test_services_in_node(fault: str, options: dict[str, Any], quiet_bus: Bus, account: BlobAccount) -> None:
     """A service without the kit is right; one that breaks a rule is caught by the check of that rule alone."""
-    command = f"{settings(own_bus, account, FAULT=fault)} node {NODE}"
-    report = await verify(Options("NODE", **options, **slow(options, 1.6), command=command), "node 1")
+    started = command(settings(quiet_bus, account, FAULT=fault), "node", NODE)
+    report = await verify(Options("NODE", **options, **slow(options, 1.6), command=started), "node 1")
     assert list(failed(report)) == ([fault] if fault else []), failed(report)
     skipped = [each.check for each in report.checks if each.outcome == "skipped"]
     # an ACK at the end of the work leaves no work to kill
@@ -134,12 +143,12 @@ def run(*words: str) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-def test_what_is_not_there_is_one_line(tmp_path: Path, own_bus: Bus, account: BlobAccount) -> None:
+def test_what_is_not_there_is_one_line(tmp_path: Path, quiet_bus: Bus, account: BlobAccount) -> None:
     """A bus, an account, a subscription or a sample that is missing: exit code 2, and the line names it."""
     sample = tmp_path / "sample.json"
     sample.write_text('{"input_ref": {"uri": "x"}}')
     (tmp_path / "wrong.json").write_text("[]")
-    bus, blob = ("--bus", own_bus.connection_string), ("--blob", account.connection)
+    bus, blob = ("--bus", quiet_bus.connection_string), ("--blob", account.connection)
     gone = "Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;"
     for words, named in (
         (("--bus", gone, *blob, "--sample", str(sample)), "no bus responds"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,7 @@ from lucius_service.load import percentiles, read_mix
 from lucius_service.step import Outcome, Task
 from lucius_service.testing import Chaos, run_step
 from tests.lucius_service.blob_account import BlobAccount
-from tests.lucius_service.fixtures import bus_config
-from tests.lucius_service.service_process import running_probe
-from tests.servicebus_emulator.process import Bus, start_bus
-
-__all__ = ["bus_config"]
-
-
-@pytest.fixture(scope="module")
-def own_bus(bus_config: Path) -> Iterator[Bus]:
-    """The replies of a lane have one reader."""
-    bus = start_bus("--config", bus_config)
-    yield bus
-    bus.stop()
+from tests.servicebus_emulator.process import Bus
 
 
 def load(*words: str) -> tuple[int, str, str]:
@@ -37,28 +24,22 @@ def load(*words: str) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-def test_a_mix_is_driven_and_measured(tmp_path: Path, own_bus: Bus, account: BlobAccount) -> None:
+def test_a_mix_is_driven_and_measured(tmp_path: Path, quiet_probe: Bus, account: BlobAccount) -> None:
     """Every directive has a RESULT, by its status, and latencies are ordered; without a service all are lost."""
     for name, payload in (("good", {}), ("bad", {"then": "final"})):
         sample = {"input_ref": {"uri": account.uri("documents", "none")}, "payload": payload}
         (tmp_path / f"{name}.json").write_text(json.dumps(sample))
-    places = ("--bus", own_bus.connection_string, "--blob", account.connection, "-o", "json")
+    places = ("--bus", quiet_probe.connection_string, "--blob", account.connection, "-o", "json")
     mix = ("--mix", f"{tmp_path}/good.json=3", "--mix", f"{tmp_path}/bad.json=1", "--rate", "200")
-    settings = {
-        "LUCIUS_SERVICEBUS_CONNECTION": own_bus.connection_string,
-        "LUCIUS_BLOB_CONNECTION": account.connection,
-        "LUCIUS_SERVICEBUS_LANES": "1",
-    }
-    with running_probe(tmp_path / "log", settings) as service:
-        code, out, _ = load(*places, *mix, "--count", "20")
-        measured = json.loads(out)
-        assert (code, measured["sent"], measured["lost"]) == (0, 20, 0)
-        assert sum(measured["outcomes"].values()) == 20
-        assert set(measured["outcomes"]) == {"SUCCEEDED", "FAILED_FINAL PROBE_FINAL"}
-        assert list(measured["result_s"].values()) == sorted(measured["result_s"].values())
-        assert measured["ack_s"]["50"] <= measured["result_s"]["50"]
-        assert service.stop() == 0
-    code, out, _ = load(*places, *mix, "--count", "2", "--wait", "0.1")
+    code, out, _ = load(*places, *mix, "--count", "20")
+    measured = json.loads(out)
+    assert (code, measured["sent"], measured["lost"]) == (0, 20, 0)
+    assert sum(measured["outcomes"].values()) == 20
+    assert set(measured["outcomes"]) == {"SUCCEEDED", "FAILED_FINAL PROBE_FINAL"}
+    assert list(measured["result_s"].values()) == sorted(measured["result_s"].values())
+    assert measured["ack_s"]["50"] <= measured["result_s"]["50"]
+    nobody = ("--step-type", "ISOLATED", "--count", "2", "--wait", "0.1")
+    code, out, _ = load(*places, *mix, *nobody)
     assert (code, json.loads(out)["lost"]) == (1, 2)
 
 
