@@ -140,7 +140,7 @@ def by_model() -> JsonObject:
     counts = {"lines": 2, "created": 1, "replayed": 0, "checked": 0, "refused": 1, "failed": 0}
     spent = _body(receipt(story.record, story.events, story.now))
     summed = ("elapsed_s", "total", "attempts_total", "replies_ignored", "operations")
-    build_ = {"version": "0.1.0", "commit": None, "envelope": "1.x"}
+    build_ = {"version": "0.2.0", "commit": None, "envelope": "1.x"}
     up = {"status": "ok", "since": line["created_at"], "reason": None}
     return {
         "Accepted": accepted,
