@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from lucius_service.directive import Directive
 from lucius_service.step import Outcome, Step, Task
+from lucius_service.testing import Heard
 from lucius_service.workspace_io import Workspace
 from tests.lucius_service.blob_account import BlobAccount
 from tests.lucius_service.invoker import new_directive
@@ -23,24 +24,6 @@ class StepRun:
     result: dict[str, Any]
     #: (progress, note) of each report
     reports: list[tuple[float, str]]
-
-
-@dataclass
-class Heard:
-    """The `Watch` of one step."""
-
-    reports: list[tuple[float, str]] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    cancelled: bool = False
-
-    def report(self, progress: float, note: str) -> None:
-        self.reports.append((progress, note))
-
-    def still_working(self) -> None:
-        pass
-
-    def log(self, line: str) -> None:
-        self.lines.append(line)
 
 
 @dataclass
