@@ -80,6 +80,14 @@ class Settings:
         form.optional(form.text),
         help="Table endpoint of the ledger's account, for managed identity",
     )
+    table_transport: str = setting(
+        "LUCIUS_TABLE_TRANSPORT",
+        form.choice("direct", "sdk"),
+        "direct",
+        help="`direct`: the ledger's rows travel by the app's own HTTP calls; `sdk`: by Microsoft's SDK, which takes a "
+        "multiple of the CPU",
+        tuning=True,
+    )
     blob_connection: str | None = setting(
         "LUCIUS_BLOB_CONNECTION",
         form.optional(form.text),
@@ -205,6 +213,13 @@ class Settings:
         form.text,
         "0 * * * * *",
         help="NCRONTAB schedule of the sweeper, with seconds",
+        tuning=True,
+    )
+    sweepers: int = setting(
+        "LUCIUS_SWEEPERS",
+        form.whole,
+        "1",
+        help="Timer functions that share the tenants' jobs to look at (docs/scale.md has how many a rate needs)",
         tuning=True,
     )
     default_mode: str = setting(

@@ -56,11 +56,13 @@ class StoreLimits:
     read_s: float
     #: tries after the first; the layers above try again as well
     retries: int
+    #: before the second retry and those after it; the first one is made at once
+    backoff_s: float = 0.5
 
     @property
     def call_s(self) -> float:
-        """The longest that a call takes: its tries, and half a second between two of them."""
-        return (1 + self.retries) * (self.connect_s + self.read_s) + 0.5 * self.retries
+        """The longest that a call takes: its tries, and the waits between two of them."""
+        return (1 + self.retries) * (self.connect_s + self.read_s) + self.backoff_s * self.retries
 
     @property
     def options(self) -> dict[str, Any]:
@@ -69,7 +71,7 @@ class StoreLimits:
             "connection_timeout": self.connect_s,
             "read_timeout": self.read_s,
             "retry_total": self.retries,
-            "retry_backoff_max": 0.5,
+            "retry_backoff_max": self.backoff_s,
         }
 
     @property

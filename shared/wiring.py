@@ -40,9 +40,10 @@ from shared.operations.protocols.overrides import CatalogState
 from shared.operations.readiness import Dependency, Readiness
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Callers
-from shared.ports.index import Index, SweepMarks
+from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
+from shared.ports.sweeps import SweepMarks
 from shared.settings import Settings
 from shared.time_limits import STORE
 
@@ -204,6 +205,8 @@ def _storage(settings: Settings) -> tuple[Ledger, Index, RejectedMessages, Archi
         endpoint=settings.table_endpoint,
         credential=_credential(settings.table_connection),
         version_table=settings.tenants_table,
+        other_tables=(settings.ledger_table, settings.index_table, settings.rejected_table),
+        transport=settings.table_transport,
     )
     texts, archive = (
         BlobTexts.connect(

@@ -15,12 +15,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import typer
-from azure.core.exceptions import ResourceNotFoundError
 
 from lucius_client.cli.exits import Exit
 from lucius_client.cli.main import app as lucius
@@ -31,12 +30,14 @@ from shared.adapters.tables.index import TablesIndex
 from shared.adapters.tables.ledger import TablesLedger
 from shared.adapters.tables.rejected import TablesRejected
 from shared.adapters.tables.sweep_mark import TablesSweepMark
+from shared.adapters.tables.table import NotThere
 from shared.core import durable_names
 from shared.core.directive import directive_of
 from shared.core.job import Event, Job, Step
 from shared.operations.sweeper.retention import archive_name
-from shared.ports.index import ActiveRow, EndedRow, Guard, SweepMark
+from shared.ports.index import ActiveRow, EndedRow, Guard, SweepPosition
 from shared.ports.rejected import RejectedMessage
+from shared.ports.sweeps import SweepMark, WorkCounts
 from shared.settings import SETTINGS
 from shared.telemetry.lines import LINES
 from shared.telemetry.metric_table import METRICS, RESERVED
@@ -186,7 +187,7 @@ class _Table:
 
     async def get_entity(self, partition: str, row: str) -> Any:
         self._seen["row keys"].add(_shape(f"{partition} | {row}"))
-        raise ResourceNotFoundError("nothing is kept here")
+        raise NotThere
 
 
 class _Account:
@@ -248,12 +249,15 @@ async def _stored_and_sent() -> dict[str, set[str]]:
     await index.reserve(replace(job, gated=True), replacing=None, tenant_limit=1)
     await index.close(job, claim_expires_at=START)
     await index.write_guard(Guard({}, START))
-    await index.write_listing_position(None)
+    await index.write_position(0, SweepPosition())
     active = ActiveRow(job_id=job.job_id, tenant=job.tenant, claim="c", created_at=START, check_at=START)
-    await index.refresh_listing(active, job)
+    await index.refresh_listing(active, job, unacked=1, unacked_since=START)
+    await index.reschedule_check(active, START + timedelta(minutes=1))
     await index.withdraw(active)
     await index.reschedule_clearing(EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=START), START)
-    await TablesSweepMark(account, "index").write(SweepMark(ended_at=START, looked_at=0, actions=0, more=False))
+    counts = WorkCounts(queued_since=START, unacked_since=START)
+    mark = SweepMark(ended_at=START, looked_at=0, actions=0, more=False, counts=counts)
+    await TablesSweepMark(account, "index").write(0, mark)
     rejected = TablesRejected(account, "rejected", _Texts(seen))
     message = RejectedMessage(
         **{field.name: "1" for field in fields(RejectedMessage)}

@@ -70,6 +70,17 @@ def test_a_ledger_in_memory_is_refused_in_azure() -> None:
         load(MINIMAL | JWT | {"WEBSITE_SITE_NAME": "lucius", "LUCIUS_STORAGE_BACKEND": "memory"})
 
 
+@pytest.mark.parametrize("transport", ["", "direct"])
+def test_the_direct_transport_takes_no_signed_url(transport: str) -> None:
+    """A connection string without the account's key needs the SDK; no other transport is known."""
+    signed = {"LUCIUS_TABLE_CONNECTION": "TableEndpoint=http://127.0.0.1:1/a;SharedAccessSignature=sv=1&sig=2"}
+    with pytest.raises(SettingsError, match="LUCIUS_TABLE_TRANSPORT=sdk takes signatures"):
+        load(MINIMAL | signed | {"LUCIUS_TABLE_TRANSPORT": transport})
+    assert load(MINIMAL | signed | {"LUCIUS_TABLE_TRANSPORT": "sdk"}).table_transport == "sdk"
+    with pytest.raises(SettingsError, match="LUCIUS_TABLE_TRANSPORT must be one of direct, sdk"):
+        load(MINIMAL | {"LUCIUS_TABLE_TRANSPORT": "SDK"})
+
+
 JWT = {
     "LUCIUS_AUTH_ISSUER": "https://login.example/tenant/v2.0",
     "LUCIUS_AUTH_AUDIENCE": "api://lucius, 6f0e8d2c",

@@ -11,8 +11,17 @@ from shared.apidocs.problem_codes import ProblemCode
 from shared.apidocs.route import Route
 from shared.build import build_info
 from shared.operations.readiness import Dependency, sweeper_late
-from shared.ports.index import SweepMark
-from shared.responses.health import DependencyState, Live, ProtocolSource, Ready, SettingNotRead, SweeperState
+from shared.operations.sweeper.gauges import age_s
+from shared.ports.sweeps import SweepMark
+from shared.responses.health import (
+    DependencyState,
+    Live,
+    ProtocolSource,
+    Ready,
+    SettingNotRead,
+    SweeperState,
+    WorkInProgress,
+)
 from shared.wiring import Wiring
 from triggers.http.problems import RequestError
 from triggers.http.responses import json_of, respond
@@ -93,8 +102,15 @@ def _dependency(found: Dependency) -> DependencyState:
 
 def _sweeper(mark: SweepMark | None, now: datetime) -> SweeperState:
     if mark is None:
-        return SweeperState(last_pass_at=None, looked_at=None, actions=None, more=None, late=False)
-    return SweeperState.of(mark, last_pass_at=mark.ended_at, late=sweeper_late(mark, now))
+        return SweeperState(last_pass_at=None, looked_at=None, actions=None, more=None, late=False, work=None)
+    counts = mark.counts
+    work = WorkInProgress(
+        active=dict(counts.active),
+        queued_oldest_seconds=age_s(counts.queued_since, now),
+        unacked=counts.unacked,
+        unacked_oldest_seconds=age_s(counts.unacked_since, now),
+    )
+    return SweeperState.of(mark, last_pass_at=mark.ended_at, late=sweeper_late(mark, now), work=work)
 
 
 def _instant(instant: datetime) -> str:

@@ -52,6 +52,8 @@ OUTBOX_RETRY = replace(
 )
 ROUTES = (RECONCILE, OUTBOX_RETRY)
 
+#: of a response: a tenant's admin is shown those of jobs that were each read for it, within the request's time
+MAX_ACTIONS = 1000
 #: most sweeps end within it
 RETRY_AFTER_S = "10"
 
@@ -77,7 +79,8 @@ async def reconcile(request: Request, running: asyncio.Lock) -> func.HttpRespons
         raise RequestError(ProblemCode.SWEEP_RUNNING, detail, status=429, headers={"Retry-After": RETRY_AFTER_S})
     async with running:
         swept = await sweep(context, request.orchestrations(), dry_run=dry_run)
-    visible = await visible_actions(swept.actions, request.caller, context.ledger)
+    shown = swept.actions[:MAX_ACTIONS]
+    visible = await visible_actions(shown, request.caller, context.ledger)
     return respond(
         request.http,
         Reconciled(

@@ -10,21 +10,25 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from shared.operations.sweeper.sweep import sweep
+from shared.ports.sweeps import Share
 from shared.time_limits import SWEEP_S, limited
 from shared.wiring import Wiring
 
 
 def blueprint(wiring: Wiring) -> df.Blueprint:
-    """Over all tenants, as the schedule has it."""
+    """`sweep`, and `sweep_1` on where several share the tenants."""
     bp = df.Blueprint()
+    for number in range(wiring.settings.sweepers):
+        _register(bp, wiring, Share(number, wiring.settings.sweepers))
+    return bp
 
-    @bp.function_name("sweep")
+
+def _register(bp: df.Blueprint, wiring: Wiring, share: Share) -> None:
+    @bp.function_name(f"sweep_{share.number}" if share.number else "sweep")
     @bp.timer_trigger(arg_name="timer", schedule=wiring.settings.sweep_schedule, use_monitor=False)
     @bp.durable_client_input(client_name="client")
     @limited(SWEEP_S)
     async def sweep_timer(timer: func.TimerRequest, client) -> None:  # type: ignore[no-untyped-def]
         orchestrations = wiring.orchestrations(client)
         await wiring.look(orchestrations)
-        await sweep(await wiring.fresh_context(), orchestrations)
-
-    return bp
+        await sweep(await wiring.fresh_context(), orchestrations, share)

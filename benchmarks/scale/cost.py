@@ -6,7 +6,15 @@ import math
 from dataclasses import dataclass
 
 from benchmarks.scale import prices
-from benchmarks.scale.job import HOST_CPU_S, ROW_BYTES, TELEMETRY_BYTES_A_STEP, Job
+from benchmarks.scale.job import (
+    CALL_CPU_S,
+    CLEARING_CALLS,
+    HOST_CPU_S,
+    LOOK_CALLS,
+    ROW_BYTES,
+    TELEMETRY_BYTES_A_STEP,
+    Job,
+)
 from benchmarks.scale.prices import Limit
 
 MILLION = 1_000_000
@@ -20,6 +28,13 @@ SAMPLED = 0.1
 
 #: `partitionCount` and `maxQueuePollingInterval` of host.AzureStorage.json: the control queues and one of work items
 IDLE_QUEUES, POLL_S = 4 + 1, 2
+
+#: seconds of a minute in which a pass works, and in which it looks at jobs where it has nothing to clear
+PASS_S, LOOKS_S, PERIOD_S = 45, 40, 60
+#: from one look at a job that waits for its service to the next: a lease of 15 minutes, and a minute's grace
+LOOK_EVERY_S = 16 * 60
+#: more are possible, each with an instance of its own
+SWEEPERS = 16
 
 STANDARD, PREMIUM = "Standard", "Premium"
 
@@ -61,6 +76,16 @@ def fixed_a_month() -> dict[str, float]:
     }
 
 
+def swept_per_s() -> float:
+    """Jobs a second, each alive for over a minute, that one sweeper looks at once and whose claims it clears."""
+    return PASS_S / PERIOD_S / ((LOOK_CALLS + CLEARING_CALLS) * CALL_CPU_S)
+
+
+def watched() -> float:
+    """Jobs alive at the same time that one sweeper looks at when they are due, and clears none."""
+    return LOOKS_S / PERIOD_S / (LOOK_CALLS * CALL_CPU_S) * LOOK_EVERY_S
+
+
 @dataclass(frozen=True)
 class Need:
     """One `thing` carries `jobs_per_s`; a deployment can have `most` of them, None: as many as it takes."""
@@ -92,6 +117,7 @@ def needs(job: Job) -> list[Need]:
         need(prices.TABLE_PARTITION, job.index_entities, 1),
         need(prices.SCHEDULER_UNIT, job.scheduler_actions, prices.SCHEDULER_UNIT.most),
         need(prices.CONTROL_QUEUE, job.durable_messages, prices.CONTROL_QUEUE.most),
+        Need("sweeper (`LUCIUS_SWEEPERS`)", swept_per_s(), SWEEPERS, "#the-sweeper"),
         Need(
             "Functions instance of 2 GB",
             1 / instance_s(job),

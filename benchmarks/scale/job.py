@@ -11,8 +11,13 @@ _CREDITS_A_MESSAGE = 2
 
 #: measured by `make bench`: bodies of the shipped protocols; the rest of an AMQP message is an estimate
 DIRECTIVE_BYTES, REPLY_BYTES, MESSAGE_OVERHEAD_BYTES = 710, 370, 400
-#: measured by `make bench` on two laptop cores: the whole host process, the durable engine included
-HOST_CPU_S = {1: 0.042, 2: 0.074, 3: 0.095}
+#: measured by `make bench` on two cores (Xeon, 2026-11-22, commit 6d4a7f2): the whole host process, engine included
+HOST_CPU_S = {1: 0.022, 2: 0.038, 3: 0.053}
+#: CPU of a call of a store or of the durable client in a Python process: two cores, 2026-11-22, see docs/scale.md
+CALL_CPU_S = 0.0025
+#: of the sweeper: for a look the job, its orchestration's state, its next look; for the clearing of an ended job the
+#: job, its claim, and both rows away
+LOOK_CALLS, CLEARING_CALLS = 3, 4
 #: estimates: a row with its keys; what a job leaves in logs and traces when each of its spans is kept
 ROW_BYTES, TELEMETRY_BYTES_A_STEP = 900, 8_000
 
@@ -44,8 +49,8 @@ class Job:
 
     @property
     def table_writes(self) -> int:
-        """Requests: index and job at POST, the end; record, ACK and RESULT a step."""
-        return 3 + 3 * self.steps
+        """Requests: index and job at POST, the end, an earlier end's ENDED row; record, ACK and RESULT a step."""
+        return 4 + 3 * self.steps
 
     @property
     def table_reads(self) -> int:
@@ -53,8 +58,8 @@ class Job:
 
     @property
     def entities_written(self) -> int:
-        """POST: JOB, steps, EVENT; CLAIM, ACTIVE, LIST. A move: JOB, STEP, EVENT. The end: the three of the index."""
-        return (2 + self.steps) + 3 + 3 * 3 * self.steps + 3
+        """POST: JOB, steps, EVENT. A move: JOB, STEP, EVENT. And those of the index, but for the claim's clearing."""
+        return (2 + self.steps) + 3 * 3 * self.steps + self.index_entities - 2
 
     @property
     def entities_read(self) -> int:
@@ -63,13 +68,17 @@ class Job:
 
     @property
     def index_entities(self) -> int:
-        """Written to the tenant's one index partition."""
-        return 6
+        """Written to the tenant's one index partition.
+
+        POST: CLAIM, ACTIVE, DUE, LIST. The end: these, and ENDED. The histories' clearing: ENDED from here to there.
+        The claim's: CLAIM, ENDED.
+        """
+        return 4 + 5 + 2 + 2
 
     @property
     def rows_kept(self) -> int:
-        """JOB, steps, an EVENT a move; CLAIM and LIST."""
-        return 1 + self.steps + (1 + 3 * self.steps) + 2
+        """JOB, steps, an EVENT a move; CLAIM, LIST and ENDED."""
+        return 1 + self.steps + (1 + 3 * self.steps) + 3
 
     @property
     def episodes(self) -> int:

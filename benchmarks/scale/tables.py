@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.scale.cost import MILLION, STANDARD, fixed_a_month, needs, per_million
+from benchmarks.scale.cost import MILLION, STANDARD, fixed_a_month, needs, per_million, swept_per_s, watched
 from benchmarks.scale.job import Job
 from benchmarks.scale.lanes import busiest, drain
 from benchmarks.scale.prices import MONTH_S, PRICES
@@ -63,6 +63,15 @@ def rates() -> str:
     return _table(["3-step jobs/s", *(f"{rate:,}" for rate in RATES)], body)
 
 
+def sweepers() -> str:
+    rows = [("3-step jobs/s, looked at once and cleared", swept_per_s()), ("jobs alive at the same time", watched())]
+    counts = (1, 4, 16)
+    return _table(
+        ["carried by sweepers", *map(str, counts)],
+        [[name, *(f"{_round(each * count):,}" for count in counts)] for name, each in rows],
+    )
+
+
 def skew() -> str:
     body = []
     for tenants in TENANTS:
@@ -91,6 +100,7 @@ TABLES = {
     "fixed": fixed,
     "limits": limits,
     "rates": rates,
+    "sweepers": sweepers,
     "skew": skew,
     "drains": drains,
     "prices": prices,

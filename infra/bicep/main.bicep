@@ -509,6 +509,7 @@ module functionApp 'modules/function-app.bicep' = {
     tags: allTags
     hosting: hosting
     scale: scale
+    sweepers: int(tuning.?LUCIUS_SWEEPERS ?? '1')
     identity: {
       resourceId: identity.outputs.resourceId
       clientId: identity.outputs.clientId

@@ -59,9 +59,12 @@ class DurableOrchestrations:
                 raise OrchestrationUnavailable(f"the orchestration could not be terminated: {error}") from error
 
     async def purge(self, instance_id: str) -> bool:
-        # the SDK makes a bare Exception of the server's 412 for an instance that still runs
-        if (await self.look_up(instance_id)).state is InstanceState.ALIVE:
-            return False
+        # the extension answers 412 for a live instance since January 2026 (its pull request 3311), of which the SDK
+        # makes a bare Exception; one before that deletes the instance, and a termination still under way to it then
+        # ends the next one with its id (durabletask issue 1398)
+        found = (await self.look_up(instance_id)).state
+        if found is not InstanceState.ENDED:
+            return found is InstanceState.NOT_FOUND
         try:
             async with time_limit(ENGINE_CALL_S):
                 await self._client.purge_instance_history(instance_id)

@@ -10,13 +10,27 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
 from datetime import date, datetime
 
-from shared.adapters.tables.keys import ended_row, list_row
+from shared.adapters.tables.keys import due_row, ended_row, list_row
 from shared.core.job import Event, Job, Record
 from shared.errors import AlreadyExists, Conflict, GateFull
 from shared.ports.bus import DeadReply
-from shared.ports.index import FIRST_CHECK, FIRST_CLEARING, ActiveRow, Claim, EndedRow, Guard, ListRow, SweepMark
+from shared.ports.index import (
+    FIRST_CHECK,
+    FIRST_CLEARING,
+    NO_LOOKS,
+    WAKE_LASTS,
+    ActiveRow,
+    AwakeTenant,
+    Claim,
+    EndedRow,
+    Guard,
+    ListRow,
+    Looks,
+    SweepPosition,
+)
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key
+from shared.ports.sweeps import SweepMark
 
 
 class MemoryLedger:
@@ -73,16 +87,19 @@ class MemoryIndex:
         self._active: dict[tuple[str, str], ActiveRow] = {}
         self._listed: dict[str, dict[str, ListRow]] = {}
         self._gates: dict[str, int] = {}
-        self._modes: dict[str, str] = {}
         self._ended: dict[str, EndedRow] = {}
         self._guard: Guard | None = None
-        self._relisted: tuple[str, str] | None = None
+        self._positions: dict[int, SweepPosition] = {}
+        self._tenants: dict[str, AwakeTenant] = {}
+        #: of tenants that sleep until then; None: until they post
+        self._asleep_until: dict[str, datetime | None] = {}
         self._etags = itertools.count(1)
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         return self._claims.get((tenant, claim))
 
     async def reserve(self, job: Job, *, replacing: Claim | None, tenant_limit: int | None = None) -> None:
+        self._wake(job.tenant, job.created_at)
         key = (job.tenant, job.idempotency_hash)
         found = self._claims.get(key)
         if replacing is None and found is not None:
@@ -107,9 +124,11 @@ class MemoryIndex:
             created_at=job.created_at,
             check_at=job.created_at + FIRST_CHECK,
             gated=job.gated,
+            request_type=job.request_type,
+            mode=job.mode,
+            status=job.status.value,
             listed_seq=job.event_seq,
         )
-        self._modes[job.job_id] = job.mode
         row = list_row(job.created_at, job.job_id)
         self._listed.setdefault(job.tenant, {})[row] = ListRow(
             job_id=job.job_id,
@@ -123,6 +142,25 @@ class MemoryIndex:
             cursor=row,
         )
 
+    def _wake(self, tenant: str, now: datetime) -> None:
+        known = self._tenants.get(tenant)
+        if known is None or tenant in self._asleep_until or now - known.posted_at >= WAKE_LASTS:
+            self._tenants[tenant] = AwakeTenant(tenant=tenant, posted_at=now, etag=str(next(self._etags)))
+            self._asleep_until.pop(tenant, None)
+
+    async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
+        def is_awake(tenant: str) -> bool:
+            until = self._asleep_until.get(tenant)
+            return tenant not in self._asleep_until or (until is not None and until <= now)
+
+        return [row for tenant, row in self._tenants.items() if is_awake(tenant)]
+
+    async def put_to_sleep(self, awake: AwakeTenant) -> None:
+        if self._tenants.get(awake.tenant) == awake:
+            ended = (each.clear_at for each in self._ended.values() if each.tenant == awake.tenant)
+            self._asleep_until[awake.tenant] = min(ended, default=None)
+            self._tenants[awake.tenant] = replace(awake, etag=str(next(self._etags)))
+
     async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
         if self._active.pop((job.tenant, job.job_id), None) is None:
             return
@@ -135,13 +173,17 @@ class MemoryIndex:
     def _put_ended(self, tenant: str, job_id: str, clear_at: datetime) -> None:
         self._ended[ended_row(clear_at, job_id)] = EndedRow(job_id=job_id, tenant=tenant, clear_at=clear_at)
 
-    async def due_for_clearing(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
-        rows = [one for _, one in sorted(self._ended.items()) if one.tenant == tenant and one.clear_at <= now]
-        return rows[:limit]
+    async def due_for_clearing(
+        self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
+    ) -> list[EndedRow]:
+        first = ended_row(after.clear_at, after.job_id) if after is not None else ""
+        rows = sorted(self._ended.items())
+        return [row for key, row in rows if row.tenant == tenant and row.clear_at <= now and key > first][:limit]
 
-    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime) -> None:
+    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         if self._ended.pop(ended_row(ended.clear_at, ended.job_id), None) is not None:
-            self._put_ended(ended.tenant, ended.job_id, clear_at)
+            row = replace(ended, clear_at=clear_at, purged=purged)
+            self._ended[ended_row(clear_at, ended.job_id)] = row
 
     async def finish_clearing(self, ended: EndedRow) -> None:
         self._ended.pop(ended_row(ended.clear_at, ended.job_id), None)
@@ -166,45 +208,52 @@ class MemoryIndex:
     async def count_gated(self, tenant: str) -> int:
         return self._gates.get(tenant, 0)
 
-    async def count_active(self) -> dict[str, int]:
-        counts: dict[str, int] = {}
-        for _, job_id in self._active:
-            mode = self._modes[job_id]
-            counts[mode] = counts.get(mode, 0) + 1
-        return counts
-
     async def write_guard(self, guard: Guard) -> None:
         self._guard = guard
 
     async def read_guard(self) -> Guard | None:
         return self._guard
 
-    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[ActiveRow]:
-        rows = [row for (owner, _), row in sorted(self._active.items()) if owner == tenant and row.check_at <= now]
-        return sorted(rows, key=lambda row: row.check_at)[:limit]
+    async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
+        first = due_row(after.check_at, after.job_id) if after is not None else ""
+        due = {
+            due_row(row.check_at, job_id): row
+            for (owner, job_id), row in self._active.items()
+            if owner == tenant and row.check_at <= now
+        }
+        return [due[key] for key in sorted(due) if key > first][:limit]
 
-    async def reschedule_check(
-        self, active: ActiveRow, check_at: datetime, *, looks: int = 0, look_no: int = 0
-    ) -> None:
+    async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         key = (active.tenant, active.job_id)
-        if key in self._active:
-            self._active[key] = replace(self._active[key], check_at=check_at, looks=looks, look_no=look_no)
+        found = self._active.get(key)
+        if found is not None and found.check_at == active.check_at:
+            self._active[key] = replace(found, check_at=check_at, looks=dict(looks), etag=str(next(self._etags)))
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
         rows = sorted(self._active.items())
         return [row for (owner, job_id), row in rows if owner == tenant and job_id > (after or "")][:limit]
 
-    async def refresh_listing(self, active: ActiveRow, job: Job) -> None:
+    async def refresh_listing(
+        self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None
+    ) -> None:
         key = (active.tenant, active.job_id)
-        if self._active.get(key) == active:
-            self._active[key] = replace(active, listed_seq=job.event_seq)
+        found = self._active.get(key)
+        if found is not None and found.etag == active.etag:
+            self._active[key] = replace(
+                found,
+                status=job.status.value,
+                unacked=unacked,
+                unacked_since=unacked_since,
+                listed_seq=job.event_seq,
+                etag=str(next(self._etags)),
+            )
             self._list_again(job)
 
-    async def read_listing_position(self) -> tuple[str, str] | None:
-        return self._relisted
+    async def read_position(self, share: int) -> SweepPosition:
+        return self._positions.get(share, SweepPosition())
 
-    async def write_listing_position(self, position: tuple[str, str] | None) -> None:
-        self._relisted = position
+    async def write_position(self, share: int, position: SweepPosition) -> None:
+        self._positions[share] = position
 
     async def withdraw(self, active: ActiveRow) -> None:
         if self._active.pop((active.tenant, active.job_id), None) is not None:
@@ -232,7 +281,7 @@ class MemoryIndex:
         ][:limit]
 
     async def tenants(self) -> list[str]:
-        return list(self._listed)
+        return list(self._tenants)
 
 
 class MemoryRejected:
@@ -302,13 +351,13 @@ class MemoryDeadReplies:
 
 
 class MemorySweepMark:
-    """See `shared.ports.index.SweepMarks`."""
+    """See `shared.ports.sweeps.SweepMarks`."""
 
     def __init__(self) -> None:
-        self._mark: SweepMark | None = None
+        self._marks: dict[int, SweepMark] = {}
 
-    async def write(self, mark: SweepMark) -> None:
-        self._mark = mark
+    async def write(self, share: int, mark: SweepMark) -> None:
+        self._marks[share] = mark
 
-    async def read(self) -> SweepMark | None:
-        return self._mark
+    async def read(self, shares: int) -> dict[int, SweepMark]:
+        return {share: mark for share, mark in self._marks.items() if share < shares}

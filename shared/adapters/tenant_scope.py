@@ -12,7 +12,18 @@ from datetime import date, datetime
 from shared.access.caller import Caller
 from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, TenantForbidden, UnknownStatus
-from shared.ports.index import ActiveRow, Claim, EndedRow, Guard, Index, ListRow
+from shared.ports.index import (
+    NO_LOOKS,
+    ActiveRow,
+    AwakeTenant,
+    Claim,
+    EndedRow,
+    Guard,
+    Index,
+    ListRow,
+    Looks,
+    SweepPosition,
+)
 from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
 
@@ -140,40 +151,45 @@ class TenantIndex:
     async def tenants(self) -> list[str]:
         return [tenant for tenant in await self._index.tenants() if self._reach.sees(tenant)]
 
-    async def count_active(self) -> dict[str, int]:
-        raise _sweeper_only()
-
     async def write_guard(self, guard: Guard) -> None:
         raise _sweeper_only()
 
-    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[ActiveRow]:
+    async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
         raise _sweeper_only()
 
-    async def reschedule_check(
-        self, active: ActiveRow, check_at: datetime, *, looks: int = 0, look_no: int = 0
-    ) -> None:
+    async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
         raise _sweeper_only()
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
         raise _sweeper_only()
 
-    async def refresh_listing(self, active: ActiveRow, job: Job) -> None:
+    async def refresh_listing(
+        self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None
+    ) -> None:
         raise _sweeper_only()
 
-    async def read_listing_position(self) -> tuple[str, str] | None:
+    async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
         raise _sweeper_only()
 
-    async def write_listing_position(self, position: tuple[str, str] | None) -> None:
+    async def put_to_sleep(self, awake: AwakeTenant) -> None:
+        raise _sweeper_only()
+
+    async def read_position(self, share: int) -> SweepPosition:
+        raise _sweeper_only()
+
+    async def write_position(self, share: int, position: SweepPosition) -> None:
         raise _sweeper_only()
 
     async def withdraw(self, active: ActiveRow) -> None:
         raise _sweeper_only()
 
-    async def due_for_clearing(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
+    async def due_for_clearing(
+        self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
+    ) -> list[EndedRow]:
         raise _sweeper_only()
 
-    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime) -> None:
-        raise _sweeper_only()
+    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
+        await self._of(ended.tenant).reschedule_clearing(ended, clear_at, purged=purged)
 
     async def finish_clearing(self, ended: EndedRow) -> None:
         raise _sweeper_only()

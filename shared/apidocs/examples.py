@@ -142,7 +142,7 @@ def by_model() -> JsonObject:
     counts = {"lines": 2, "created": 1, "replayed": 0, "checked": 0, "refused": 1, "failed": 0}
     spent = _body(receipt(story.record, story.events, story.now))
     summed = ("elapsed_s", "total", "attempts_total", "replies_ignored", "operations")
-    build_ = {"version": "0.1.0", "commit": None, "envelope": "1.x"}
+    build_ = {"version": "0.2.0", "commit": None, "envelope": "1.x"}
     up = {"status": "ok", "since": line["created_at"], "reason": None}
     return {
         "Accepted": accepted,
@@ -173,7 +173,19 @@ def by_model() -> JsonObject:
             "build": build_,
             "dependencies": dict.fromkeys(("tables", "blob", "servicebus", "durable"), up),
             "settings_not_read": [],
-            "sweeper": {"last_pass_at": None, "looked_at": None, "actions": None, "more": None, "late": False},
+            "sweeper": {
+                "last_pass_at": "2026-01-27T10:02:00Z",
+                "looked_at": 3,
+                "actions": 0,
+                "more": False,
+                "late": False,
+                "work": {
+                    "active": {"QUEUED": 1, "IN_PROGRESS": 2},
+                    "queued_oldest_seconds": 4.2,
+                    "unacked": 1,
+                    "unacked_oldest_seconds": 3.9,
+                },
+            },
         },
         "SchemaPage": {
             "schemas": [{"name": "result", "title": "Result", "path": "/v1/schemas/result"}],

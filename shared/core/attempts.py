@@ -111,7 +111,7 @@ def publish_failed(record: Record, step_id: str, attempt_no: int, message: str, 
         provenance,
         publish_failures=failures,
         due_at=due_at,
-        lease_expires_at=due_at + timedelta(seconds=step.timings.ack_timeout_s),
+        lease_expires_at=cap_lease(record, step, due_at + timedelta(seconds=step.timings.ack_timeout_s)),
         last_error_code=StepError.PUBLISH_FAILED,
         last_error_message=message,
     )
@@ -163,6 +163,16 @@ def deadline_passed(record: Record, step_id: str, attempt_no: int, provenance: P
         wait_s=wait_s,
         **columns,
     )
+
+
+def time_passed(record: Record, step_id: str, provenance: Provenance) -> Outcome:
+    """Ends a step whose total time, or its job's, is over, wherever it stands (R10); PAUSED time does not count."""
+    step = _step(record, step_id)
+    if record.job.status.terminal or step.status.terminal:
+        return ignored(record, IgnoreReason.ATTEMPT_MOVED_ON)
+    if record.job.status is JobStatus.PAUSED or not _is_over(record, step, provenance.at):
+        return ignored(record, IgnoreReason.LEASE_STILL_RUNS)
+    return _fail_by_time(record, step, provenance, EventType.TIME_EXCEEDED)
 
 
 def lane_backlog(record: Record, step_id: str, attempt_no: int, what: str, provenance: Provenance) -> Outcome:

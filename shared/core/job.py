@@ -113,6 +113,11 @@ class Step:
         """What the next step reads: the result, or the whole workspace where the RESULT named none."""
         return self.result_ref or self.workspace_ref
 
+    @property
+    def owes_publish(self) -> bool:
+        """In a publish backoff: the bus did not take the directive, and the next try is LUCIUS's own to make."""
+        return self.status is StepStatus.INITIATED and self.due_at is not None
+
     def attempt_is_over(self, at: datetime) -> bool:
         """Whether the current attempt's longest time is over at `at`."""
         return self.attempt_deadline_at is not None and self.attempt_deadline_at <= at

@@ -8,7 +8,7 @@ number); nothing is counted where no limit is set.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from shared.errors import LimitReached
@@ -70,10 +70,10 @@ def _guarded(settings: Settings) -> bool:
     return settings.max_inflight is not None or settings.max_inflight_burst is not None
 
 
-async def count(index: Index, settings: Settings, now: datetime) -> None:
-    """The sweeper's part: counts again, only where a guard is set. Raises LedgerUnavailable."""
+async def write_guard(index: Index, settings: Settings, active: Mapping[str, int], counted_at: datetime) -> None:
+    """The sweeper's part: its counts by mode, only where a guard is set. Raises LedgerUnavailable."""
     if _guarded(settings):
-        await index.write_guard(Guard(await index.count_active(), now))
+        await index.write_guard(Guard(dict(active), counted_at))
 
 
 def limit_reached(limit: str, detail: str) -> LimitReached:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from shared.core.registry import Registry
 from shared.core.routing import Modes
 from shared.operations.admission import Admission
+from shared.operations.recent_ends import RecentEnds
 from shared.ports.bus import DeadReplies, DirectivePublisher, Lanes
 from shared.ports.environment import Clock
-from shared.ports.index import Index, SweepMarks
+from shared.ports.index import Index
 from shared.ports.ledger import Archive, Ledger
 from shared.ports.rejected import RejectedMessages
+from shared.ports.sweeps import SweepMarks
 from shared.settings import Settings
 
 #: waits so many seconds; a port, so that tests need not
@@ -39,6 +41,8 @@ class Context:
     #: None: the sweeper's last pass is not recorded
     sweep_marks: SweepMarks | None = None
     admission: Admission
+    #: what this process ended and no later end has cleared
+    recent_ends: RecentEnds = field(default_factory=RecentEnds)
     clock: Clock
     sleep: Sleep
     #: a number from 0 to 1, for the jitter of conflict retries

@@ -12,7 +12,7 @@ from shared.errors import LuciusError
 from shared.operations.context import Context
 from shared.ports.durable import Orchestrations
 from shared.ports.environment import Clock
-from shared.ports.index import SweepMark, SweepMarks
+from shared.ports.sweeps import SweepMark, SweepMarks, merged
 
 Check = Callable[[], Awaitable[object]]
 
@@ -53,7 +53,7 @@ class Readiness:
         """Asks each dependency by a call that changes nothing; `blob` None: no blobs are used. Never raises."""
 
         async def tables() -> None:
-            self.mark = await marks.read()
+            self.mark = merged((await marks.read(context.settings.sweepers)).values())
 
         checks: dict[str, Check] = {
             "tables": tables,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.core import durable_names
@@ -94,6 +94,14 @@ async def _end(context: Context, stored: Stored, orchestrations: Orchestrations 
         await resume_parked(orchestrations, stored.record)
         await raise_end(orchestrations, stored.record)
     await close(context, stored)
+    if orchestrations is not None:
+        await context.recent_ends.clear_and_note(
+            context.index,
+            orchestrations,
+            stored.record,
+            claim_ends=_claim_ends(context, stored),
+            now=context.clock.now(),
+        )
 
 
 async def _reread(context: Context, job_id: str) -> Stored:
@@ -105,11 +113,14 @@ async def _reread(context: Context, job_id: str) -> Stored:
 
 async def close(context: Context, stored: Stored) -> None:
     """The index transaction after a job's end. Raises LedgerUnavailable."""
-    job = stored.record.job
-    if job.completed_at is None:
+    await context.index.close(stored.record.job, claim_expires_at=_claim_ends(context, stored))
+
+
+def _claim_ends(context: Context, stored: Stored) -> datetime:
+    ended_at = stored.record.job.completed_at
+    if ended_at is None:
         raise ValueError("only a job that ended is closed")
-    lives_on = timedelta(days=context.settings.idempotency_ttl_days)
-    await context.index.close(job, claim_expires_at=job.completed_at + lives_on)
+    return ended_at + timedelta(days=context.settings.idempotency_ttl_days)
 
 
 async def resume_parked(orchestrations: Orchestrations, record: Record) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -11,8 +12,18 @@ from shared.core.job import Job
 #: an ACTIVE row is first looked at when a job that nothing went wrong with is past its start
 FIRST_CHECK = timedelta(minutes=1)
 
-#: how long the histories of an ended job's orchestrations are kept, for people to look at
+#: after a job's end, before the sweeper clears the histories that no later end has cleared
 FIRST_CLEARING = timedelta(hours=1)
+
+#: how long a process relies on having woken a tenant
+WAKE_LASTS = timedelta(minutes=5)
+#: nobody who posted within it is put to sleep: far longer than `WAKE_LASTS` and a creation together
+AWAKE_AFTER_POST = timedelta(hours=1)
+
+
+#: step id to (number of a look, looks in a row)
+Looks = Mapping[str, tuple[int, int]]
+NO_LOOKS: Looks = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +47,18 @@ class ActiveRow:
     #: RowKey of its claim, without the prefix
     claim: str
     created_at: datetime
-    #: when the sweeper looks at the job next; written by the sweeper alone
+    #: when the sweeper looks at the job next: its DUE row stands there; written by the sweeper alone
     check_at: datetime
     gated: bool = False
-    #: looks in a row that its orchestration did not hear, and the number of the look that it waited for
-    looks: int = 0
-    look_no: int = 0
+    #: of each step that was behind: the look that its orchestration waited for, and how many in a row it did not hear
+    looks: Looks = field(default_factory=dict)
+    #: from here on of `list_active` alone, since a DUE row has none of it; below `mode` as of event `listed_seq`
+    request_type: str = ""
+    mode: str = ""
+    status: str = ""
+    #: attempts INITIATED and not ACKed, and since when the oldest of them is
+    unacked: int = 0
+    unacked_since: datetime | None = None
     #: the event that its LIST row is as of
     listed_seq: int = 0
     etag: str = ""
@@ -54,6 +71,30 @@ class EndedRow:
     job_id: str
     tenant: str
     clear_at: datetime
+    #: the histories of its orchestrations are gone
+    purged: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AwakeTenant:
+    """A tenant to which the sweeper may owe something."""
+
+    tenant: str
+    #: its last POST, or up to five minutes before it
+    posted_at: datetime
+    etag: str = ""
+
+
+@dataclass(frozen=True)
+class SweepPosition:
+    """Where a pass stopped when its time was over; None: it came to the end."""
+
+    #: the tenant whose due jobs come first in the next pass
+    look: str | None = None
+    #: the tenant whose ended jobs come first
+    clear: str | None = None
+    #: tenant and id of the last living job whose LIST row was compared
+    listed: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -87,20 +128,21 @@ class Index(Protocol):
         """Raises LedgerUnavailable."""
 
     async def reserve(self, job: Job, *, replacing: Claim | None, tenant_limit: int | None = None) -> None:
-        """CLAIM, ACTIVE and LIST in one transaction; `replacing` is an expired claim that gives way.
+        """Wakes the tenant; then CLAIM, ACTIVE, DUE and LIST in one transaction; `replacing` is an expired claim that
+        gives way.
 
         With a limit, and a `gated` job, GATE counts up in the same transaction, so that the limit is exact.
         Raises AlreadyExists or Conflict where the claim is taken (look again), GateFull, LedgerUnavailable.
         """
 
     async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
-        """After a job's end: ACTIVE out, LIST brought up to date, the claim's end set, ENDED in; again is harmless."""
+        """After a job's end: ACTIVE and DUE out, LIST brought up to date, the claim's end set, ENDED in.
+
+        Again is harmless. Raises Contended where others changed the rows at every try, LedgerUnavailable.
+        """
 
     async def count_gated(self, tenant: str) -> int:
         """The tenant's active jobs by its GATE row, which alone decides its limit. Raises LedgerUnavailable."""
-
-    async def count_active(self) -> dict[str, int]:
-        """Jobs that still owe something, by mode, over all tenants. Raises LedgerUnavailable."""
 
     async def write_guard(self, guard: Guard) -> None:
         """Raises LedgerUnavailable."""
@@ -108,42 +150,54 @@ class Index(Protocol):
     async def read_guard(self) -> Guard | None:
         """The counts of the last sweep. Raises LedgerUnavailable."""
 
-    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[ActiveRow]:
-        """Active jobs whose `check_at` has come, the longest due first. Raises LedgerUnavailable."""
+    async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
+        """Active jobs whose `check_at` has come, the longest due first, past `after`. Raises LedgerUnavailable."""
 
-    async def reschedule_check(
-        self, active: ActiveRow, check_at: datetime, *, looks: int = 0, look_no: int = 0
-    ) -> None:
-        """Moves the sweeper's next look, and notes what the last ones met; nothing happens if the row is gone.
+    async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
+        """Moves the sweeper's next look, with ACTIVE and DUE in one transaction.
 
+        Nothing happens where the row is gone, or `check_at` is not as in `active`: another sweep moved it.
         Raises LedgerUnavailable.
         """
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
         """Active jobs in the order of their ids, past the id `after`. Raises LedgerUnavailable."""
 
-    async def refresh_listing(self, active: ActiveRow, job: Job) -> None:
-        """Brings LIST to where a living job stands; nothing happens if the row moved since `active` was read.
+    async def refresh_listing(
+        self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None
+    ) -> None:
+        """Brings LIST, and what ACTIVE says of the job, to where a living job stands.
 
-        Raises LedgerUnavailable.
+        Nothing happens if the row moved since `active` was read. Raises LedgerUnavailable.
         """
 
-    async def read_listing_position(self) -> tuple[str, str] | None:
-        """Where the last relisting stopped at its bound: tenant and job id. Raises LedgerUnavailable."""
+    async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
+        """Those that have active jobs, or to which something is owed by now. Raises LedgerUnavailable."""
 
-    async def write_listing_position(self, position: tuple[str, str] | None) -> None:
-        """None: it came to the end. Raises LedgerUnavailable."""
+    async def put_to_sleep(self, awake: AwakeTenant) -> None:
+        """Until the next of its ENDED rows is due, or its next POST; its caller has seen that it has no active job.
+
+        Race sleep: nothing happens where it posted since `awake` was read. Raises LedgerUnavailable.
+        """
+
+    async def read_position(self, share: int) -> SweepPosition:
+        """Where the last pass over this share of the tenants stopped. Raises LedgerUnavailable."""
+
+    async def write_position(self, share: int, position: SweepPosition) -> None:
+        """Raises LedgerUnavailable."""
 
     async def withdraw(self, active: ActiveRow) -> None:
-        """CLAIM, ACTIVE and LIST of a job that never came to be, in one transaction; again is harmless.
+        """CLAIM, ACTIVE, DUE and LIST of a job that never came to be, in one transaction; again is harmless.
 
         ENDED comes in with it: the tombstone is cleared away like every other job.
         """
 
-    async def due_for_clearing(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
-        """ENDED rows whose `clear_at` has come, the earliest first. Raises LedgerUnavailable."""
+    async def due_for_clearing(
+        self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
+    ) -> list[EndedRow]:
+        """ENDED rows whose `clear_at` has come, the earliest first, past `after`. Raises LedgerUnavailable."""
 
-    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime) -> None:
+    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         """Moves the row; nothing happens if it is gone. Raises LedgerUnavailable."""
 
     async def finish_clearing(self, ended: EndedRow) -> None:
@@ -170,25 +224,4 @@ class Index(Protocol):
         """
 
     async def tenants(self) -> list[str]:
-        """Every tenant (normalised) that ever posted. Raises LedgerUnavailable."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepMark:
-    """The last pass of the sweeper, wherever it ran."""
-
-    ended_at: datetime
-    looked_at: int
-    actions: int
-    #: a bound was reached
-    more: bool
-
-
-class SweepMarks(Protocol):
-    """Where the sweeper leaves its mark, for health on any instance."""
-
-    async def write(self, mark: SweepMark) -> None:
-        """Raises LedgerUnavailable."""
-
-    async def read(self) -> SweepMark | None:
-        """None: no pass yet. Raises LedgerUnavailable."""
+        """Every tenant (normalised) that ever posted, asleep or awake. Raises LedgerUnavailable."""

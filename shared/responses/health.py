@@ -48,17 +48,32 @@ class DependencyState(Response):
     """Why it is down."""
 
 
+class WorkInProgress(Response):
+    """What the sweeper counted in its last pass: the gauges, also where no metrics are exported."""
+
+    active: dict[str, int]
+    """Jobs that have not ended, by status; one without a job is left out."""
+    queued_oldest_seconds: float
+    """Age of the oldest QUEUED job since its POST; 0: none is QUEUED."""
+    unacked: int
+    """Attempts INITIATED and not yet ACKed."""
+    unacked_oldest_seconds: float
+    """Age of the oldest of them."""
+
+
 class SweeperState(Response):
-    """The last pass of the sweeper, wherever it ran."""
+    """The last pass of the sweeper, wherever it ran; of several sweepers, that of the one that is behind."""
 
     last_pass_at: Instant | None
     """null: none yet."""
     looked_at: int | None
     actions: int | None
     more: bool | None
-    """A bound was reached."""
+    """The pass ran out of time before all that was due was done."""
     late: bool
     """The last pass was over five minutes ago; jobs go on, but what is lost is not found."""
+    work: WorkInProgress | None
+    """null: no pass yet."""
 
 
 class SettingNotRead(Response):

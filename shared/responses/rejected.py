@@ -67,5 +67,6 @@ class Reconciled(Response):
     dead_replies: int
     """Replies taken from the dead-letter queues."""
     actions: list[SweepAction]
+    """The first 1,000 of the pass."""
     more: bool
-    """A bound was reached: ask again for the rest."""
+    """The pass ran out of time before all that was due was done: ask again for the rest."""

@@ -68,6 +68,7 @@ LINES: tuple[Line, ...] = (
     Line("STOCK_UNKNOWN", _W, "A pass ended, and its mark or its gauges could not be written"),
     Line("DEAD_REPLIES", _W, "Replies were taken from dead-letter queues"),
     Line("DEAD_REPLIES_UNFINISHED", _W, "A lane's dead-letter queue could not be emptied"),
+    Line("HISTORY_KEPT", _W, "Orchestrations of an ended job did not end in two days: their histories stay in the hub"),
     Line("JOB_ARCHIVED", _I, "An ended job's rows went to the archive"),
     Line("RELIST_FAILED", _W, "The list of living jobs was not brought up to date; it lags a pass behind"),
     Line("CLEAR_FAILED", _W, "An ended job could not be archived or cleared yet"),

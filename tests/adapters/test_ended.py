@@ -87,6 +87,61 @@ async def test_a_job_is_unlisted_and_a_withdrawn_one_is_due(storage: Storage) ->
     assert await ids(storage, FIRST_CLEARING) == ["job_2"]
 
 
+async def test_a_dead_wait_is_known_to_the_next_look(storage: Storage) -> None:
+    """Which look each step's orchestration waited for, and how many it did not hear: the next look has both."""
+    await storage.index.reserve(replace(ended_job(1), status=JobStatus.QUEUED), replacing=None)
+    [active] = await storage.index.due("tenant_a", now=LATE, limit=10)
+    assert active.looks == {}
+    await storage.index.reschedule_check(active, START + timedelta(minutes=5), looks={"ocr": (7, 2), "sis": (1, 1)})
+    for rows in (
+        await storage.index.due("tenant_a", now=LATE, limit=10),
+        await storage.index.list_active("tenant_a", after=None, limit=10),
+    ):
+        [seen] = rows
+        assert (seen.looks, seen.check_at) == ({"ocr": (7, 2), "sis": (1, 1)}, START + timedelta(minutes=5))
+    # where it stands already
+    await storage.index.reschedule_check(seen, seen.check_at, looks={"ocr": (8, 1)})
+    [seen] = await storage.index.due("tenant_a", now=LATE, limit=10)
+    assert seen.looks == {"ocr": (8, 1)}
+    await storage.index.reschedule_check(seen, START + timedelta(minutes=9))
+    [seen] = await storage.index.due("tenant_a", now=LATE, limit=10)
+    assert seen.looks == {}
+
+
+async def test_a_look_that_was_overtaken_moves_nothing(storage: Storage) -> None:
+    """Race sweeps: of two at the same row the first one's time stands; an end or a withdrawal takes the row with it."""
+    jobs = [replace(ended_job(number), status=JobStatus.QUEUED) for number in (1, 2)]
+    for job in jobs:
+        await storage.index.reserve(job, replacing=None)
+    first, second = await storage.index.due("tenant_a", now=LATE, limit=10)
+    await storage.index.reschedule_check(first, START + timedelta(minutes=5))
+    await storage.index.reschedule_check(first, START + timedelta(minutes=50))
+    assert [row.check_at for row in await storage.index.due("tenant_a", now=LATE, limit=10) if row != second] == [
+        START + timedelta(minutes=5)
+    ]
+    # an end that knows nothing of the move, and a withdrawal that read the row before it
+    await storage.index.close(ended_job(1), claim_expires_at=START)
+    await storage.index.reschedule_check(second, START + timedelta(minutes=5))
+    await storage.index.withdraw(second)
+    assert await storage.index.due("tenant_a", now=LATE, limit=10) == []
+    await storage.index.reschedule_check(second, START + timedelta(minutes=7))
+    assert await storage.index.due("tenant_a", now=LATE, limit=10) == []
+    assert await storage.index.list_active("tenant_a", after=None, limit=10) == []
+
+
+async def test_due_jobs_are_paged(storage: Storage) -> None:
+    """Past the last one of a page, also where many are due at one instant; none that is due later."""
+    for number in range(5):
+        await storage.index.reserve(replace(ended_job(number), status=JobStatus.QUEUED), replacing=None)
+    pages: list[list[str]] = []
+    after = None
+    while rows := await storage.index.due("tenant_a", now=START + timedelta(minutes=1), limit=2, after=after):
+        pages.append([row.job_id for row in rows])
+        after = rows[-1]
+    assert pages == [["job_0", "job_1"], ["job_2", "job_3"], ["job_4"]]
+    assert await storage.index.due("tenant_a", now=START + timedelta(seconds=59), limit=2) == []
+
+
 async def test_the_longest_due_come_first(storage: Storage) -> None:
     """Whatever their keys: else a tenant with more due jobs than a bound would never see its last ones."""
     for number, minutes in ((1, 30), (2, 10), (3, 20)):

@@ -4,10 +4,12 @@ from datetime import timedelta
 
 import pytest
 
+from shared.adapters.tables.index import TablesIndex
 from shared.core.job import Job
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict, GateFull
 from shared.ports.index import Guard
+from shared.ports.sweeps import WorkCounts
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
 
@@ -52,6 +54,23 @@ async def test_each_end_makes_room_once(storage: Storage) -> None:
     assert got_in == [True] * LIMIT + [False]
 
 
+@pytest.mark.parametrize("storage", ["tables"], indirect=True)
+async def test_eighty_ends_at_once_all_succeed(storage: Storage) -> None:
+    """Race gate: in two processes; one goes after the other, and waits where another process was first."""
+    assert isinstance(storage.index, TablesIndex)
+    processes = [TablesIndex(storage.index._account, storage.index._table, "tenantsofgates") for _ in range(2)]
+    jobs = [gated(number) for number in range(80)]
+    await asyncio.gather(
+        *(processes[number % 2].reserve(job, replacing=None, tenant_limit=80) for number, job in enumerate(jobs))
+    )
+    assert await storage.index.count_gated("tenant_a") == 80
+    ended = [replace(job, status=JobStatus.SUCCEEDED, event_seq=9, completed_at=START) for job in jobs]
+    await asyncio.gather(
+        *(processes[number % 2].close(job, claim_expires_at=START) for number, job in enumerate(ended))
+    )
+    assert await storage.index.count_gated("tenant_a") == 0
+
+
 async def test_a_withdrawn_creation_makes_room(storage: Storage) -> None:
     """The sweeper's withdrawal counts down as an end does."""
     for number in range(LIMIT):
@@ -68,11 +87,14 @@ async def test_counts_over_all_tenants(storage: Storage) -> None:
     await storage.index.reserve(planned("job_1").job, replacing=None)
     await storage.index.reserve(planned("job_2", tenant_id="tenant_b").job, replacing=None)
     await storage.index.reserve(planned("job_3", mode="BURST", doc_id="d").job, replacing=None)
-    counts = await storage.index.count_active()
-    assert counts == {"DEFAULT": 2, "BURST": 1}
+    counts = WorkCounts()
+    for tenant in ("tenant_a", "tenant_b"):
+        for active in await storage.index.list_active(tenant, after=None, limit=10):
+            counts.add(active)
+    assert (counts.modes, counts.active) == ({"DEFAULT": 2, "BURST": 1}, {"QUEUED": 3})
     assert await storage.index.read_guard() is None
-    await storage.index.write_guard(Guard(counts, START))
-    assert await storage.index.read_guard() == Guard(counts, START)
+    await storage.index.write_guard(Guard(dict(counts.modes), START))
+    assert await storage.index.read_guard() == Guard(dict(counts.modes), START)
 
 
 @pytest.mark.parametrize("ends", ["close", "withdraw"])

@@ -6,6 +6,7 @@ import pytest
 from shared.core.job import Job
 from shared.core.states import JobStatus
 from shared.errors import AlreadyExists, Conflict
+from shared.ports.index import SweepPosition
 from tests.adapters.conftest import Storage
 from tests.jobs import START, planned
 
@@ -133,8 +134,8 @@ async def test_active_jobs_are_paged_and_the_place_is_kept(storage: Storage) -> 
     first = await storage.index.list_active("tenant_a", after=None, limit=2)
     rest = await storage.index.list_active("tenant_a", after=first[-1].job_id, limit=2)
     assert [active.job_id for active in [*first, *rest]] == ["job_0", "job_1", "job_2"]
-    assert await storage.index.read_listing_position() is None
-    await storage.index.write_listing_position(("tenant_a", "job_1"))
-    assert await storage.index.read_listing_position() == ("tenant_a", "job_1")
-    await storage.index.write_listing_position(None)
-    assert await storage.index.read_listing_position() is None
+    assert await storage.index.read_position(0) == SweepPosition()
+    for position in (SweepPosition("tenant_a", None, ("tenant_a", "job_1")), SweepPosition(None, "b"), SweepPosition()):
+        await storage.index.write_position(0, position)
+        assert await storage.index.read_position(0) == position
+    assert await storage.index.read_position(1) == SweepPosition()

@@ -17,14 +17,13 @@ from shared.errors import DataLost
 from shared.operations.list_jobs import JobFilter, list_jobs
 from shared.operations.replies.apply import apply_reply
 from shared.operations.replies.receive import ReplyMessage, receive_reply
-from shared.operations.sweeper.listing import relist
 from shared.operations.sweeper.report import SweepAction
 from shared.operations.sweeper.sweep import sweep
 from tests.adapters.conftest import Storage
 from tests.adapters.test_rejected import message
 from tests.jobs import START, reply
 from tests.operations.conftest import World, built
-from tests.operations.support import dispatch, submitted
+from tests.operations.support import dispatch, relisted, submitted
 
 pytestmark = pytest.mark.parametrize("storage", ["tables"], indirect=True)
 
@@ -83,7 +82,7 @@ async def test_lists_and_sweeps_go_on_without_it(
     living = JobFilter(tenant_id="tenant_a", statuses=frozenset(JobStatus))
     listed, _ = await list_jobs(world.context, living, after=None, limit=10)
     assert {line.jobId for line in listed} == {lost, whole}
-    assert await relist(world.context) == 1
+    assert await relisted(world) == 1
     world.clock.advance(3600)
     actions = {action.job_id: action.kind for action in (await sweep(world.context, world.orchestrations)).actions}
     assert (actions[lost], actions[whole]) == (SweepAction.FAILED, SweepAction.RAISE)

@@ -15,7 +15,7 @@ from shared.adapters.tenant_scope import TenantIndex, TenantLedger, TenantReject
 from shared.core.history import EventType, Provenance, append
 from shared.core.job import Event, Record
 from shared.errors import TenantForbidden
-from shared.ports.index import ActiveRow, Claim, EndedRow, Guard
+from shared.ports.index import FIRST_CLEARING, ActiveRow, AwakeTenant, Claim, EndedRow, Guard, SweepPosition
 from shared.ports.ledger import Stored
 from shared.ports.rejected import RejectedMessage, rejection_id
 from tests.jobs import START, planned
@@ -46,6 +46,8 @@ async def test_an_index_serves_its_own_tenant() -> None:
     second = replace(OWN, job_id="job_c", idempotency_hash="c")
     await own.reserve(second, replacing=None)
     await own.close(replace(second, completed_at=START), claim_expires_at=START)
+    ended = EndedRow(job_id="job_c", tenant="tenant_a", clear_at=START + FIRST_CLEARING)
+    await own.reschedule_clearing(ended, START + timedelta(days=1))
     assert [row.job_id for row in await index.due_for_clearing("tenant_a", now=START + timedelta(days=1), limit=9)] == [
         "job_c"
     ]
@@ -59,8 +61,9 @@ async def test_an_index_serves_its_own_tenant() -> None:
         lambda index: index.close(OTHER, claim_expires_at=START),
         lambda index: index.count_gated("tenant_b"),
         lambda index: index.list_jobs("tenant_b", after=None, limit=10),
+        lambda index: index.reschedule_clearing(replace(ENDED, tenant="tenant_b"), START),
     ],
-    ids=["read_claim", "reserve", "close", "count_gated", "list_jobs"],
+    ids=["read_claim", "reserve", "close", "count_gated", "list_jobs", "reschedule_clearing"],
 )
 async def test_another_tenants_rows_are_out_of_reach(call: Callable[[TenantIndex], Awaitable[object]]) -> None:
     """Its claims, lists and counts are refused, to read and to write, and nothing is changed."""
@@ -106,17 +109,17 @@ CLAIM = Claim(job_id="job_a", body_hash="b", created_at=START, expires_at=START)
 
 #: what the sweeper does, on the caller's own job
 SWEEPS: dict[str, Callable[[TenantIndex], Awaitable[object]]] = {
-    "count_active": lambda index: index.count_active(),
     "write_guard": lambda index: index.write_guard(Guard({}, START)),
     "due": lambda index: index.due("tenant_a", now=START, limit=1),
     "reschedule_check": lambda index: index.reschedule_check(ACTIVE, START),
     "list_active": lambda index: index.list_active("tenant_a", after=None, limit=1),
     "refresh_listing": lambda index: index.refresh_listing(ACTIVE, OWN),
-    "read_listing_position": lambda index: index.read_listing_position(),
-    "write_listing_position": lambda index: index.write_listing_position(None),
+    "awake_tenants": lambda index: index.awake_tenants(now=START),
+    "put_to_sleep": lambda index: index.put_to_sleep(AwakeTenant(tenant="tenant_a", posted_at=START)),
+    "read_position": lambda index: index.read_position(0),
+    "write_position": lambda index: index.write_position(0, SweepPosition()),
     "withdraw": lambda index: index.withdraw(ACTIVE),
     "due_for_clearing": lambda index: index.due_for_clearing("tenant_a", now=START, limit=1),
-    "reschedule_clearing": lambda index: index.reschedule_clearing(ENDED, START),
     "finish_clearing": lambda index: index.finish_clearing(ENDED),
     "delete_claim": lambda index: index.delete_claim("tenant_a", "c", CLAIM),
     "delete_listing": lambda index: index.delete_listing(OWN),
@@ -133,7 +136,7 @@ async def test_what_only_a_sweep_does_is_refused(name: str) -> None:
 def test_every_method_of_the_index_is_decided_here() -> None:
     """A method that is added to the port must be scoped to a tenant or refused, and tested."""
     served = {"read_claim", "reserve", "close", "count_gated", "read_guard"}
-    served |= {"list_jobs", "tenants"}
+    served |= {"list_jobs", "tenants", "reschedule_clearing"}
     methods = {name for name, _ in inspect.getmembers(MemoryIndex, inspect.isfunction) if not name.startswith("_")}
     assert methods == served | SWEEPS.keys()
 

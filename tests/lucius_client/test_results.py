@@ -92,7 +92,7 @@ def test_an_empty_result_is_one(store: BlobServiceClient, tenant: str) -> None:
     assert (result.size, list(result.chunks())) == (0, [])
 
 
-def test_what_is_gone_is_said_with_its_day(store: BlobServiceClient, stack: RunningStack, tenant: str) -> None:
+def test_a_result_that_is_gone_has_its_day(store: BlobServiceClient, stack: RunningStack, tenant: str) -> None:
     """No blob, or not even its container."""
     put(store, tenant, b"x")
     with pytest.raises(ResultGone, match=r"nothing at \S+$"):
@@ -101,7 +101,7 @@ def test_what_is_gone_is_said_with_its_day(store: BlobServiceClient, stack: Runn
         read(f"{stack.blob}/{tenant}/none.json", final_output_expires_at="2026-02-26T10:00:00Z")
 
 
-def test_a_credential_that_may_not_read_is_told(store: BlobServiceClient, stack: RunningStack, tenant: str) -> None:
+def test_a_credential_that_may_not_read_is_refused(store: BlobServiceClient, stack: RunningStack, tenant: str) -> None:
     """A connection string is for blobs of its own account; a wrong one is wrong."""
     uri = put(store, tenant, b"x")
     with pytest.raises(ResultForbidden, match="your credential may not read"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
@@ -26,6 +26,24 @@ class StepRun:
 
 
 @dataclass
+class Heard:
+    """The `Watch` of one step."""
+
+    reports: list[tuple[float, str]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    cancelled: bool = False
+
+    def report(self, progress: float, note: str) -> None:
+        self.reports.append((progress, note))
+
+    def still_working(self) -> None:
+        pass
+
+    def log(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@dataclass
 class StepRunner:
     """Runs steps in a workspace of `account`."""
 
@@ -36,15 +54,10 @@ class StepRunner:
         """`source` is the content of a document, or the uri of a blob. Raises StepFailed."""
         uri = source if isinstance(source, str) else self.account.upload(f"{uuid4()}/{name}", source)
         fields = new_directive(self.account, step.step_type, input_ref={"uri": uri})
-        reports: list[tuple[float, str]] = []
-        task = Task(
-            Directive.model_validate(fields),
-            step.validate(payload),
-            self.workspace,
-            lambda progress, note: reports.append((progress, note)),
-        )
+        watch = Heard()
+        task = Task(Directive.model_validate(fields), step.validate(payload), self.workspace, watch)
         outcome = step.execute(task)
-        return StepRun(outcome, json.loads(self.account.download(outcome.result_ref)), reports)
+        return StepRun(outcome, json.loads(self.account.download(outcome.result_ref)), watch.reports)
 
     def artefact(self, run: StepRun, name: str) -> bytes:
         """Another artefact in the folder of the result."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from shared.adapters.memory import MemorySweepMark
 from shared.contracts.messages import Directive
 from shared.errors import Contended, LedgerUnavailable, LimitReached
 from shared.operations.create_job import create_job
@@ -18,6 +19,7 @@ from shared.operations.replies.apply import apply_reply, validate_reply
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.sweep import sweep
+from shared.ports.sweeps import Share, merged
 from shared.telemetry import tracing
 from shared.telemetry.spans import request_span
 from tests.jobs import envelope
@@ -166,22 +168,47 @@ async def test_a_job_that_nothing_starts_grows_old(world: World, emitted: Teleme
     assert (points[("job_queue_oldest_seconds", ())], points[("outbox_backlog", ())]) == (3660, 0)
 
 
-async def test_many_jobs_are_estimated_from_some(
-    world: World, emitted: Telemetry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With more jobs than are read, each that is read stands for its share, and the sum is that of the rows."""
-    monkeypatch.setattr("shared.operations.sweeper.gauges.MAX_READ", 4)
+async def test_many_jobs_are_counted_exactly(world: World, emitted: Telemetry) -> None:
+    """Each row counts, by its status as of this pass; the oldest job counts wherever its id stands."""
     for number in range(11):
-        await submitted(world, idempotency_key=str(number), tenant_id="a" if number < 3 else "b")
+        job_id = await submitted(world, idempotency_key=str(number), tenant_id="a" if number < 3 else "b")
+        if number in (2, 5, 6):
+            directive = await dispatched(world, job_id, "ocr")
+            await replied(world, directive, "ACK")
         world.clock.advance(-1)
     world.clock.advance(100)
     await sweep(world.context, world.orchestrations)
     points = emitted.points()
     depths = {key[1][1][1]: value for key, value in points.items() if key[0] == "job_queue_depth"}
-    assert depths == {"a": 3, "b": 8}
-    assert points[("job_active", (("status", "QUEUED"),))] == 11
-    # the oldest job of a tenant is read wherever its id stands
+    assert depths == {"a": 2, "b": 6}
+    assert points[("job_active", (("status", "QUEUED"),))] == 8
+    assert points[("job_active", (("status", "IN_PROGRESS"),))] == 3
     assert points[("job_queue_oldest_seconds", ())] == 99
+
+
+async def test_the_counts_of_several_sweepers_are_one(world: World, emitted: Telemetry) -> None:
+    """Each counts its own tenants; the first adds the others' last counts, in gauges, guard and what health shows."""
+    settings = replace(world.context.settings, sweepers=3, max_inflight=1000)
+    marks = MemorySweepMark()
+    context = replace(world.context, settings=settings, sweep_marks=marks)
+    tenants = [f"tenant-{number}" for number in range(12)]
+    for tenant in tenants:
+        await submitted(world, tenant_id=tenant)
+    for number in (2, 1, 0):
+        await sweep(context, world.orchestrations, Share(number, 3))
+    points = emitted.points()
+    assert points[("job_active", (("status", "QUEUED"),))] == 12
+    assert {key[1][1][1] for key in points if key[0] == "job_queue_depth"} == set(tenants)
+    whole = merged((await marks.read(3)).values())
+    assert whole is not None
+    assert whole.counts.active == {"QUEUED": 12}
+    guard = await world.index.read_guard()
+    assert guard is not None
+    assert guard.active == {"DEFAULT": 12}
+    # a sweep by hand is over all tenants, and counts none of them twice
+    await sweep(context, world.orchestrations)
+    assert len(await marks.read(9)) == 3
+    assert emitted.points()[("job_active", (("status", "QUEUED"),))] == 12
 
 
 async def test_a_limit_is_counted_by_tenant(world: World, emitted: Telemetry) -> None:

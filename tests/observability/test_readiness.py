@@ -20,7 +20,7 @@ from triggers import sweeper_timer
 class Away(MemorySweepMark):
     """Tables that do not respond."""
 
-    async def read(self) -> Any:
+    async def read(self, shares: int) -> Any:
         raise LedgerUnavailable("the tables are away")
 
 

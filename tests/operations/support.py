@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -25,6 +25,7 @@ from shared.operations.read_history import read_history
 from shared.operations.redrive_job import redrive_job
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
+from shared.operations.sweeper.listing import survey
 from tests.jobs import START, envelope, reply
 from tests.operations.conftest import World
 
@@ -41,7 +42,7 @@ async def dispatch(world: World, job_id: str, step_id: str = "ocr", instance_id:
         world.context, world.orchestrations, job_id=job_id, instance_id=instance, step_id=step_id
     )
     look_no = world.orchestrations.shown.get(instance, NOTHING_SHOWN).look_no
-    world.orchestrations.shown[instance] = Shown(step_id, verdict.attempt_no, look_no)
+    world.orchestrations.shown[instance] = Shown(step_id, verdict.attempt_no, verdict.kind.value, look_no)
     return verdict
 
 
@@ -66,6 +67,12 @@ async def arrives(world: World, body: bytes, sequence_number: int = 1, *, delive
 async def service_sends(world: World, job_id: str, type_: str, number: int, **fields: Any) -> None:
     message = reply(await world.job(job_id), type_, **fields)
     await arrives(world, message.model_dump_json(exclude_none=True).encode(), number)
+
+
+async def relisted(world: World, tenants: Sequence[str] = ("tenant_a",)) -> int:
+    """How many rows a comparison of the tenants' living jobs found behind."""
+    due_at = world.clock.now()
+    return (await survey(world.context, tenants, None, lambda: False, due_at=due_at)).behind
 
 
 def limited(world: World, **limits: int) -> World:

@@ -9,11 +9,11 @@ from shared.operations import list_jobs as lists
 from shared.operations.list_jobs import JobFilter, list_dead_letters, list_jobs
 from shared.operations.settle_step import settle_step
 from shared.operations.sweeper import listing as relisting
-from shared.operations.sweeper.listing import relist
+from shared.operations.sweeper.listing import survey
 from shared.operations.sweeper.sweep import sweep
 from tests.jobs import START
 from tests.operations.conftest import World
-from tests.operations.support import dispatch, service_sends, submitted
+from tests.operations.support import dispatch, relisted, service_sends, submitted
 
 
 async def several(world: World, count: int, **changes: Any) -> list[str]:
@@ -73,9 +73,9 @@ async def test_a_line_is_as_of_an_event_and_a_sweep_brings_it_forward(world: Wor
 
     job = (await world.job(job_id)).job
     assert await line() == ("QUEUED", "ocr", 1)
-    assert await relist(world.context) == 1
+    assert await relisted(world) == 1
     assert await line() == ("IN_PROGRESS", "ocr", job.event_seq)
-    assert await relist(world.context) == 0
+    assert await relisted(world) == 0
 
 
 async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(
@@ -97,12 +97,22 @@ async def test_an_end_that_the_index_missed_is_in_the_list_after_one_sweep(
 
 
 async def test_relisting_goes_on_where_its_bound_stopped_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With more active jobs than one sweep compares, the next one compares the others."""
-    monkeypatch.setattr(relisting, "MAX_RELISTED", 2)
+    """Of more active jobs than a pass has time for, the next one compares the others; all are counted in each."""
+    monkeypatch.setattr(relisting, "_ROUND", 2)
     monkeypatch.setattr(relisting, "_PAGE", 2)
     for job_id in await several(world, 3, tenant_id="tenant_a") + await several(world, 2, tenant_id="tenant_b"):
         await dispatch(world, job_id)
-    assert [await relist(world.context) for _ in range(4)] == [2, 2, 1, 0]
+    start, behind = None, []
+    while True:
+        tenants = ["tenant_b", "tenant_a"]
+        found = await survey(world.context, tenants, start, lambda: True, due_at=world.clock.now())
+        behind.append(found.behind)
+        assert found.counts.active.total() == 5
+        start = found.stopped_at
+        if start is None:
+            break
+    assert behind == [2, 1, 2, 0]
+    assert found.counts.unacked == 5
 
 
 async def test_states_are_those_of_now(world: World) -> None:

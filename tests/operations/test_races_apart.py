@@ -15,7 +15,6 @@ from shared.operations.protocols.catalog import Catalog
 from shared.operations.protocols.overrides import CatalogState
 from shared.operations.read_history import last_transition, read_history
 from shared.operations.rejected_messages import redrive_rejected
-from shared.operations.sweeper.listing import relist
 from shared.ports.durable import InstanceState
 from tests.jobs import registry
 from tests.operations.actors import (
@@ -38,7 +37,7 @@ from tests.operations.actors import (
 )
 from tests.operations.conftest import StillClock, World
 from tests.operations.interleave import Meeting, Work, every_order, serializable
-from tests.operations.support import early, service_sends
+from tests.operations.support import early, relisted, service_sends
 
 # --- the sweeper
 
@@ -93,7 +92,7 @@ def test_a_list_row_and_its_jobs_end() -> None:
     async def scenario(meeting: Meeting) -> None:
         world = meeting.world
         await in_service(world)
-        await meeting.at_once(a=relist(world.context), b=sends("RESULT")(world), c=relist(world.context))
+        await meeting.at_once(a=relisted(world), b=sends("RESULT")(world), c=relisted(world))
         [[row]] = [list(rows.values()) for rows in world.index._listed.values()]
         assert (row.status, world.index._active) == ("SUCCEEDED", {})
 

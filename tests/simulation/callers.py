@@ -157,6 +157,10 @@ class Callers:
             return False
         except (NotRedrivable, LimitReached):
             return True
+        except JobNotFound:
+            # archived meanwhile
+            if self.plan.retention is None:
+                raise
         return True
 
     async def _redrive_until_answered(self, number: int) -> None:

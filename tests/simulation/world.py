@@ -23,6 +23,7 @@ from shared.errors import (
 from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.operations.dispatch_step import dispatch_step
+from shared.operations.recent_ends import RecentEnds
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.sweep import sweep
@@ -180,7 +181,7 @@ class World:
 
     def _process_starts(self) -> None:
         # what a process keeps for itself is gone with it
-        self.context = replace(self.context, admission=Admission())
+        self.context = replace(self.context, admission=Admission(), recent_ends=RecentEnds())
         self.durable.start()
 
     def now(self) -> Any:

@@ -36,14 +36,14 @@ async def test_one_sweep_by_hand_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     """The second is 429 until the first has ended, however that ends."""
     world, goes_on = built(MemoryLedger()), asyncio.Event()
     begun = asyncio.Event()
-    tenants = world.index.tenants
+    awake_tenants = world.index.awake_tenants
 
-    async def slow() -> list[str]:
+    async def slow(**options: Any) -> Any:
         begun.set()
         await goes_on.wait()
-        return await tenants()
+        return await awake_tenants(**options)
 
-    monkeypatch.setattr(world.index, "tenants", slow)
+    monkeypatch.setattr(world.index, "awake_tenants", slow)
 
     class Wired:
         async def fresh_context(self) -> Any:

@@ -109,6 +109,9 @@ type tenantsType = {
 @sealed()
 // generated: tuning
 type tuningType = {
+  @description('Optional. `direct`: the ledger\'s rows travel by the app\'s own HTTP calls; `sdk`: by Microsoft\'s SDK, which takes a multiple of the CPU.')
+  LUCIUS_TABLE_TRANSPORT: string?
+
   @description('Optional. Attempts a step may have, over all causes except publishing.')
   LUCIUS_MAX_ATTEMPTS: string?
 
@@ -150,6 +153,9 @@ type tuningType = {
 
   @description('Optional. NCRONTAB schedule of the sweeper, with seconds.')
   LUCIUS_SWEEP_SCHEDULE: string?
+
+  @description('Optional. Timer functions that share the tenants\' jobs to look at (docs/scale.md has how many a rate needs).')
+  LUCIUS_SWEEPERS: string?
 
   @description('Optional. Mode of requests that name none, where App Configuration names none: `DEFAULT` (older name: `SAFE`) or `BURST`.')
   LUCIUS_DEFAULT_MODE: string?

@@ -27,6 +27,10 @@ param hosting string = 'FlexConsumption'
 @description('Optional. Size, bounds and warm instances of the app.')
 param scale scaleType = {}
 
+@description('Optional. How many functions share the work of the sweeper (LUCIUS_SWEEPERS): over zones each is a scale group of its own. Default: 1.')
+@minValue(1)
+param sweepers int = 1
+
 @description('Required. The app\'s identity.')
 param identity identityType
 
@@ -82,7 +86,7 @@ type scaleType = {
   @maxValue(20)
   premiumMinimumInstances: int?
 
-  @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of every scale group are then always ready, and paid for: of HTTP, of orchestrations, of each reply function and of the sweeper. Default: false.')
+  @description('Optional. Whether instances are spread over availability zones. On Flex Consumption two instances of every scale group are then always ready, and paid for: of HTTP, of orchestrations, of each reply function and of each sweeper. Default: false.')
   zoneRedundant: bool?
 
   @description('Optional. Flex Consumption: how running instances are replaced. Recreate ends them and what runs on them; RollingUpdate (in preview) lets it end. It counts from the next update on. Default: Recreate.')
@@ -101,6 +105,10 @@ var replyFunctions = map(range(0, topology.lanes), lane => {
   name: 'function:reply_p${lane}'
   instanceCount: max(scale.?alwaysReadyReplies ?? 0, leastReady)
 })
+var moreSweepers = map(range(1, sweepers - 1), number => {
+  name: 'function:sweep_${number}'
+  instanceCount: leastReady
+})
 var alwaysReady = filter(
   concat(
     [
@@ -108,6 +116,7 @@ var alwaysReady = filter(
       { name: 'durable', instanceCount: max(scale.?alwaysReadyDurable ?? 1, leastReady) }
       { name: 'function:sweep', instanceCount: leastReady }
     ],
+    moreSweepers,
     replyFunctions
   ),
   group => group.instanceCount > 0

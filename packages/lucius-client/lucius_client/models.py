@@ -495,20 +495,6 @@ class SweepAction(Message):
     action: str
 
 
-class SweeperState(Message):
-    """
-    The last pass of the sweeper, wherever it ran.
-    """
-
-    last_pass_at: Annotated[AwareDatetime | None, Field(description="null: none yet.")]
-    looked_at: int | None
-    actions: int | None
-    more: Annotated[bool | None, Field(description="A bound was reached.")]
-    late: Annotated[
-        bool, Field(description="The last pass was over five minutes ago; jobs go on, but what is lost is not found.")
-    ]
-
-
 class TableRow(Message):
     """
     A row of a transition table: in `state`, `event` leads to `to`.
@@ -528,6 +514,21 @@ class WhatIf(Message):
 
     outcome: Annotated[str, Field(description="MOVED, IGNORED, REFUSED or REJECTED.")]
     why: str | None
+
+
+class WorkInProgress(Message):
+    """
+    What the sweeper counted in its last pass: the gauges, also where no metrics are exported.
+    """
+
+    active: Annotated[
+        dict[str, int], Field(description="Jobs that have not ended, by status; one without a job is left out.")
+    ]
+    queued_oldest_seconds: Annotated[
+        float, Field(description="Age of the oldest QUEUED job since its POST; 0: none is QUEUED.")
+    ]
+    unacked: Annotated[int, Field(description="Attempts INITIATED and not yet ACKed.")]
+    unacked_oldest_seconds: Annotated[float, Field(description="Age of the oldest of them.")]
 
 
 class Accepted(Message):
@@ -671,23 +672,6 @@ class ProtocolPage(Message):
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
 
 
-class Ready(Message):
-    """
-    What the app needs answers.
-    """
-
-    status: Literal["ready"]
-    ledger: Literal["tables", "memory"]
-    auth: Annotated[
-        Literal["jwt", "none"], Field(description="`none`: no token is looked at, and every caller may do everything.")
-    ]
-    protocols: ProtocolSource
-    build: Build
-    dependencies: Annotated[dict[str, DependencyState], Field(description="`tables`, `blob`, `servicebus`, `durable`.")]
-    sweeper: SweeperState
-    settings_not_read: Annotated[list[SettingNotRead], Field(description="Empty where nothing is set in vain.")]
-
-
 class Receipt(Message):
     """
     Where a job's time went, step by step; steps of a parallel group spend the same hours each.
@@ -733,8 +717,10 @@ class Reconciled(Message):
     dryRun: bool
     looked_at: Annotated[int, Field(description="Jobs whose time to be looked at had come.")]
     dead_replies: Annotated[int, Field(description="Replies taken from the dead-letter queues.")]
-    actions: list[SweepAction]
-    more: Annotated[bool, Field(description="A bound was reached: ask again for the rest.")]
+    actions: Annotated[list[SweepAction], Field(description="The first 1,000 of the pass.")]
+    more: Annotated[
+        bool, Field(description="The pass ran out of time before all that was due was done: ask again for the rest.")
+    ]
 
 
 class RejectedMessage(Message):
@@ -827,6 +813,21 @@ class StepPage(Message):
 
     steps: list[Step]
     next: Annotated[str | None, Field(description="Pass it as `cursor` to read on; null: this is the last page.")]
+
+
+class SweeperState(Message):
+    """
+    The last pass of the sweeper, wherever it ran; of several sweepers, that of the one that is behind.
+    """
+
+    last_pass_at: Annotated[AwareDatetime | None, Field(description="null: none yet.")]
+    looked_at: int | None
+    actions: int | None
+    more: Annotated[bool | None, Field(description="The pass ran out of time before all that was due was done.")]
+    late: Annotated[
+        bool, Field(description="The last pass was over five minutes ago; jobs go on, but what is lost is not found.")
+    ]
+    work: Annotated[WorkInProgress | None, Field(description="null: no pass yet.")]
 
 
 class BatchOutcome(Message):
@@ -931,3 +932,20 @@ class Job(Message):
     as_of: Annotated[
         Event | None, Field(description="Only with `asOf`: the event after which the job was like this.")
     ] = None
+
+
+class Ready(Message):
+    """
+    What the app needs answers.
+    """
+
+    status: Literal["ready"]
+    ledger: Literal["tables", "memory"]
+    auth: Annotated[
+        Literal["jwt", "none"], Field(description="`none`: no token is looked at, and every caller may do everything.")
+    ]
+    protocols: ProtocolSource
+    build: Build
+    dependencies: Annotated[dict[str, DependencyState], Field(description="`tables`, `blob`, `servicebus`, `durable`.")]
+    sweeper: SweeperState
+    settings_not_read: Annotated[list[SettingNotRead], Field(description="Empty where nothing is set in vain.")]

@@ -1,32 +1,24 @@
-"""The one client of the ledger's storage account, the version of what it holds, and the mapping of its errors."""
+"""The ledger's storage account: its tables, the version of what they hold, and the SDK's client of them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any
 
+from azure.core import MatchConditions
 from azure.core.credentials_async import AsyncTokenCredential
-from azure.core.exceptions import (
-    AzureError,
-    HttpResponseError,
-    ResourceExistsError,
-    ResourceModifiedError,
-    ResourceNotFoundError,
-)
-from azure.data.tables import RequestTooLargeError, TableTransactionError
+from azure.core.exceptions import AzureError, HttpResponseError
+from azure.data.tables import EntityProperty, RequestTooLargeError, TableEntity, UpdateMode
 from azure.data.tables.aio import TableClient, TableServiceClient
 
-from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, OtherStoreVersion
+from shared.adapters.tables.direct import DirectAccount, DirectTable
+from shared.adapters.tables.table import MAX_OPERATIONS, UNSTORABLE, Entity, NotThere, Operation, Table, meaning
+from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, LuciusError, OtherStoreVersion
 from shared.time_limits import STORE, StoreLimits
-
-#: codes that mean "the rows are not as you read them"
-_CONFLICTS = {"UpdateConditionNotSatisfied", "ConditionNotMet", "EntityNotFound", "ResourceNotFound"}
-_EXISTS = {"EntityAlreadyExists"}
-#: what the SDK raises, before anything is sent, for a value that no column holds (`azure.data.tables._serialize`)
-_UNSTORABLE = (TypeError, ValueError, OverflowError)
 
 #: of the rows that this release writes and reads; raised where a release cannot read those before
 STORE_VERSION = 2
@@ -37,13 +29,23 @@ _SCHEMA = {"PartitionKey": "schema", "RowKey": "schema"}
 
 
 class TablesAccount:
-    """Table clients that create their table on first use, once the store's version is known (R44)."""
+    """Tables that are created on first use, once the store's version is known (R44)."""
 
-    def __init__(self, service: TableServiceClient, version_table: str) -> None:
+    def __init__(
+        self,
+        service: TableServiceClient,
+        version_table: str,
+        direct: DirectAccount | None = None,
+        *,
+        other_tables: Sequence[str] = (),
+    ) -> None:
+        """`direct` takes the rows' calls from the SDK, which creates the tables in any case."""
         self._service = service
+        self._direct = direct
         self._version_table = version_table
+        self._other_tables = other_tables
         self._is_checked = False
-        self._ready: dict[str, TableClient] = {}
+        self._ready: dict[str, Table] = {}
         self._creating = asyncio.Lock()
 
     @classmethod
@@ -54,23 +56,33 @@ class TablesAccount:
         endpoint: str | None,
         credential: AsyncTokenCredential | None,
         version_table: str,
+        other_tables: Sequence[str] = (),
         limits: StoreLimits = STORE,
+        transport: str = "direct",
     ) -> TablesAccount:
-        """`version_table` is the tenants' table, which has the row of the store's version."""
-        if connection is not None:
-            return cls(TableServiceClient.from_connection_string(connection, **limits.options), version_table)
-        if endpoint is None or credential is None:
-            raise ValueError("needs a connection string, or an endpoint and a credential")
-        return cls(TableServiceClient(endpoint, credential=credential, **limits.options), version_table)
+        """`version_table` is the tenants' table, which has the row of the store's version; `other_tables` have rows of
+        that version, so that a store is new only where these are empty too.
 
-    async def table(self, name: str) -> TableClient:
+        `transport` is `direct` or `sdk`. Raises ValueError: `direct` takes an account's key or a credential, no
+        signed URL.
+        """
+        if connection is not None:
+            service = TableServiceClient.from_connection_string(connection, **limits.options)
+        elif endpoint is not None and credential is not None:
+            service = TableServiceClient(endpoint, credential=credential, **limits.options)
+        else:
+            raise ValueError("needs a connection string, or an endpoint and a credential")
+        direct = DirectAccount(service.url, service.credential, limits) if transport == "direct" else None
+        return cls(service, version_table, direct, other_tables=other_tables)
+
+    async def table(self, name: str) -> Table:
         """Raises LedgerUnavailable, OtherStoreVersion."""
         if (client := self._ready.get(name)) is not None:
             return client
         async with self._creating:
             try:
                 if not self._is_checked:
-                    await _check_version(await self._created(self._version_table))
+                    await self._check_version()
                     self._is_checked = True
                 if name not in self._ready:
                     self._ready[name] = await self._created(name)
@@ -79,85 +91,178 @@ class TablesAccount:
                 raise LedgerUnavailable("a table of the ledger is being deleted") from moving
         return self._ready[name]
 
-    async def _created(self, name: str) -> TableClient:
+    async def _check_version(self) -> None:
+        """Writes this release's version into a store that is new. Raises OtherStoreVersion, LedgerUnavailable."""
+        table = await self._created(self._version_table)
+        row = await _version_row(table)
+        if row is None:
+            others = [await self._created(name) for name in self._other_tables]
+            if all([await _is_empty(each) for each in (table, *others)]):
+                with contextlib.suppress(AlreadyExists):
+                    await transact(table, [("create", {**_SCHEMA, "version": STORE_VERSION})])
+            # another process may have begun the store meanwhile: it writes its version first
+            row = await _version_row(table)
+        found = row["version"] if row is not None else _BEFORE_VERSIONS
+        if found != STORE_VERSION:
+            raise OtherStoreVersion(found, STORE_VERSION)
+
+    async def _created(self, name: str) -> Table:
         async with translate_errors():
-            return await self._service.create_table_if_not_exists(name)
+            client = await self._service.create_table_if_not_exists(name)
+        return SdkTable(client) if self._direct is None else DirectTable(self._direct, name)
 
     async def close(self) -> None:
         await self._service.close()
+        if self._direct is not None:
+            await self._direct.close()
 
 
-async def _check_version(table: TableClient) -> None:
-    """Writes this release's version into a store that is new. Raises OtherStoreVersion, LedgerUnavailable."""
-    row = await _version_row(table)
-    if row is None:
-        if await _is_empty(table):
-            with contextlib.suppress(AlreadyExists):
-                async with translate_errors():
-                    await table.create_entity({**_SCHEMA, "version": STORE_VERSION})
-        # another process may have begun the store meanwhile: it writes its version first
-        row = await _version_row(table)
-    found = row["version"] if row is not None else _BEFORE_VERSIONS
-    if found != STORE_VERSION:
-        raise OtherStoreVersion(found, STORE_VERSION)
-
-
-async def _is_empty(table: TableClient) -> bool:
-    async with translate_errors():
-        async for _ in table.list_entities(results_per_page=1):
-            return False
+async def _is_empty(table: Table) -> bool:
+    async for _ in table.query_entities("PartitionKey ge @first", parameters={"first": ""}, results_per_page=1):
+        return False
     return True
 
 
-async def _version_row(table: TableClient) -> Any:
+async def _version_row(table: Table) -> Entity | None:
     return await read_row(table, _SCHEMA["PartitionKey"], _SCHEMA["RowKey"])
 
 
-async def read_row(table: TableClient, partition: str, row: str) -> Any:
-    """The entity with its metadata, or None if it is not there. Raises LedgerUnavailable."""
+async def read_row(table: Table, partition: str, row: str) -> Entity | None:
+    """None if it is not there. Raises LedgerUnavailable."""
     try:
-        async with translate_errors():
-            return await table.get_entity(partition, row)
-    except Conflict as missing:
-        if isinstance(missing.__cause__, ResourceNotFoundError):
-            return None
-        raise
+        return await table.get_entity(partition, row)
+    except NotThere:
+        return None
 
 
-async def transact(table: TableClient, operations: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """One entity-group transaction; gives each row's metadata, in order."""
-    async with translate_errors():
-        return [dict(meta) for meta in await table.submit_transaction(operations)]
+async def transact(table: Table, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    """One entity-group transaction; gives each row's metadata, in order. Raises as `Table.submit_transaction` does."""
+    if len(operations) > MAX_OPERATIONS:
+        # Azurite's refusal is no HTTP that the SDK can read
+        raise LedgerRefused(f"a transaction takes {MAX_OPERATIONS} rows")
+    metadata = await table.submit_transaction(operations)
+    gone = [operation[0] == "delete" for operation in operations]
+    if len(metadata) != len(gone) or not all(each or "etag" in new for each, new in zip(gone, metadata, strict=True)):
+        raise LedgerUnavailable("the ledger told of a part of a transaction only")
+    return metadata
+
+
+class SdkTable:
+    """See `shared.adapters.tables.table.Table`."""
+
+    def __init__(self, client: TableClient) -> None:
+        self._client = client
+
+    async def get_entity(self, partition_key: str, row_key: str) -> Entity:
+        async with translate_errors() as hook:
+            return _plain(await self._client.get_entity(partition_key, row_key, raw_request_hook=hook))
+
+    async def query_entities(
+        self,
+        query_filter: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        select: Sequence[str] | None = None,
+        results_per_page: int | None = None,
+    ) -> AsyncIterator[Entity]:
+        async with translate_errors() as hook:
+            pages = self._client.query_entities(
+                query_filter,
+                parameters=dict(parameters or {}),
+                select=list(select) if select is not None else None,
+                results_per_page=results_per_page,
+                raw_request_hook=hook,
+            ).by_page()
+        while True:
+            async with translate_errors(hook):
+                try:
+                    page = [_plain(entity) async for entity in await anext(pages)]
+                except StopAsyncIteration:
+                    return
+            for entity in page:
+                yield entity
+
+    async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+        async with translate_errors() as hook:
+            return [dict(each) for each in await self._client.submit_transaction(operations, raw_request_hook=hook)]
+
+    async def upsert_entity(self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE) -> None:
+        async with translate_errors() as hook:
+            await self._client.upsert_entity(entity, mode, raw_request_hook=hook)
+
+    async def update_entity(
+        self,
+        entity: Mapping[str, Any],
+        mode: UpdateMode = UpdateMode.MERGE,
+        *,
+        etag: str | None = None,
+        match_condition: MatchConditions | None = None,
+    ) -> None:
+        async with translate_errors() as hook:
+            await self._client.update_entity(
+                entity, mode, etag=etag, match_condition=match_condition, raw_request_hook=hook
+            )
+
+    async def delete_entity(
+        self,
+        partition_key: str,
+        row_key: str,
+        *,
+        etag: str | None = None,
+        match_condition: MatchConditions | None = None,
+    ) -> None:
+        async with translate_errors() as hook:
+            await self._client.delete_entity(
+                partition_key, row_key, etag=etag, match_condition=match_condition, raw_request_hook=hook
+            )
+
+
+def _plain(entity: TableEntity) -> Entity:
+    return Entity({name: _plain_value(value) for name, value in entity.items()}, entity.metadata["etag"])
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, EntityProperty):
+        return value.value
+    if isinstance(value, datetime):
+        # the SDK's own subclass also keeps a tenth of a microsecond; a plain instant compares as one
+        return datetime.combine(value.date(), value.timetz())
+    return value
+
+
+class Sent:
+    """A hook of the SDK's pipeline that knows whether a request has left."""
+
+    def __init__(self) -> None:
+        self.is_sent = False
+
+    def __call__(self, _request: object) -> None:
+        self.is_sent = True
 
 
 @asynccontextmanager
-async def translate_errors() -> AsyncIterator[None]:
-    """Maps the SDK's errors. Timeouts, 5xx and lost connections are transient, refused values permanent."""
+async def translate_errors(sent: Sent | None = None) -> AsyncIterator[Sent]:
+    """Maps the SDK's errors. Timeouts, 5xx and lost connections are transient, refused values permanent.
+
+    An answer that is garbage makes the SDK raise anything; what it raises before it sends is about a value.
+    """
+    sent = sent or Sent()
     try:
-        yield
+        yield sent
     except RequestTooLargeError as error:
-        raise LedgerRefused(str(error.message)) from error
-    except (TableTransactionError, ResourceExistsError, ResourceModifiedError, ResourceNotFoundError) as error:
-        code = str(getattr(error, "error_code", "") or "").split(".")[-1]
-        if code in _EXISTS or isinstance(error, ResourceExistsError):
-            raise AlreadyExists(code) from error
-        if code in _CONFLICTS or isinstance(error, ResourceModifiedError | ResourceNotFoundError):
-            raise Conflict(code) from error
-        raise _by_status(error) from error
+        # its own status may be that of the transaction's answer
+        raise meaning(413, None, str(error.message)) from error
     except HttpResponseError as error:
-        raise _by_status(error) from error
+        code = getattr(error, "error_code", None)
+        raise meaning(error.status_code, code and str(getattr(code, "value", code)), str(error.message)) from error
     except AzureError as error:
         raise LedgerUnavailable(f"the ledger does not answer: {type(error).__name__}") from error
-    except _UNSTORABLE as error:
-        # without the SDK's text, which repeats the value
-        raise LedgerRefused(f"a value fits no column of the ledger: {type(error).__name__}") from error
-
-
-def _by_status(error: HttpResponseError) -> Exception:
-    if error.status_code == 400:
-        return LedgerRefused(str(error.message))
-    if error.status_code == 409:
-        return AlreadyExists()
-    if error.status_code in (404, 412):
-        return Conflict()
-    return LedgerUnavailable(f"the ledger answered {error.status_code}")
+    except LuciusError:
+        raise
+    except Exception as error:
+        if sent.is_sent:
+            raise LedgerUnavailable(f"the ledger's answer makes no sense: {type(error).__name__}") from error
+        if isinstance(error, UNSTORABLE):
+            # without the SDK's text, which repeats the value
+            raise LedgerRefused(f"a value fits no column of the ledger: {type(error).__name__}") from error
+        raise

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import heapq
 import json
+import random
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
+from weakref import WeakValueDictionary
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
-from azure.data.tables.aio import TableClient
 
 from shared.adapters.tables.account import TablesAccount, read_row, transact, translate_errors
+from shared.adapters.tables.active import active_of, deletes, first_check, inserts, instant_of, moves
 from shared.adapters.tables.keys import (
     GATE_ROW,
     GUARD_PARTITION,
     GUARD_ROW,
-    RELISTED_ROW,
-    TENANTS_PARTITION,
+    POSITION_ROW,
     active_row,
     claim_row,
+    due_before,
+    due_row,
     ended_before,
     ended_row,
     list_row,
+    share_row,
 )
 from shared.adapters.tables.listing import changing_columns, list_columns, list_query, listed_of
+from shared.adapters.tables.table import Table
+from shared.adapters.tables.tenants import TenantRows
 from shared.core.canonical import encode_key
 from shared.core.job import Job
 from shared.errors import AlreadyExists, Conflict, Contended, GateFull
-from shared.ports.index import FIRST_CHECK, FIRST_CLEARING, ActiveRow, Claim, EndedRow, Guard, ListRow
+from shared.ports.index import (
+    FIRST_CLEARING,
+    NO_LOOKS,
+    ActiveRow,
+    AwakeTenant,
+    Claim,
+    EndedRow,
+    Guard,
+    ListRow,
+    Looks,
+    SweepPosition,
+)
 
 
-async def gate_operation(table: TableClient, partition: str, change: int, limit: int | None) -> tuple[Any, ...]:
+async def gate_operation(table: Table, partition: str, change: int, limit: int | None) -> tuple[Any, ...]:
     """The operation that counts up or down, under the ETag of what was read. Raises GateFull, LedgerUnavailable."""
     entity = await read_row(table, partition, GATE_ROW)
     active = entity["active"] if entity is not None else 0
@@ -49,22 +67,33 @@ async def gate_operation(table: TableClient, partition: str, change: int, limit:
     return ("update", row, under_etag)
 
 
-#: Race gate: two ends of the same tenant's jobs at once, and the slower one reads the gate again
-_MAX_GATE_RACES = 20
-
-
-#: due jobs of one tenant among which the longest due are chosen
-MAX_DUE = 5000
+#: Race gate: creations and ends in other processes moved the gate; tries, with jitter between
+_MAX_GATE_RACES = 40
+#: Race sweeps: of a job without a gate, only a sweeper moves what its end deletes
+_MAX_RACES = 5
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.64
 
 
 class TablesIndex:
     """See `shared.ports.index.Index`."""
 
-    def __init__(self, account: TablesAccount, table: str, tenants_table: str) -> None:
+    def __init__(
+        self,
+        account: TablesAccount,
+        table: str,
+        tenants_table: str,
+        *,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """`jitter` gives a number from 0 to 1."""
         self._account = account
         self._table = table
-        self._tenants_table = tenants_table
-        self._known_tenants: set[str] = set()
+        self._tenants = TenantRows(account, tenants_table)
+        #: by partition, while somebody waits
+        self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._sleep = sleep
+        self._jitter = jitter
 
     async def read_claim(self, tenant: str, claim: str) -> Claim | None:
         entity = await read_row(await self._account.table(self._table), encode_key(tenant), claim_row(claim))
@@ -73,13 +102,13 @@ class TablesIndex:
         return Claim(
             job_id=entity["job_id"],
             body_hash=entity["body_hash"],
-            created_at=_instant(entity["created_at"]),
-            expires_at=_instant(entity["expires_at"]) if entity.get("expires_at") else None,
+            created_at=instant_of(entity["created_at"]),
+            expires_at=instant_of(entity["expires_at"]) if entity.get("expires_at") else None,
             etag=entity.metadata["etag"] or "",
         )
 
     async def reserve(self, job: Job, *, replacing: Claim | None, tenant_limit: int | None = None) -> None:
-        await self._know(job.tenant)
+        await self._tenants.wake(job.tenant, job.created_at)
         partition = encode_key(job.tenant)
         claim = {
             "PartitionKey": partition,
@@ -87,18 +116,6 @@ class TablesIndex:
             "job_id": job.job_id,
             "body_hash": job.body_hash,
             "created_at": job.created_at,
-        }
-        active = {
-            "PartitionKey": partition,
-            "RowKey": active_row(job.job_id),
-            "job_id": job.job_id,
-            "claim": job.idempotency_hash,
-            "created_at": job.created_at,
-            "check_at": job.created_at + FIRST_CHECK,
-            "mode": job.mode,
-            "gated": job.gated,
-            "sent_seq": 0,
-            "listed_seq": job.event_seq,
         }
         listed = {
             "PartitionKey": partition,
@@ -114,14 +131,26 @@ class TablesIndex:
                 "match_condition": MatchConditions.IfNotModified,
             }
             claiming = ("update", claim, under_etag)
-        operations = [claiming, ("create", active), ("create", listed)]
+        operations = [claiming, ("create", listed), *inserts(partition, job)]
         table = await self._account.table(self._table)
-        if job.gated:
-            operations.append(await gate_operation(table, partition, 1, tenant_limit))
-        await transact(table, operations)
+        for race in range(_MAX_GATE_RACES):
+            try:
+                await self._transact(table, partition, operations, change=int(job.gated), limit=tenant_limit)
+            except (Conflict, AlreadyExists):
+                if not job.gated:
+                    raise
+                held = await self.read_claim(job.tenant, job.idempotency_hash)
+                if (held and held.etag) != (replacing and replacing.etag):
+                    raise
+                # Race gate: the claim is free as before, so it was the gate
+                await self._wait(race)
+            else:
+                return
+        raise Contended("the tenant's gate was changed by others at every try")
 
     async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
         partition = encode_key(job.tenant)
+        ended_at = job.completed_at or job.updated_at
         listed = {
             "PartitionKey": partition,
             "RowKey": list_row(job.created_at, job.job_id),
@@ -133,43 +162,57 @@ class TablesIndex:
             "expires_at": claim_expires_at,
         }
         operations = [
-            ("delete", {"PartitionKey": partition, "RowKey": active_row(job.job_id)}),
             ("update", listed, {"mode": UpdateMode.MERGE}),
             ("update", claim, {"mode": UpdateMode.MERGE}),
-            ("create", _ended(partition, job.job_id, (job.completed_at or job.updated_at) + FIRST_CLEARING)),
+            ("create", _ended(partition, job.job_id, ended_at + FIRST_CLEARING, purged=False)),
         ]
-        await self._end(partition, job.job_id, operations, gated=job.gated)
+        # of a job that ends sooner no sweeper has moved the DUE row
+        check_at = first_check(job) if ended_at < first_check(job) else None
+        await self._end(partition, job.job_id, operations, gated=job.gated, check_at=check_at)
 
-    async def _end(self, partition: str, job_id: str, operations: list[Any], *, gated: bool) -> None:
-        """One transaction with ACTIVE's end in it; a job that was ended so before stays as it is."""
+    async def _end(
+        self, partition: str, job_id: str, operations: list[Any], *, gated: bool, check_at: datetime | None
+    ) -> None:
+        """One transaction with ACTIVE's end in it; a job that was ended so before stays as it is.
+
+        `check_at`: where its DUE row is thought to stand; None: ACTIVE is asked.
+        """
         table = await self._account.table(self._table)
-        for _ in range(_MAX_GATE_RACES):
-            gate = [await gate_operation(table, partition, -1, None)] if gated else []
-            try:
-                await transact(table, [*operations, *gate])
-            except (Conflict, AlreadyExists):
-                # Race gate: either ACTIVE is gone, in one transaction like this, or another job moved the gate
-                if not gated or await read_row(table, partition, active_row(job_id)) is None:
+        for race in range(_MAX_GATE_RACES if gated else _MAX_RACES):
+            if check_at is None:
+                active = await read_row(table, partition, active_row(job_id))
+                if active is None:
                     return
+                check_at = instant_of(active["check_at"])
+            ending = [*deletes(partition, job_id, check_at), *operations]
+            try:
+                await self._transact(table, partition, ending, change=-int(gated))
+            except (Conflict, AlreadyExists):
+                # Race gate: ACTIVE is gone with all the rest; or a sweeper moved DUE, or another job the gate
+                check_at = None
+                if race:
+                    await self._wait(race)
             else:
                 return
-        raise Contended("the tenant's gate was changed by others at every try")
+        raise Contended("the job's DUE row or the tenant's gate was changed by others at every try")
+
+    async def _transact(
+        self, table: Table, partition: str, operations: list[Any], *, change: int, limit: int | None = None
+    ) -> None:
+        """With GATE changed in it, unless `change` is 0: one at a time in a process, which so races others only."""
+        if not change:
+            await transact(table, operations)
+            return
+        async with self._gates.setdefault(partition, asyncio.Lock()):
+            gate = await gate_operation(table, partition, change, limit)
+            await transact(table, [*operations, gate])
+
+    async def _wait(self, race: int) -> None:
+        await self._sleep(min(_FIRST_WAIT_S * 2**race, _LONGEST_WAIT_S) * self._jitter())
 
     async def count_gated(self, tenant: str) -> int:
         entity = await read_row(await self._account.table(self._table), encode_key(tenant), GATE_ROW)
         return int(entity["active"]) if entity is not None else 0
-
-    async def count_active(self) -> dict[str, int]:
-        table = await self._account.table(self._table)
-        counts: dict[str, int] = {}
-        async with translate_errors():
-            async for entity in table.query_entities(
-                "RowKey gt @first and RowKey lt @end",
-                parameters={"first": "ACTIVE:", "end": "ACTIVE;"},
-                select=["mode"],
-            ):
-                counts[entity["mode"]] = counts.get(entity["mode"], 0) + 1
-        return counts
 
     async def write_guard(self, guard: Guard) -> None:
         row = {
@@ -184,25 +227,29 @@ class TablesIndex:
 
     async def read_guard(self) -> Guard | None:
         entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, GUARD_ROW)
-        return Guard(json.loads(entity["active"]), _instant(entity["counted_at"])) if entity is not None else None
+        return Guard(json.loads(entity["active"]), instant_of(entity["counted_at"])) if entity is not None else None
 
-    async def due(self, tenant: str, *, now: datetime, limit: int) -> list[ActiveRow]:
-        table = await self._account.table(self._table)
-        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end and check_at le @now"
-        parameters = {"tenant": encode_key(tenant), "first": "ACTIVE:", "end": "ACTIVE;", "now": now}
-        # rows are in the order of their keys: taken so, a tenant with many due jobs would never see its last ones
-        rows = [_active(tenant, entity) for entity in await _first(table, query, parameters, max(limit, MAX_DUE))]
-        return heapq.nsmallest(limit, rows, key=lambda active: active.check_at)
+    async def due(self, tenant: str, *, now: datetime, limit: int, after: ActiveRow | None = None) -> list[ActiveRow]:
+        first = due_row(after.check_at, after.job_id) if after is not None else "DUE:"
+        return [active_of(tenant, entity) for entity in await self._range(tenant, first, f"{due_before(now)};", limit)]
 
     async def list_active(self, tenant: str, *, after: str | None, limit: int) -> list[ActiveRow]:
-        table = await self._account.table(self._table)
-        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
-        parameters = {"tenant": encode_key(tenant), "first": active_row(after or ""), "end": "ACTIVE;"}
-        return [_active(tenant, entity) for entity in await _first(table, query, parameters, limit)]
+        found = await self._range(tenant, active_row(after or ""), "ACTIVE;", limit)
+        return [active_of(tenant, entity) for entity in found]
 
-    async def refresh_listing(self, active: ActiveRow, job: Job) -> None:
+    async def refresh_listing(
+        self, active: ActiveRow, job: Job, *, unacked: int = 0, unacked_since: datetime | None = None
+    ) -> None:
         partition = encode_key(active.tenant)
-        mark = {"PartitionKey": partition, "RowKey": active_row(active.job_id), "listed_seq": job.event_seq}
+        mark: dict[str, Any] = {
+            "PartitionKey": partition,
+            "RowKey": active_row(active.job_id),
+            "status": job.status.value,
+            "unacked": unacked,
+            "listed_seq": job.event_seq,
+        }
+        if unacked_since is not None:
+            mark["unacked_since"] = unacked_since
         listed = {
             "PartitionKey": partition,
             "RowKey": list_row(active.created_at, active.job_id),
@@ -214,62 +261,73 @@ class TablesIndex:
         with contextlib.suppress(Conflict):
             await transact(await self._account.table(self._table), operations)
 
-    async def read_listing_position(self) -> tuple[str, str] | None:
-        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, RELISTED_ROW)
-        return (entity["tenant"], entity["job_id"]) if entity is not None and entity["job_id"] else None
+    async def awake_tenants(self, *, now: datetime) -> list[AwakeTenant]:
+        return await self._tenants.awake(now)
 
-    async def write_listing_position(self, position: tuple[str, str] | None) -> None:
-        tenant, job_id = position or ("", "")
-        row = {"PartitionKey": GUARD_PARTITION, "RowKey": RELISTED_ROW, "tenant": tenant, "job_id": job_id}
+    async def put_to_sleep(self, awake: AwakeTenant) -> None:
+        ended = await self._range(awake.tenant, "ENDED:", "ENDED;", 1)
+        await self._tenants.sleep(awake, instant_of(ended[0]["clear_at"]) if ended else None)
+
+    async def read_position(self, share: int) -> SweepPosition:
+        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, share_row(POSITION_ROW, share))
+        if entity is None:
+            return SweepPosition()
+        listed = (entity["tenant"], entity["job_id"]) if entity["job_id"] else None
+        return SweepPosition(entity["look"] or None, entity["clear"] or None, listed)
+
+    async def write_position(self, share: int, position: SweepPosition) -> None:
+        tenant, job_id = position.listed or ("", "")
+        row = {
+            "PartitionKey": GUARD_PARTITION,
+            "RowKey": share_row(POSITION_ROW, share),
+            "look": position.look or "",
+            "clear": position.clear or "",
+            "tenant": tenant,
+            "job_id": job_id,
+        }
         table = await self._account.table(self._table)
         async with translate_errors():
             await table.upsert_entity(row, mode=UpdateMode.REPLACE)
 
-    async def reschedule_check(
-        self, active: ActiveRow, check_at: datetime, *, looks: int = 0, look_no: int = 0
-    ) -> None:
-        row = {
-            "PartitionKey": encode_key(active.tenant),
-            "RowKey": active_row(active.job_id),
-            "check_at": check_at,
-            "looks": looks,
-            "look_no": look_no,
-        }
-        table = await self._account.table(self._table)
-        with contextlib.suppress(Conflict):
-            async with translate_errors():
-                await table.update_entity(row, mode=UpdateMode.MERGE)
+    async def reschedule_check(self, active: ActiveRow, check_at: datetime, *, looks: Looks = NO_LOOKS) -> None:
+        operations = moves(encode_key(active.tenant), active, check_at, looks)
+        # Race sweeps: gone, or moved by another one
+        with contextlib.suppress(Conflict, AlreadyExists):
+            await transact(await self._account.table(self._table), operations)
 
     async def withdraw(self, active: ActiveRow) -> None:
         partition = encode_key(active.tenant)
-        keys = (claim_row(active.claim), active_row(active.job_id), list_row(active.created_at, active.job_id))
+        keys = (claim_row(active.claim), list_row(active.created_at, active.job_id))
         operations = [
             *(("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys),
-            ("create", _ended(partition, active.job_id, active.created_at + FIRST_CLEARING)),
+            ("create", _ended(partition, active.job_id, active.created_at + FIRST_CLEARING, purged=False)),
         ]
-        await self._end(partition, active.job_id, operations, gated=active.gated)
+        await self._end(partition, active.job_id, operations, gated=active.gated, check_at=active.check_at)
 
-    async def due_for_clearing(self, tenant: str, *, now: datetime, limit: int) -> list[EndedRow]:
-        table = await self._account.table(self._table)
-        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
-        # `;` is the character after `:`
-        parameters = {"tenant": encode_key(tenant), "first": "ENDED:", "end": f"{ended_before(now)};"}
-        found: list[EndedRow] = []
-        async with translate_errors():
-            async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
-                clear_at = _instant(entity["clear_at"])
-                found.append(EndedRow(job_id=entity["job_id"], tenant=tenant, clear_at=clear_at))
-                if len(found) == limit:
-                    break
-        return found
+    async def due_for_clearing(
+        self, tenant: str, *, now: datetime, limit: int, after: EndedRow | None = None
+    ) -> list[EndedRow]:
+        first = ended_row(after.clear_at, after.job_id) if after is not None else "ENDED:"
+        return [
+            EndedRow(
+                job_id=entity["job_id"],
+                tenant=tenant,
+                clear_at=instant_of(entity["clear_at"]),
+                purged=bool(entity["purged"]),
+            )
+            for entity in await self._range(tenant, first, f"{ended_before(now)};", limit)
+        ]
 
-    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime) -> None:
+    async def reschedule_clearing(self, ended: EndedRow, clear_at: datetime, *, purged: bool = False) -> None:
         partition = encode_key(ended.tenant)
-        old = {"PartitionKey": partition, "RowKey": ended_row(ended.clear_at, ended.job_id)}
-        new = _ended(partition, ended.job_id, clear_at)
+        old, new = ended_row(ended.clear_at, ended.job_id), _ended(partition, ended.job_id, clear_at, purged=purged)
+        if old == new["RowKey"]:
+            operations: list[tuple[Any, ...]] = [("update", new, {"mode": UpdateMode.REPLACE})]
+        else:
+            operations = [("delete", {"PartitionKey": partition, "RowKey": old}), ("create", new)]
         # Race sweeps: gone, or moved by another one to the same instant
         with contextlib.suppress(Conflict, AlreadyExists):
-            await transact(await self._account.table(self._table), [("delete", old), ("create", new)])
+            await transact(await self._account.table(self._table), operations)
 
     async def finish_clearing(self, ended: EndedRow) -> None:
         await self._delete(ended.tenant, ended_row(ended.clear_at, ended.job_id))
@@ -300,24 +358,16 @@ class TablesIndex:
         return [listed_of(entity) for entity in await _first(table, query, parameters, limit)]
 
     async def tenants(self) -> list[str]:
-        table = await self._account.table(self._tenants_table)
-        async with translate_errors():
-            rows = table.query_entities("PartitionKey eq @tenants", parameters={"tenants": TENANTS_PARTITION})
-            return [entity["tenant"] async for entity in rows]
+        return await self._tenants.all()
 
-    async def _know(self, tenant: str) -> None:
-        """Written before the tenant's first row, so that a sweep finds every partition."""
-        if tenant in self._known_tenants:
-            return
-        table = await self._account.table(self._tenants_table)
-        async with translate_errors():
-            await table.upsert_entity(
-                {"PartitionKey": TENANTS_PARTITION, "RowKey": encode_key(tenant), "tenant": tenant}
-            )
-        self._known_tenants.add(tenant)
+    async def _range(self, tenant: str, first: str, end: str, limit: int) -> list[Any]:
+        """Rows of a tenant between two keys, both left out; `;` is the character after `:`."""
+        query = "PartitionKey eq @tenant and RowKey gt @first and RowKey lt @end"
+        parameters = {"tenant": encode_key(tenant), "first": first, "end": end}
+        return await _first(await self._account.table(self._table), query, parameters, limit)
 
 
-async def _first(table: TableClient, query: str, parameters: dict[str, Any], limit: int) -> list[Any]:
+async def _first(table: Table, query: str, parameters: dict[str, Any], limit: int) -> list[Any]:
     """At most `limit` entities, in the order of their keys. Raises LedgerUnavailable."""
     found: list[Any] = []
     async with translate_errors():
@@ -328,25 +378,6 @@ async def _first(table: TableClient, query: str, parameters: dict[str, Any], lim
     return found
 
 
-def _active(tenant: str, entity: Any) -> ActiveRow:
-    return ActiveRow(
-        job_id=entity["job_id"],
-        tenant=tenant,
-        claim=entity["claim"],
-        created_at=_instant(entity["created_at"]),
-        check_at=_instant(entity["check_at"]),
-        gated=bool(entity.get("gated")),
-        looks=int(entity.get("looks", 0)),
-        look_no=int(entity.get("look_no", 0)),
-        listed_seq=int(entity.get("listed_seq", 0)),
-        etag=entity.metadata["etag"] or "",
-    )
-
-
-def _ended(partition: str, job_id: str, clear_at: datetime) -> dict[str, Any]:
+def _ended(partition: str, job_id: str, clear_at: datetime, *, purged: bool) -> dict[str, Any]:
     row = ended_row(clear_at, job_id)
-    return {"PartitionKey": partition, "RowKey": row, "job_id": job_id, "clear_at": clear_at}
-
-
-def _instant(value: datetime) -> datetime:
-    return datetime.combine(value.date(), value.timetz())
+    return {"PartitionKey": partition, "RowKey": row, "job_id": job_id, "clear_at": clear_at, "purged": purged}

@@ -12,8 +12,9 @@ GATE_ROW = "GATE"
 #: no tenant encodes to this: a lone = never stands there
 GUARD_PARTITION = "=guard"
 GUARD_ROW = "GUARD"
-#: where the relisting of living jobs stopped at its bound
-RELISTED_ROW = "RELISTED"
+#: how a sweeper's last pass ended, and where it stopped; but for the first one, its number follows after a colon
+SWEEP_ROW = "SWEEP"
+POSITION_ROW = "POSITION"
 
 #: LIST rows sort newest first: this minus the milliseconds since 1970, 13 digits
 _FAR_FUTURE_MS = 9_999_999_999_999
@@ -35,6 +36,20 @@ def active_row(job_id: str) -> str:
     return f"ACTIVE:{job_id}"
 
 
+def share_row(row: str, share: int) -> str:
+    return f"{row}:{share}" if share else row
+
+
+def due_row(check_at: datetime, job_id: str) -> str:
+    """Sorts by the instant from which on the sweeper is to look at the job."""
+    return f"{due_before(check_at)}:{job_id}"
+
+
+def due_before(instant: datetime) -> str:
+    """Every DUE row that is due by then has a smaller key, or begins with this."""
+    return f"DUE:{_millis(instant):013d}"
+
+
 def ended_row(clear_at: datetime, job_id: str) -> str:
     """Sorts by the instant from which on the job is to be looked at: what is due is one range of keys."""
     return f"{ended_before(clear_at)}:{job_id}"
@@ -42,9 +57,12 @@ def ended_row(clear_at: datetime, job_id: str) -> str:
 
 def ended_before(instant: datetime) -> str:
     """Every ENDED row that is due by then has a smaller key, or begins with this."""
-    return f"ENDED:{int(instant.astimezone(UTC).timestamp() * 1000):013d}"
+    return f"ENDED:{_millis(instant):013d}"
 
 
 def list_row(created_at: datetime, job_id: str) -> str:
-    millis = int(created_at.astimezone(UTC).timestamp() * 1000)
-    return f"LIST:{_FAR_FUTURE_MS - millis:013d}:{job_id}"
+    return f"LIST:{_FAR_FUTURE_MS - _millis(created_at):013d}:{job_id}"
+
+
+def _millis(instant: datetime) -> int:
+    return int(instant.astimezone(UTC).timestamp() * 1000)

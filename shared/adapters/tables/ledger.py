@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
 from shared.adapters.tables import rows
-from shared.adapters.tables.account import TablesAccount, transact, translate_errors
+from shared.adapters.tables.account import TablesAccount, transact
 from shared.adapters.tables.claim_check import TextStore, offload_all, restore
 from shared.adapters.tables.keys import JOB_ROW, event_row, step_row
+from shared.adapters.tables.table import MAX_OPERATIONS, Entity, Operation
 from shared.core.job import Event, Record
 from shared.errors import AlreadyExists, Conflict, DataLost, UnknownStatus
 from shared.ports.ledger import Stored
-
-#: of one entity-group transaction
-MAX_OPERATIONS = 100
 
 
 class TablesLedger:
@@ -42,7 +40,7 @@ class TablesLedger:
         # EVENT sorts before JOB, and STEP after it: one range holds the job without its history
         async for entity in self._query("PartitionKey eq @job and RowKey ge @first", {"job": job_id, "first": JOB_ROW}):
             if entity["RowKey"] == JOB_ROW:
-                etag, tenant_id = entity.metadata["etag"], entity.get("tenant_id")
+                etag, tenant_id = entity.metadata["etag"] or "", entity.get("tenant_id")
             try:
                 found.append(await restore(dict(entity), self._texts))
             except DataLost as lost:
@@ -78,7 +76,7 @@ class TablesLedger:
             "etag": before.etag,
             "match_condition": MatchConditions.IfNotModified,
         }
-        operations: list[tuple[Any, ...]] = [("update", job, under_etag)]
+        operations: list[Operation] = [("update", job, under_etag)]
         operations += [("update", entity, {"mode": UpdateMode.REPLACE}) for entity in others[: len(changed)]]
         operations += [("create", entity) for entity in others[len(changed) :]]
         try:
@@ -92,7 +90,7 @@ class TablesLedger:
         job = stored.record.job
         keys = [step_row(step.step_index, step.step_id) for step in stored.record.steps]
         fence = {"etag": stored.etag, "match_condition": MatchConditions.IfNotModified}
-        operations: list[tuple[Any, ...]] = [("delete", {"PartitionKey": job.job_id, "RowKey": JOB_ROW}, fence)]
+        operations: list[Operation] = [("delete", {"PartitionKey": job.job_id, "RowKey": JOB_ROW}, fence)]
         operations += [("delete", {"PartitionKey": job.job_id, "RowKey": key}) for key in keys]
         await transact(await self._account.table(self._table), operations)
         await self.delete_remainder(job.job_id)
@@ -125,8 +123,7 @@ class TablesLedger:
                 break
         return found
 
-    async def _query(self, query: str, parameters: dict[str, Any], **options: Any) -> Any:
+    async def _query(self, query: str, parameters: dict[str, Any], **options: Any) -> AsyncIterator[Entity]:
         table = await self._account.table(self._table)
-        async with translate_errors():
-            async for entity in table.query_entities(query, parameters=parameters, **options):
-                yield entity
+        async for entity in table.query_entities(query, parameters=parameters, **options):
+            yield entity

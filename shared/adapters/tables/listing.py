@@ -36,7 +36,6 @@ def changing_columns(job: Job) -> dict[str, Any]:
 
 
 def listed_of(entity: Any) -> ListRow:
-    created_at = entity["created_at"]
     return ListRow(
         job_id=entity["job_id"],
         tenant_id=entity["tenant_id"],
@@ -45,7 +44,7 @@ def listed_of(entity: Any) -> ListRow:
         current_step_id=entity.get("current_step_id"),
         labels=json.loads(entity["labels"]),
         seq=entity["seq"],
-        created_at=datetime.combine(created_at.date(), created_at.timetz()),
+        created_at=entity["created_at"],
         cursor=entity["RowKey"],
     )
 

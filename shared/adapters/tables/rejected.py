@@ -13,10 +13,10 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from azure.data.tables import UpdateMode
-from azure.data.tables.aio import TableClient
 
-from shared.adapters.tables.account import TablesAccount, read_row, translate_errors
+from shared.adapters.tables.account import TablesAccount, read_row
 from shared.adapters.tables.claim_check import SUFFIX, TextStore, offload, restore
+from shared.adapters.tables.table import Table
 from shared.core.canonical import digest
 from shared.errors import Conflict, DataLost
 from shared.ports.rejected import RejectedMessage, Rejection, day_partition, row_key, row_keys_between
@@ -54,9 +54,8 @@ class TablesRejected:
         rows = [await offload({"PartitionKey": day, **line, "body": message.body}, self._texts)]
         rows += [{"PartitionKey": partition, **line} for partition in tenants]
         for row in rows:
-            async with translate_errors():
-                # merged, so that a delivery after the redrive leaves its mark
-                await table.upsert_entity(row, mode=UpdateMode.MERGE)
+            # merged, so that a delivery after the redrive leaves its mark
+            await table.upsert_entity(row, mode=UpdateMode.MERGE)
 
     async def read(self, id_: str) -> RejectedMessage | None:
         entity = await read_row(await self._account.table(self._table), day_partition(id_), row_key(id_))
@@ -91,13 +90,12 @@ class TablesRejected:
         query = "PartitionKey eq @partition and RowKey gt @start and RowKey lt @end"
         parameters = {"partition": partition, "start": start, "end": end}
         found: list[Rejection] = []
-        async with translate_errors():
-            async for entity in table.query_entities(
-                query, parameters=parameters, results_per_page=min(limit, 1000), select=_LISTED
-            ):
-                found.append(_rejection(entity))
-                if len(found) == limit:
-                    break
+        async for entity in table.query_entities(
+            query, parameters=parameters, results_per_page=min(limit, 1000), select=_LISTED
+        ):
+            found.append(_rejection(entity))
+            if len(found) == limit:
+                break
         return found
 
     async def mark(self, message: Rejection, *, redriven_at: datetime, outcome: str) -> None:
@@ -110,19 +108,17 @@ class TablesRejected:
                 "redriven_outcome": outcome,
             }
             with contextlib.suppress(Conflict):  # the row is gone by retention
-                async with translate_errors():
-                    await table.update_entity(row, mode=UpdateMode.MERGE)
+                await table.update_entity(row, mode=UpdateMode.MERGE)
 
     async def delete_before(self, day: date, *, limit: int) -> int:
         table = await self._account.table(self._table)
         # the partitions of tenants sort after those of days
         query, parameters = "PartitionKey lt @day", {"day": f"{day:%Y%m%d}"}
         found: list[dict[str, Any]] = []
-        async with translate_errors():
-            async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
-                found.append({name: entity[name] for name in entity if name in _KEYS or name.endswith(SUFFIX)})
-                if len(found) == limit:
-                    break
+        async for entity in table.query_entities(query, parameters=parameters, results_per_page=min(limit, 1000)):
+            found.append({name: entity[name] for name in entity if name in _KEYS or name.endswith(SUFFIX)})
+            if len(found) == limit:
+                break
         semaphore = asyncio.Semaphore(_AT_ONCE)
 
         async def delete(row: dict[str, Any]) -> None:
@@ -132,15 +128,14 @@ class TablesRejected:
         await asyncio.gather(*map(delete, found))
         return len(found)
 
-    async def _delete(self, table: TableClient, row: dict[str, Any]) -> None:
+    async def _delete(self, table: Table, row: dict[str, Any]) -> None:
         """The row of its day goes last: killed before, the next call finds it again."""
         for name in row:
             if name.endswith(SUFFIX):
                 await self._texts.remove(row[name])
         for partition in reversed(_partitions(row["id"], row.get("tenant"))):
             with contextlib.suppress(Conflict):  # another sweep was faster
-                async with translate_errors():
-                    await table.delete_entity(partition, row["RowKey"])
+                await table.delete_entity(partition, row["RowKey"])
 
 
 def _partitions(id_: str, tenant: str | None) -> list[str]:
@@ -158,22 +153,16 @@ def _message(entity: Mapping[str, Any]) -> RejectedMessage:
 
 
 def _rejection(entity: Mapping[str, Any]) -> Rejection:
-    redriven_at = entity.get("redriven_at")
-    number = entity["sequence_number"]
     return Rejection(
         id=entity["id"],
-        received_at=_instant(entity["received_at"]),
+        received_at=entity["received_at"],
         reason=entity["reason"],
         detail=entity["detail"],
         lane=entity["lane"],
         message_id=entity["message_id"],
-        sequence_number=number if isinstance(number, int) else number.value,
+        sequence_number=entity["sequence_number"],
         delivery_count=entity["delivery_count"],
         tenant=entity.get("tenant"),
-        redriven_at=_instant(redriven_at) if redriven_at is not None else None,
+        redriven_at=entity.get("redriven_at"),
         redriven_outcome=entity.get("redriven_outcome"),
     )
-
-
-def _instant(value: datetime) -> datetime:
-    return datetime.combine(value.date(), value.timetz())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -33,19 +33,18 @@ def job_entity(job: Job) -> Entity:
         "PartitionKey": job.job_id,
         "RowKey": JOB_ROW,
         "tenant_bucket": bucket,
-        **_columns(asdict(job), _JOB_JSON),
+        **_columns(vars(job), _JOB_JSON),
     }
 
 
 def step_entity(job_id: str, step: Step) -> Entity:
-    values = asdict(step)
-    timings = values.pop("timings")
+    values = {name: value for name, value in vars(step).items() if name != "timings"}
     return {
         "PartitionKey": job_id,
         "RowKey": step_row(step.step_index, step.step_id),
         "job_id": job_id,
         **_columns(values, _STEP_JSON),
-        **_columns(timings, _TIMING_JSON),
+        **_columns(vars(step.timings), _TIMING_JSON),
     }
 
 
@@ -53,7 +52,7 @@ def event_entity(event: Event) -> Entity:
     return {
         "PartitionKey": event.job_id,
         "RowKey": event_row(event.seq),
-        **_columns(asdict(event), _EVENT_JSON),
+        **_columns(vars(event), _EVENT_JSON),
     }
 
 
@@ -117,10 +116,5 @@ def _values(row: type[_Row], entity: Mapping[str, Any], json_columns: frozenset[
         value = entity.get(field.name)
         if value is None:
             continue
-        if field.name in json_columns:
-            value = json.loads(value)
-        elif isinstance(value, datetime):
-            # the SDK's own subclass also keeps a tenth of a microsecond; a plain instant compares as one
-            value = datetime.combine(value.date(), value.timetz())
-        values[field.name] = value
+        values[field.name] = json.loads(value) if field.name in json_columns else value
     return values

@@ -1,43 +1,71 @@
-"""`SweepMarks` over Azure Tables: one row of the index table."""
+"""`SweepMarks` over Azure Tables: one row of the index table for each share of the tenants."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from typing import Any
+
 from azure.data.tables import UpdateMode
 
-from shared.adapters.tables.account import TablesAccount, read_row, translate_errors
-from shared.adapters.tables.keys import GUARD_PARTITION
-from shared.ports.index import SweepMark
-
-_ROW = "SWEEP"
+from shared.adapters.tables.account import TablesAccount, translate_errors
+from shared.adapters.tables.active import instant_of
+from shared.adapters.tables.keys import GUARD_PARTITION, SWEEP_ROW, share_row
+from shared.ports.sweeps import SweepMark, WorkCounts
 
 
 class TablesSweepMark:
-    """See `shared.ports.index.SweepMarks`."""
+    """See `shared.ports.sweeps.SweepMarks`."""
 
     def __init__(self, account: TablesAccount, table: str) -> None:
         self._account = account
         self._table = table
 
-    async def write(self, mark: SweepMark) -> None:
+    async def write(self, share: int, mark: SweepMark) -> None:
+        counts = mark.counts
         row = {
             "PartitionKey": GUARD_PARTITION,
-            "RowKey": _ROW,
+            "RowKey": share_row(SWEEP_ROW, share),
+            "share": share,
             "ended_at": mark.ended_at,
             "looked_at": mark.looked_at,
             "actions": mark.actions,
             "more": mark.more,
+            "active": json.dumps(counts.active),
+            "modes": json.dumps(counts.modes),
+            "queued_since": counts.queued_since,
+            "unacked": counts.unacked,
+            "unacked_since": counts.unacked_since,
         }
         table = await self._account.table(self._table)
         async with translate_errors():
-            await table.upsert_entity(row, mode=UpdateMode.REPLACE)
+            # an instant that is None is left out
+            await table.upsert_entity(
+                {name: value for name, value in row.items() if value is not None}, mode=UpdateMode.REPLACE
+            )
 
-    async def read(self) -> SweepMark | None:
-        entity = await read_row(await self._account.table(self._table), GUARD_PARTITION, _ROW)
-        if entity is None:
-            return None
-        return SweepMark(
-            ended_at=entity["ended_at"],
-            looked_at=int(entity["looked_at"]),
-            actions=int(entity["actions"]),
-            more=bool(entity["more"]),
-        )
+    async def read(self, shares: int) -> dict[int, SweepMark]:
+        table = await self._account.table(self._table)
+        query = "PartitionKey eq @guards and RowKey ge @first and RowKey lt @end"
+        parameters = {"guards": GUARD_PARTITION, "first": SWEEP_ROW, "end": f"{SWEEP_ROW};"}
+        async with translate_errors():
+            found = {int(row["share"]): _mark(row) async for row in table.query_entities(query, parameters=parameters)}
+        # of a time with more sweepers others may lie there
+        return {share: mark for share, mark in found.items() if share < shares}
+
+
+def _mark(entity: Any) -> SweepMark:
+    queued_since, unacked_since = entity.get("queued_since"), entity.get("unacked_since")
+    return SweepMark(
+        ended_at=instant_of(entity["ended_at"]),
+        looked_at=int(entity["looked_at"]),
+        actions=int(entity["actions"]),
+        more=bool(entity["more"]),
+        counts=WorkCounts(
+            active=Counter(json.loads(entity["active"])),
+            modes=Counter(json.loads(entity["modes"])),
+            queued_since=instant_of(queued_since) if queued_since is not None else None,
+            unacked=int(entity["unacked"]),
+            unacked_since=instant_of(unacked_since) if unacked_since is not None else None,
+        ),
+    )

@@ -1,52 +1,111 @@
-"""The sweeper's part in lists: brings the LIST rows of living jobs up to date.
+"""The sweeper's part in lists and counts: brings the rows of living jobs up to date, and counts them.
 
-A transition is one transaction in the ledger. The job's LIST row is in another partition and is written when the job is
-created and when it ends. This pass compares the two, so a list is never behind for longer than a sweep, while no more
-than `MAX_RELISTED` jobs are active; with more, for as many sweeps as the comparison takes.
+A transition is one transaction in the ledger. What LIST and ACTIVE say of a job is in another partition and is written
+when the job is created and when it ends. This pass compares the two, so lists and counts are never behind for longer
+than a sweep, while the comparison comes to its end in the pass; with more jobs, for as many sweeps as it takes.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
+from shared.core.job import Record
+from shared.core.states import StepStatus
 from shared.operations.context import Context
 from shared.operations.read_history import read_for_list
+from shared.operations.sweeper.turns import AT_ONCE, at_once
 from shared.ports.index import ActiveRow
+from shared.ports.sweeps import WorkCounts
 
-#: jobs that one sweep compares; the next one goes on after the last
-MAX_RELISTED = 5000
-_PAGE = 500
-_READS_AT_ONCE = 16
+#: rows of one query, and jobs between two looks at the time
+_PAGE, _ROUND = 1000, 256
 
 
-async def relist(context: Context) -> int:
-    """How many rows were behind. Race relist: safe during normal work and another pass. Raises LedgerUnavailable."""
-    semaphore = asyncio.Semaphore(_READS_AT_ONCE)
-    start = await context.index.read_listing_position()
-    compared = behind = 0
-    for tenant in sorted(await context.index.tenants()):
-        after = start[1] if start and start[0] == tenant else None
-        if start and tenant < start[0]:
+@dataclass
+class Surveyed:
+    """What a look at every living job's row found."""
+
+    #: as the rows stand after the comparison
+    counts: WorkCounts = field(default_factory=WorkCounts)
+    #: LIST rows that were behind their job
+    behind: int = 0
+    #: tenants of jobs that have ended, and whose end is not in the index, or was not when its row was listed
+    ended: set[str] = field(default_factory=set)
+    #: tenants without a living job
+    idle: list[str] = field(default_factory=list)
+    #: tenant and id of the last job that was compared when the time was over; None: the comparison came to its end
+    stopped_at: tuple[str, str] | None = None
+
+
+async def survey(
+    context: Context,
+    tenants: Sequence[str],
+    start: tuple[str, str] | None,
+    is_over: Callable[[], bool],
+    *,
+    due_at: datetime,
+) -> Surveyed:
+    """Counts every living job of the tenants; compares them with their jobs past `start`, until the time is over.
+
+    A job that has ended, and not in the index, is due at `due_at`. Race relist: safe during normal work and another
+    pass. Raises LedgerUnavailable.
+    """
+    found = Surveyed()
+    ordered = sorted(tenants)
+    for first in range(0, len(ordered), AT_ONCE):
+        turn = ordered[first : first + AT_ONCE]
+        pages = await asyncio.gather(*(context.index.list_active(tenant, after=None, limit=_PAGE) for tenant in turn))
+        for tenant, rows in zip(turn, pages, strict=True):
+            if not rows:
+                found.idle.append(tenant)
+            page = rows
+            while page:
+                await _take(context, tenant, page, start, is_over, due_at, found)
+                last = page[-1].job_id
+                page = await context.index.list_active(tenant, after=last, limit=_PAGE) if len(page) == _PAGE else []
+    return found
+
+
+async def _take(
+    context: Context,
+    tenant: str,
+    rows: Sequence[ActiveRow],
+    start: tuple[str, str] | None,
+    is_over: Callable[[], bool],
+    due_at: datetime,
+    found: Surveyed,
+) -> None:
+    async def compare(row: ActiveRow) -> None:
+        stored = await read_for_list(context.ledger, row.job_id)
+        record = stored.record if stored is not None else None
+        if record is None or record.job.event_seq == row.listed_seq:
+            found.counts.add(row)
+            return
+        found.behind += 1
+        if record.job.status.terminal:
+            # due at once: nothing happens where its end came between the two reads
+            await context.index.reschedule_check(row, due_at)
+            found.ended.add(tenant)
+            return
+        unacked, since = _unacked(record)
+        await context.index.refresh_listing(row, record.job, unacked=unacked, unacked_since=since)
+        found.counts.add(replace(row, status=record.job.status.value, unacked=unacked, unacked_since=since))
+
+    for first in range(0, len(rows), _ROUND):
+        part = rows[first : first + _ROUND]
+        if (start is not None and (tenant, part[-1].job_id) <= start) or found.stopped_at is not None:
+            for row in part:
+                found.counts.add(row)
             continue
-        while rows := await context.index.list_active(tenant, after=after, limit=min(_PAGE, MAX_RELISTED - compared)):
-            behind += sum(await asyncio.gather(*(_compare(context, active, semaphore) for active in rows)))
-            compared, after = compared + len(rows), rows[-1].job_id
-            if compared >= MAX_RELISTED:
-                await context.index.write_listing_position((tenant, after))
-                return behind
-    if start is not None:
-        await context.index.write_listing_position(None)
-    return behind
+        await at_once(part, compare)
+        if is_over():
+            found.stopped_at = (tenant, part[-1].job_id)
 
 
-async def _compare(context: Context, active: ActiveRow, semaphore: asyncio.Semaphore) -> bool:
-    async with semaphore:
-        stored = await read_for_list(context.ledger, active.job_id)
-        if stored is None or stored.record.job.event_seq == active.listed_seq:
-            return False
-        if stored.record.job.status.terminal:
-            # its end is not in the index: this very sweep shall look at it and close it
-            await context.index.reschedule_check(active, context.clock.now())
-        else:
-            await context.index.refresh_listing(active, stored.record.job)
-        return True
+def _unacked(record: Record) -> tuple[int, datetime | None]:
+    """Attempts INITIATED and not ACKed, and since when the oldest of them is."""
+    since = [step.initiated_at for step in record.steps if step.status is StepStatus.INITIATED and step.initiated_at]
+    return len(since), min(since, default=None)

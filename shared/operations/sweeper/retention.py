@@ -1,15 +1,14 @@
 """Clears an ended job away, part by part, when each part is due (R21).
 
-First the durable histories, by instance id. Then its claim, when that has expired. Last, where a retention is set, the
-job itself: its audit bundle into the archive, its LIST row, then its partition. The job's ENDED row holds when the next
-part is due and is deleted last, so the next sweep continues what was interrupted.
+First the durable histories, by instance id, where no later end has cleared them. Then its claim, when that has expired.
+Last, where a retention is set, the job itself: its audit bundle into the archive, its LIST row, then its partition. The
+job's ENDED row holds when the next part is due and is deleted last, so the next sweep continues what was interrupted.
 """
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import json
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from shared import telemetry
@@ -25,44 +24,47 @@ from shared.ports.durable import Orchestrations
 from shared.ports.index import EndedRow
 from shared.views.audit import bundle
 
-#: bounds of one sweep
-MAX_CLEARED_A_TENANT = 100
-MAX_CLEARED = 500
-_AT_ONCE = 8
 #: an orchestration that has not heard of its job's end is looked at again after this; its own timers will end it
 RETRY_PURGE_AFTER = timedelta(hours=1)
+#: an orchestration that has not heard of its job's end by then is stuck
+TERMINATE_AFTER = timedelta(days=1)
+#: one that does not end then either keeps its history: claim, archive and rows do not wait for it
+GIVE_UP_PURGE_AFTER = timedelta(days=2)
 
 
-async def clear_due(
-    context: Context, orchestrations: Orchestrations, tenants: Sequence[str], *, dry_run: bool
-) -> tuple[list[Action], bool]:
-    """What was done, or would be looked at, and whether a bound was reached: there may be more to clear.
+class Clearing:
+    """The clearings of one pass: what is due of each tenant, and what was done."""
 
-    A job that cannot be cleared is left for the next sweep.
+    def __init__(self, context: Context, orchestrations: Orchestrations, now: datetime, *, dry_run: bool) -> None:
+        self._context = context
+        self._orchestrations = orchestrations
+        self._now = now
+        self._dry_run = dry_run
+        self._last: dict[str, EndedRow] = {}
+        self.actions: list[Action] = []
 
-    Raises LedgerUnavailable for the listing alone.
-    """
-    due: list[EndedRow] = []
-    more = False
-    for tenant in tenants:
-        limit = min(MAX_CLEARED_A_TENANT, MAX_CLEARED - len(due))
-        found = await context.index.due_for_clearing(tenant, now=context.clock.now(), limit=limit) if limit else []
-        more = more or len(found) == limit
-        due += found
-    if dry_run:
-        return [Action(ended.job_id, SweepAction.CLEAR) for ended in due], more
-    semaphore = asyncio.Semaphore(_AT_ONCE)
+    async def page(self, tenant: str, limit: int) -> list[EndedRow]:
+        """What is due past the tenant's last page. Raises LedgerUnavailable."""
+        index = self._context.index
+        found = await index.due_for_clearing(tenant, now=self._now, limit=limit, after=self._last.get(tenant))
+        if found:
+            self._last[tenant] = found[-1]
+        return found
 
-    async def one(ended: EndedRow) -> Action:
-        async with semaphore:
-            try:
-                return Action(ended.job_id, await clear(context, orchestrations, ended))
-            except LuciusError as fault:
-                telemetry.record_fault(fault)
-                telemetry.warn("CLEAR_FAILED", jobId=ended.job_id, reason=str(fault))
-                return Action(ended.job_id, SweepAction.FAILED)
-
-    return list(await asyncio.gather(*map(one, due))), more
+    async def serve(self, ended: EndedRow) -> None:
+        """Clears, or with `dry_run` names, one job; one that cannot be cleared is left for the next pass."""
+        if self._dry_run:
+            self.actions.append(Action(ended.job_id, SweepAction.CLEAR))
+            return
+        try:
+            self.actions.append(Action(ended.job_id, await clear(self._context, self._orchestrations, ended)))
+        except LuciusError as fault:
+            telemetry.record_fault(fault)
+            telemetry.warn("CLEAR_FAILED", jobId=ended.job_id, reason=str(fault))
+            self.actions.append(Action(ended.job_id, SweepAction.FAILED))
+            with contextlib.suppress(LuciusError):
+                # behind those that wait already
+                await self._context.index.reschedule_clearing(ended, self._context.clock.now(), purged=ended.purged)
 
 
 async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRow) -> SweepAction:
@@ -72,10 +74,10 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
     try:
         stored = await context.ledger.read(ended.job_id)
     except UnknownStatus:
-        await context.index.reschedule_clearing(ended, context.clock.now() + RETRY_PURGE_AFTER)
+        await context.index.reschedule_clearing(ended, context.clock.now() + RETRY_PURGE_AFTER, purged=ended.purged)
         return SweepAction.SKIP
     except DataLost:
-        await context.index.reschedule_clearing(ended, context.clock.now() + UNREADABLE_INTERVAL)
+        await context.index.reschedule_clearing(ended, context.clock.now() + UNREADABLE_INTERVAL, purged=ended.purged)
         raise
     if stored is None:
         await context.ledger.delete_remainder(ended.job_id)
@@ -83,25 +85,30 @@ async def clear(context: Context, orchestrations: Orchestrations, ended: EndedRo
         return SweepAction.REMOVE
     record, job = stored.record, stored.record.job
     now, ended_at = context.clock.now(), job.completed_at or job.updated_at
-    purged = [await orchestrations.purge(instance_id) for instance_id in instances(record)]
-    if not all(purged):
-        await context.index.reschedule_clearing(ended, now + RETRY_PURGE_AFTER)
-        return SweepAction.PURGE_LATER
+    if not ended.purged:
+        left = [each for each in instances(record) if not await orchestrations.purge(each)]
+        if left and now < ended_at + GIVE_UP_PURGE_AFTER:
+            for instance_id in left if now >= ended_at + TERMINATE_AFTER else ():
+                await orchestrations.terminate(instance_id, "its job ended a day ago")
+            await context.index.reschedule_clearing(ended, now + RETRY_PURGE_AFTER)
+            return SweepAction.PURGE_LATER
+        if left:
+            telemetry.warn("HISTORY_KEPT", jobId=job.job_id, tenant_id=job.tenant, instances=left)
     expires_at = await _claim_ends(context, job, now)
     if expires_at is not None:
-        await context.index.reschedule_clearing(ended, expires_at)
+        await context.index.reschedule_clearing(ended, expires_at, purged=True)
         return SweepAction.PURGE
     retention = context.settings.retention_days
     if retention is None:
         await context.index.finish_clearing(ended)
         return SweepAction.DROP_CLAIM
     if ended_at + timedelta(days=retention) > now:
-        await context.index.reschedule_clearing(ended, ended_at + timedelta(days=retention))
+        await context.index.reschedule_clearing(ended, ended_at + timedelta(days=retention), purged=True)
         return SweepAction.DROP_CLAIM
     try:
         whole, events = await read_history(context, ended.job_id)
     except DataLost:
-        await context.index.reschedule_clearing(ended, now + UNREADABLE_INTERVAL)
+        await context.index.reschedule_clearing(ended, now + UNREADABLE_INTERVAL, purged=True)
         raise
     if whole.job.event_seq != job.event_seq:
         # Race archived: a late reply came; what it wrote belongs into the bundle

@@ -1,119 +1,236 @@
-"""One pass of the sweeper: over active jobs that are due for a check, and ended jobs that are due for clearing."""
+"""One pass of the sweeper: over active jobs that are due for a check, ended jobs that are due for clearing, and lists.
+
+A pass is over all tenants or over a share of them. It lasts 45 s at most, and the next one goes on where it stopped
+(docs/decisions/0022-the-sweeper-works-by-the-clock.md).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from datetime import datetime
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
 
 from shared import telemetry
 from shared.errors import LuciusError
-from shared.operations.admission import count
+from shared.operations.admission import write_guard
 from shared.operations.context import Context
 from shared.operations.rejected_messages import remove_old
 from shared.operations.sweeper.dead_replies import drain_replies
-from shared.operations.sweeper.gauges import count_work, set_gauges
-from shared.operations.sweeper.listing import relist
+from shared.operations.sweeper.gauges import set_queue_gauges, set_work_gauges
+from shared.operations.sweeper.listing import Surveyed, survey
 from shared.operations.sweeper.repair import repair
 from shared.operations.sweeper.report import SweepAction, SweepReport
-from shared.operations.sweeper.retention import clear_due
+from shared.operations.sweeper.retention import Clearing
+from shared.operations.sweeper.turns import from_on, in_turns
 from shared.ports.durable import Orchestrations
-from shared.ports.index import SweepMark
+from shared.ports.index import AWAKE_AFTER_POST, ActiveRow, AwakeTenant
+from shared.ports.sweeps import Share, SweepMark, WorkCounts
 from shared.telemetry import SpanName, tracing
 
-#: bounds of one sweep; the next one goes on, since every job looked at gets a later `check_at`
-MAX_JOBS_A_TENANT = 100
-MAX_JOBS = 500
+#: looks, clearings and comparisons end this long after the pass took up its tenants; looks get what clearings leave
+LOOKS_S, CLEARINGS_S, PASS_S = 30.0, 40.0, 45.0
+
+_EVERYTHING = Share()
+_Piece = TypeVar("_Piece")
 
 
-async def sweep(context: Context, orchestrations: Orchestrations, *, dry_run: bool = False) -> SweepReport:
-    """One pass. A job whose repair fails is left for the next one.
+async def sweep(
+    context: Context, orchestrations: Orchestrations, share: Share = _EVERYTHING, *, dry_run: bool = False
+) -> SweepReport:
+    """One pass over the tenants of `share`. A job whose repair fails is left for the next one.
 
-    Raises LedgerUnavailable where the due jobs cannot be listed, or the active ones counted.
+    Raises LedgerUnavailable where what is due could not be listed, of one tenant or of all; those of the other tenants
+    are done.
     """
+    one_pass = _Pass(context, orchestrations, share, dry_run=dry_run)
     if dry_run:
-        return await _sweep(context, orchestrations, dry_run)
-    return await _observed(context, lambda: _sweep(context, orchestrations, dry_run))
+        return await one_pass.run()
+    return await one_pass.run_observed()
 
 
-async def _sweep(context: Context, orchestrations: Orchestrations, dry_run: bool) -> SweepReport:
-    report = SweepReport(dry_run)
-    drained = await drain_replies(context, orchestrations, dry_run=dry_run)
-    report.dead_replies, report.undrained = drained.replies, drained.unfinished
-    report.unheard = drained.unheard
-    if not dry_run:
-        await count(context.index, context.settings, context.clock.now())
+class _Pass:
+    """What one pass knows."""
+
+    def __init__(self, context: Context, orchestrations: Orchestrations, share: Share, *, dry_run: bool) -> None:
+        self._context = context
+        self._orchestrations = orchestrations
+        self._share = share
+        self._dry_run = dry_run
+        self._report = SweepReport(dry_run)
+        #: of each tenant the last due job that was listed
+        self._last: dict[str, ActiveRow] = {}
+        #: of listings
+        self._faults: list[LuciusError] = []
+        self._counts: WorkCounts | None = None
+        #: a sweep by hand is over all tenants, also where several sweepers share them: it leaves their marks alone
+        self._is_of_timer = share.of == context.settings.sweepers
+
+    async def run(self) -> SweepReport:
+        """Raises LedgerUnavailable."""
+        context, report = self._context, self._report
+        drained = await drain_replies(context, self._orchestrations, dry_run=self._dry_run)
+        report.dead_replies, report.undrained, report.unheard = drained.replies, drained.unfinished, drained.unheard
+        self._began = context.clock.now()
+        awake = {
+            each.tenant: each
+            for each in await context.index.awake_tenants(now=self._began)
+            if self._share.has(each.tenant)
+        }
+        before = await context.index.read_position(self._share.number)
+        clearing = Clearing(context, self._orchestrations, self._began, dry_run=self._dry_run)
+        look = await self._in_turns(from_on([*awake], before.look), self._due, self._look, LOOKS_S)
+        clear = await self._in_turns(from_on([*awake], before.clear), clearing.page, clearing.serve, CLEARINGS_S)
+        if look is not None and not self._is_over(CLEARINGS_S)():
+            # what the clearings left of their time
+            look = await self._in_turns(from_on([*awake], look), self._due, self._look, CLEARINGS_S)
+        if not self._dry_run:
+            after = replace(before, look=look, clear=clear)
+            surveyed = await self._survey(awake, before.listed)
+            if surveyed is not None:
+                after = replace(after, listed=surveyed.stopped_at)
+            if after != before and self._is_of_timer:
+                await context.index.write_position(self._share.number, after)
+            if self._share.number == 0:
+                await self._remove_old()
+        report.actions += clearing.actions
+        report.more = report.more or look is not None or clear is not None
+        telemetry.info(
+            "SWEPT",
+            looked_at=report.looked_at,
+            actions=len(report.actions),
+            dead_replies=report.dead_replies,
+            dry_run=self._dry_run or None,
+        )
+        if self._faults:
+            raise self._faults[0]
+        return report
+
+    def _is_over(self, seconds: float) -> Callable[[], bool]:
+        until = self._began + timedelta(seconds=seconds)
+        return lambda: self._context.clock.now() >= until
+
+    async def _in_turns(
+        self,
+        tenants: Sequence[str],
+        page: Callable[[str, int], Awaitable[Sequence[_Piece]]],
+        serve: Callable[[_Piece], Awaitable[None]],
+        seconds: float,
+    ) -> str | None:
+        """One tenant whose rows cannot be listed holds up no other."""
+
+        async def listed(tenant: str, limit: int) -> Sequence[_Piece]:
+            try:
+                return await page(tenant, limit)
+            except LuciusError as fault:
+                telemetry.record_fault(fault)
+                self._faults.append(fault)
+                return []
+
+        return await in_turns(tenants, listed, serve, self._is_over(seconds))
+
+    async def _due(self, tenant: str, limit: int) -> list[ActiveRow]:
+        index = self._context.index
+        found = await index.due(tenant, now=self._began, limit=limit, after=self._last.get(tenant))
+        if found:
+            self._last[tenant] = found[-1]
+        return found
+
+    async def _look(self, active: ActiveRow) -> None:
+        report = self._report
+        report.looked_at += 1
         try:
-            await relist(context)
+            await repair(self._context, self._orchestrations, active, report)
         except LuciusError as fault:
-            # lists are for people to look at: no job's repair waits for them
+            telemetry.record_fault(fault)
+            telemetry.warn("SWEEP_FAILED", jobId=active.job_id, tenant_id=active.tenant, reason=str(fault))
+            report.add_action(active.job_id, SweepAction.FAILED)
+            if not self._dry_run:
+                with contextlib.suppress(LuciusError):
+                    # behind those that wait already: else jobs that fail keep the tenant's others from their look
+                    await self._context.index.reschedule_check(active, self._context.clock.now(), looks=active.looks)
+
+    async def _survey(self, awake: dict[str, AwakeTenant], start: tuple[str, str] | None) -> Surveyed | None:
+        """Lists and counts are for people to look at: no job's repair waits for them, and none fails with them."""
+        counted_at = self._context.clock.now()
+        try:
+            found = await survey(self._context, [*awake], start, self._is_over(PASS_S), due_at=self._began)
+            for tenant in found.ended:
+                self._last.pop(tenant, None)
+            # this very pass shall close what has ended
+            await self._in_turns(sorted(found.ended), self._due, self._look, PASS_S)
+            for tenant in found.idle:
+                if counted_at - awake[tenant].posted_at > AWAKE_AFTER_POST:
+                    await self._context.index.put_to_sleep(awake[tenant])
+            self._counts = found.counts
+            if self._share.number == 0 and self._is_of_timer:
+                modes = (await self._of_other_shares(found.counts)).modes
+                await write_guard(self._context.index, self._context.settings, modes, counted_at)
+        except LuciusError as fault:
             telemetry.record_fault(fault)
             telemetry.warn("RELIST_FAILED", reason=str(fault))
+            return None
+        return found
+
+    async def _of_other_shares(self, own: WorkCounts) -> WorkCounts:
+        """The counts of every share: this one's, and the others' of their last pass."""
+        marks = self._context.sweep_marks
+        if marks is None or self._share.of == 1:
+            return own
+        found = await marks.read(self._share.of)
+        return sum((mark.counts for share, mark in found.items() if share != self._share.number), own)
+
+    async def _remove_old(self) -> None:
         try:
-            report.more = await remove_old(context)
+            self._report.more = await remove_old(self._context) or self._report.more
         except LuciusError as fault:
             # no job waits for it
             telemetry.record_fault(fault)
             telemetry.warn("REJECTED_KEPT", reason=str(fault))
-    # after the relisting, which makes an ended job due at once
-    now = context.clock.now()
-    tenants = rotated(await context.index.tenants(), now)
-    for tenant in tenants:
-        due = await context.index.due(tenant, now=now, limit=MAX_JOBS_A_TENANT)
-        report.more = report.more or len(due) == MAX_JOBS_A_TENANT
-        for active in due:
-            if report.looked_at >= MAX_JOBS:
-                report.more = True
-                break
-            report.looked_at += 1
+
+    async def run_observed(self) -> SweepReport:
+        """With its span, its metrics, and the mark that health reads. Raises LedgerUnavailable."""
+        began = self._context.clock.now()
+        with tracing.span(SpanName.SWEEP, parent=tracing.context_of(None)) as span:
             try:
-                await repair(context, orchestrations, active, report)
+                swept = await self.run()
             except LuciusError as fault:
                 telemetry.record_fault(fault)
-                telemetry.warn("SWEEP_FAILED", jobId=active.job_id, tenant_id=active.tenant, reason=str(fault))
-                report.add_action(active.job_id, SweepAction.FAILED)
-    cleared, more = await clear_due(context, orchestrations, tenants, dry_run=dry_run)
-    report.actions += cleared
-    report.more = report.more or more
-    telemetry.info(
-        "SWEPT",
-        looked_at=report.looked_at,
-        actions=len(report.actions),
-        dead_replies=report.dead_replies,
-        dry_run=dry_run or None,
-    )
-    return report
+                telemetry.increment("sweeper_passes_total", outcome="failed")
+                raise
+            ended = self._context.clock.now()
+            telemetry.increment("sweeper_passes_total", outcome="more" if swept.more else "done")
+            telemetry.observe("sweeper_pass_seconds", (ended - began).total_seconds())
+            for action in swept.actions:
+                telemetry.increment("sweeper_actions_total", action=action.kind.code)
+            span.set_attributes({"lucius.looked_at": swept.looked_at, "lucius.actions": len(swept.actions)})
+            try:
+                if self._is_of_timer:
+                    await self._leave_mark(swept)
+            except LuciusError as fault:
+                # the pass itself is done
+                telemetry.record_fault(fault)
+                telemetry.warn("STOCK_UNKNOWN", reason=str(fault))
+        return swept
 
-
-def rotated(tenants: list[str], now: datetime) -> list[str]:
-    """Another tenant comes first every minute, so that the bounds of a sweep starve no tenant (R19)."""
-    start = int(now.timestamp() // 60) % max(len(tenants), 1)
-    return sorted(tenants)[start:] + sorted(tenants)[:start]
-
-
-async def _observed(context: Context, sweep: Callable[[], Awaitable[SweepReport]]) -> SweepReport:
-    """Runs a pass that repairs: its span, its counts, and the mark that health reads. Raises what it raises."""
-    began = context.clock.now()
-    with tracing.span(SpanName.SWEEP, parent=tracing.context_of(None)) as span:
-        try:
-            swept = await sweep()
-        except LuciusError as fault:
-            telemetry.record_fault(fault)
-            telemetry.increment("sweeper_passes_total", outcome="failed")
-            raise
-        ended = context.clock.now()
-        telemetry.increment("sweeper_passes_total", outcome="more" if swept.more else "done")
-        telemetry.observe("sweeper_pass_seconds", (ended - began).total_seconds())
-        for action in swept.actions:
-            telemetry.increment("sweeper_actions_total", action=action.kind.code)
-        span.set_attributes({"lucius.looked_at": swept.looked_at, "lucius.actions": len(swept.actions)})
-        mark = SweepMark(ended_at=ended, looked_at=swept.looked_at, actions=len(swept.actions), more=swept.more)
-        try:
-            if context.sweep_marks is not None:
-                await context.sweep_marks.write(mark)
-            if tracing.enabled():
-                set_gauges(await count_work(context))
-        except LuciusError as fault:
-            # the pass itself is done
-            telemetry.record_fault(fault)
-            telemetry.warn("STOCK_UNKNOWN", reason=str(fault))
-    return swept
+    async def _leave_mark(self, swept: SweepReport) -> None:
+        """Raises LedgerUnavailable."""
+        marks, now = self._context.sweep_marks, self._context.clock.now()
+        if self._counts is not None:
+            set_queue_gauges(self._share, self._counts)
+            if self._share.number == 0:
+                set_work_gauges(await self._of_other_shares(self._counts), now)
+        if marks is not None:
+            counts = self._counts
+            if counts is None:
+                last = (await marks.read(self._share.of)).get(self._share.number)
+                counts = last.counts if last is not None else WorkCounts()
+            mark = SweepMark(
+                ended_at=now,
+                looked_at=swept.looked_at,
+                actions=len(swept.actions),
+                more=swept.more,
+                counts=counts,
+            )
+            await marks.write(self._share.number, mark)

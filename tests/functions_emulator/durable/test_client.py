@@ -1,4 +1,4 @@
-"""The operations of a client: terminate, suspend, rewind, restart, purge, start again."""
+"""The operations of a client: terminate, suspend, rewind, restart, start again."""
 
 from __future__ import annotations
 
@@ -48,6 +48,31 @@ def test_terminate_ends_at_once() -> None:
         hub.raise_event(instance_id, "go")
     hub.advance(minutes=20)
     assert hub.outcome(instance_id) == ("Terminated", "enough")
+
+
+@pytest.mark.parametrize("status", ["Pending", "Running", "Suspended"])
+def test_terminate_ends_an_instance_of_any_status(status: str) -> None:
+    """What came before the termination is not looked at; the custom status stays, and the reason may be absent."""
+
+    def reports(context: Context) -> Any:
+        context.set_custom_status({"step": 1})
+        return (yield context.wait_for_external_event("go"))
+
+    hub = Hub({"reports": reports})
+    instance_id = hub.start("reports")
+    if status != "Pending":
+        hub.run()
+    if status == "Suspended":
+        hub.client.suspend(instance_id, "wait")
+        hub.run()
+    assert hub.outcome(instance_id)[0] == status
+    hub.raise_event(instance_id, "go", 1)
+    hub.client.terminate(instance_id, None)
+    assert hub.outcome(instance_id)[0] == status
+    hub.run()
+    assert hub.outcome(instance_id) == ("Terminated", None)
+    assert hub.status(instance_id).custom_status == (None if status == "Pending" else '{"step": 1}')
+    assert hub.store.count("messages") == 0
 
 
 def test_suspended_instances_hold_events_back() -> None:
@@ -264,14 +289,3 @@ def test_a_live_id_is_refused_and_a_finished_one_replaced() -> None:
     hub.start("one_call", "b", "same")
     hub.run()
     assert hub.outcome("same") == ("Completed", "B")
-
-
-def test_purge_leaves_nothing() -> None:
-    """A purged instance is unknown, and its rows are deleted."""
-    hub = Hub({"one_call": one_call}, {"upper": upper})
-    instance_id = hub.start("one_call", "x")
-    hub.run()
-    hub.client.purge(instance_id)
-    assert hub.store.instance(instance_id) is None
-    tables = ("instances", "history", "messages", "activities")
-    assert {name: hub.store.count(name) for name in tables} == dict.fromkeys(tables, 0)

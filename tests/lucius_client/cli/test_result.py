@@ -121,7 +121,7 @@ def test_a_program_may_ask_where_it_is(ended: Callable[[bytes], dict[str, Any]],
 
 
 @pytest.mark.parametrize(
-    ("status", "place", "code", "says"),
+    ("status", "place", "code", "expected"),
     [
         ("IN_PROGRESS", None, 3, "is IN_PROGRESS: it has no result yet"),
         ("FAILED_FINAL", None, 1, "ended FAILED_FINAL: it has no result"),
@@ -132,7 +132,7 @@ def test_a_program_may_ask_where_it_is(ended: Callable[[bytes], dict[str, Any]],
     ],
 )
 def test_each_reason_has_its_line_and_exit_code(
-    stack: RunningStack, monkeypatch: pytest.MonkeyPatch, status: str, place: str | None, code: int, says: str
+    stack: RunningStack, monkeypatch: pytest.MonkeyPatch, status: str, place: str | None, code: int, expected: str
 ) -> None:
     """For scripts: no result yet is another code than never one."""
     monkeypatch.setitem(RETRY, "retry_total", 0)
@@ -141,7 +141,7 @@ def test_each_reason_has_its_line_and_exit_code(
     with running(body) as run:
         failed = run()
     assert (failed.returncode, failed.stdout) == (code, "")
-    assert says in failed.stderr
+    assert expected in failed.stderr
     assert len(failed.stderr.splitlines()) == 1
 
 
@@ -164,7 +164,12 @@ def test_submit_waits_and_prints_the_result(stack: RunningStack, tmp_path: Path)
     assert (both.returncode, json.loads(both.stdout)["format"]) == (1, "lucius.text/1")
     assert "lucius: broken.pdf: job job_" in both.stderr
     newest = json.loads(run_on(stack, "jobs", "--status", "succeeded", "--limit", "1", "--json").stdout)
-    assert run_on(stack, "job", "result", newest[0]["jobId"]).stdout == both.stdout
+    job_id = newest[0]["jobId"]
+    assert run_on(stack, "job", "result", job_id).stdout == both.stdout
+    found = json.loads(run_on(stack, "job", "result", job_id, "--json").stdout)
+    # where the caller asked, which no workspace's end takes away
+    assert found["uri"].startswith(f"{stack.blob}/results/{job_id}/")
+    assert found["final_output_expires_at"] is None
 
 
 def test_what_runs_dry_has_nothing_to_wait_for(stack: RunningStack) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from shared.core.occurrences import OrchestrationEnded
 from shared.core.recovery import instances
-from shared.errors import LedgerUnavailable, ReplyUnfit
+from shared.errors import LedgerUnavailable, OrchestrationUnavailable, ReplyUnfit
 from shared.operations.replies.apply import apply_reply
 from shared.operations.sweeper.report import Action, SweepAction
 from shared.operations.sweeper.sweep import sweep
@@ -52,15 +52,61 @@ async def test_histories_go_soon_after_the_end_by_instance_id(world: World) -> N
     assert alive not in world.orchestrations.purged
 
 
-async def test_a_tenants_bound_of_clearing_leaves_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report has `more` until the last job is cleared, so that whoever reconciles by hand goes on."""
-    monkeypatch.setattr("shared.operations.sweeper.retention.MAX_CLEARED_A_TENANT", 1)
-    for number in range(2):
-        await ended(world, idempotency_key=f"key-{number}")
+async def test_a_clearing_that_runs_out_of_time_leaves_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report has `more` until the last job is cleared, and the tenant that was not reached comes first."""
+    for number in range(3):
+        await ended(world, tenant_id=f"tenant_{number}")
     world.clock.advance(HOUR + 1)
-    reports = [await sweep(world.context, world.orchestrations) for _ in range(3)]
-    assert [len(report.actions) for report in reports] == [1, 1, 0]
-    assert [report.more for report in reports] == [True, True, False]
+    monkeypatch.setattr("shared.operations.sweeper.turns.AT_ONCE", 1)
+    purge = world.orchestrations.purge
+
+    async def slow(instance_id: str) -> bool:
+        world.clock.advance(41)
+        return await purge(instance_id)
+
+    monkeypatch.setattr(world.orchestrations, "purge", slow)
+    reports = [await sweep(world.context, world.orchestrations) for _ in range(4)]
+    assert [len(report.actions) for report in reports] == [1, 1, 1, 0]
+    assert [report.more for report in reports] == [True, True, False, False]
+    assert len(set(world.orchestrations.purged)) == 3
+
+
+async def test_an_end_clears_the_histories_of_the_ends_before_it(world: World) -> None:
+    """Of its tenant, two at most, once they are ten seconds old; the sweeper then has the claim left to clear."""
+    first, second = [await ended(world, doc_id=str(number)) for number in range(2)]
+    await ended(world, doc_id="too soon")
+    assert world.orchestrations.purged == []
+    world.clock.advance(10)
+    await ended(world, tenant_id="tenant_b")
+    assert world.orchestrations.purged == []
+    await ended(world, doc_id="3")
+    assert world.orchestrations.purged == [first, second]
+    assert (await swept(world, HOUR)).count("purge") == 3
+    assert len(world.orchestrations.purged) == 5
+    assert (await swept(world, 30 * DAY)).count("drop claim") == 5
+    assert len(world.orchestrations.purged) == 5
+
+
+@pytest.mark.parametrize("fault", ["alive", "away"])
+async def test_an_end_leaves_what_it_cannot_clear_to_the_sweeper(world: World, fault: str) -> None:
+    """An orchestration that has not ended, or an engine that is away, disturbs no end and loses no history."""
+    first = await ended(world, doc_id="1")
+    world.clock.advance(10)
+    purge = world.orchestrations.purge
+
+    async def away(instance_id: str) -> bool:
+        raise OrchestrationUnavailable
+
+    if fault == "alive":
+        world.orchestrations.states[first] = InstanceState.ALIVE
+    else:
+        world.orchestrations.purge = away  # type: ignore[method-assign]
+    second = await ended(world, doc_id="2")
+    assert world.orchestrations.purged == []
+    world.orchestrations.purge = purge  # type: ignore[method-assign]
+    world.orchestrations.states[first] = InstanceState.ENDED
+    await swept(world, HOUR + 1)
+    assert sorted(world.orchestrations.purged) == sorted([first, second])
 
 
 async def test_every_orchestration_that_a_job_had_is_purged(world: World) -> None:
@@ -237,3 +283,16 @@ def test_a_retention_shorter_than_the_claims_is_refused() -> None:
     with pytest.raises(SettingsError, match="LUCIUS_RETENTION_DAYS must not be less"):
         load(environment)
     assert load(environment | {"LUCIUS_RETENTION_DAYS": "30"}).retention_days == 30
+
+
+async def test_an_orchestration_that_never_ends_holds_up_no_claim(world: World) -> None:
+    """Stuck Pending, or a status that was never written: terminated after a day, and let be after two."""
+    job_id = await ended(world)
+    world.orchestrations.states[job_id] = InstanceState.ALIVE
+    assert "purge later: an orchestration has not ended" in await swept(world, 23 * HOUR)
+    assert world.orchestrations.terminated == []
+    await swept(world, HOUR + 1)
+    assert world.orchestrations.terminated == [job_id]
+    assert "purge" in await swept(world, DAY)
+    assert world.orchestrations.purged == []
+    assert "drop claim" in await swept(world, 30 * DAY)

@@ -9,13 +9,12 @@ from shared.core.job import Record
 from shared.core.occurrences import ControlKind
 from shared.core.states import JobStatus, StepStatus
 from shared.core.verdict import Shown, VerdictKind
-from shared.errors import CreationWithdrawn, LedgerUnavailable, UnknownStatus
+from shared.errors import CreationWithdrawn, LedgerUnavailable, OrchestrationUnavailable, UnknownStatus
 from shared.operations.control_job import control_job
 from shared.operations.create_job import create_job
-from shared.operations.sweeper.gauges import count_work
 from shared.operations.sweeper.sweep import sweep
 from shared.ports.durable import Instance, InstanceState
-from tests.jobs import envelope
+from tests.jobs import START, envelope
 from tests.operations.conftest import World
 from tests.operations.support import cancelled, died_after_the_claim, dispatch, service_sends, submitted
 
@@ -123,7 +122,7 @@ async def test_an_orchestration_that_missed_an_event_is_asked_to_look(world: Wor
     await dispatch(world, job_id)
     await service_sends(world, job_id, "RESULT", 1)
     world.orchestrations.raised.clear()
-    world.orchestrations.shown[job_id] = Shown("ocr", 1, look_no=3)
+    world.orchestrations.shown[job_id] = Shown("ocr", 1, "SENT", 3)
     world.clock.advance(61)
     assert await swept(world) == ["raise look:3"]
     assert world.orchestrations.raised == [("look:3", {})]
@@ -181,6 +180,115 @@ async def test_an_orchestration_that_hears_is_not_replaced(world: World) -> None
         world.orchestrations.shown[job_id] = Shown(look_no=look_no)
         world.clock.advance(301)
         assert await swept(world) == [f"raise look:{look_no}"]
+
+
+async def test_a_stuck_orchestration_in_a_deep_queue_is_replaced(world: World) -> None:
+    """Between two looks the wait behind the queue goes on: its looks are counted all the same, in one row a number."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    world.lanes.waiting_directives = [(f"{job_id}:ocr:1", world.clock.now())]
+    for _ in range(12):
+        world.clock.advance(301)
+        await swept(world)
+    assert world.orchestrations.terminated == [job_id]
+    history = [event.type for event in await world.ledger.events(job_id)]
+    assert history == [
+        *("JOB_CREATED", "ATTEMPT_RECORDED", "LANE_BACKLOG", "REPAIRED", "ORCHESTRATION_RESTARTED", "REPAIRED"),
+    ]
+
+
+async def grouped(world: World) -> tuple[str, dict[str, str]]:
+    """OCR succeeded, EMBEDDING and SIS are a group and out; the job, and the orchestration of each."""
+    job_id = await submitted(world)
+    await dispatch(world, job_id)
+    await service_sends(world, job_id, "RESULT", 1)
+    stored = await world.ledger.read(job_id)
+    assert stored is not None
+    first, *group = stored.record.steps
+    steps = (first, *(replace(step, group=0) for step in group))
+    await world.ledger.commit(stored, Record(stored.record.job, steps), [])
+    own = {step.step_id: f"{job_id}.s{step.step_index}" for step in group}
+    for step_id, instance in own.items():
+        world.orchestrations.states[instance] = InstanceState.ALIVE
+        verdict = await dispatch(world, job_id, step_id)
+        world.orchestrations.shown[instance] = Shown(step_id, 1, verdict.kind.value)
+    return job_id, own
+
+
+async def test_a_lively_sibling_hides_no_stuck_one(world: World) -> None:
+    """One hears every look and is late again, the other hears none: the job gets another orchestration."""
+    job_id, own = await grouped(world)
+    for look_no in range(1, 6):
+        world.orchestrations.shown[own["sis"]] = Shown("sis", 1, "SENT", look_no)
+        # both time out again and again
+        stored = await world.ledger.read(job_id)
+        assert stored is not None
+        late = [
+            replace(step, status=StepStatus.FAILED_RETRY, due_at=world.clock.now()) for step in stored.record.steps[1:]
+        ]
+        await world.ledger.commit(stored, Record(stored.record.job, (stored.record.steps[0], *late)), [])
+        world.clock.advance(301)
+        seen = await swept(world)
+        if "replace" in seen:
+            break
+    assert (look_no, sorted(world.orchestrations.terminated)) == (4, [job_id, *sorted(own.values())])
+
+
+@pytest.mark.parametrize("kind", [ControlKind.PAUSE, ControlKind.CANCEL])
+async def test_who_waits_for_a_sibling_owes_nothing(world: World, kind: ControlKind) -> None:
+    """A job that is to be paused or cancelled waits for one step of a group: the other's orchestration is in order."""
+    job_id, own = await grouped(world)
+    await service_sends(world, job_id, "ACK", 2, step_id="embedding")
+    failed = {"status": "FAILED_RETRY", "error": {"code": "BUSY", "message": "m"}, "result_ref": None}
+    await service_sends(world, job_id, "RESULT", 3, step_id="sis", **failed)
+    origin = Origin(cause_id=kind, actor="a", source="http")
+    await control_job(world.context, world.orchestrations, job_id, kind, origin)
+    world.orchestrations.states[own["sis"]] = InstanceState.ENDED
+    for _ in range(2):
+        world.clock.advance(301)
+        assert await swept(world) == []
+
+
+@pytest.mark.parametrize("stands", ["recorded", "publish backoff", "group"])
+async def test_the_total_time_ends_what_nobody_else_ends(world: World, stands: str) -> None:
+    """The engine is gone for good: whatever the step waits for, the job ends with its time, and not before."""
+    world.publisher.failing = stands == "publish backoff"
+    if stands == "group":
+        job_id, _ = await grouped(world)
+        await service_sends(world, job_id, "ACK", 2, step_id="embedding")
+        origin = Origin(cause_id="p", actor="a", source="http")
+        await control_job(world.context, world.orchestrations, job_id, ControlKind.PAUSE, origin)
+    else:
+        job_id = await submitted(world)
+        await dispatch(world, job_id)
+        world.orchestrations.shown.clear()
+    stored = await world.ledger.read(job_id)
+    assert stored is not None
+    long = tuple(replace(step, lease_expires_at=START + timedelta(days=30)) for step in stored.record.steps)
+    record = Record(stored.record.job, long if stands == "group" else stored.record.steps)
+    await world.ledger.commit(stored, record.with_job(deadline_at=START + timedelta(hours=2)), [])
+    while not (await world.job(job_id)).job.status.terminal:
+        world.clock.advance(300)
+        await swept(world)
+    job = (await world.job(job_id)).job
+    assert (job.status, job.error_code) == (JobStatus.FAILED_FINAL, "TIME_EXCEEDED")
+    assert timedelta(hours=2) < world.clock.now() - START < timedelta(hours=2, minutes=15)
+
+
+async def test_an_engine_that_terminates_nothing_holds_up_no_replacement(world: World) -> None:
+    """The old orchestration is fenced off; its clearing terminates it."""
+
+    async def refuses(instance_id: str, reason: str) -> None:
+        raise OrchestrationUnavailable
+
+    world.orchestrations.terminate = refuses  # type: ignore[method-assign]
+    job_id = await submitted(world)
+    seen: list[str] = []
+    for _ in range(11):
+        world.clock.advance(301)
+        seen += await swept(world)
+    assert seen == [*["raise look:1"] * 3, "replace", *["raise look:1"] * 6, "replace"]
+    assert (await world.job(job_id)).job.instance_id == f"{job_id}.r2"
 
 
 async def test_an_engine_that_is_away_for_ever_costs_no_job(world: World) -> None:
@@ -274,43 +382,6 @@ async def test_a_job_beyond_its_time_ends_though_its_orchestration_is_deaf(world
     assert await world.index.due("tenant_a", now=world.clock.now().replace(year=2030), limit=10) == []
 
 
-async def test_no_tenant_starves_another(world: World) -> None:
-    """Five tenants with hundreds of jobs to look at each sweep, and one with one: it is looked at within minutes."""
-    long_ago = world.clock.now()
-    for tenant in range(5):
-        for number in range(120):
-            await reserved(world, f"big-{tenant}", number)
-    lonely = await submitted(world, tenant_id="zz-small")
-    world.orchestrations.started.clear()
-    world.orchestrations.states.clear()
-    world.clock.advance(3600)
-    for _ in range(6):
-        report = await sweep(world.context, world.orchestrations)
-        assert report.looked_at <= 500
-        if lonely in world.orchestrations.started:
-            return
-        # all of them are due again at once: the worst there can be
-        world.clock.advance(60)
-        for active in list(world.index._active.values()):
-            await world.index.reschedule_check(active, long_ago)
-    raise AssertionError("the small tenant was never looked at")
-
-
-async def test_within_a_tenant_the_longest_due_comes_first(world: World) -> None:
-    """More due jobs than a sweep looks at: each is looked at before any is looked at twice."""
-    ids = {await reserved(world, "tenant_a", number) for number in range(250)}
-    world.clock.advance(120)
-    seen: list[str] = []
-    for _ in range(3):
-        due = await world.index.due("tenant_a", now=world.clock.now(), limit=100)
-        seen += [active.job_id for active in due]
-        for active in due:
-            # still due at the next sweep, as jobs are that nobody can repair
-            await world.index.reschedule_check(active, world.clock.now())
-        world.clock.advance(60)
-    assert ids <= set(seen[:250])
-
-
 async def reserved(world: World, tenant_id: str, number: int) -> str:
     """A job whose rows and claim are there, and nothing else."""
     created = await create_job(
@@ -337,7 +408,7 @@ async def test_a_job_that_waits_before_its_group_is_asked_itself(world: World) -
         heard.append((instance_id, name))
 
     world.orchestrations.raise_event = raise_event  # type: ignore[method-assign]
-    world.orchestrations.shown[job_id] = Shown("ocr", 1, look_no=2)
+    world.orchestrations.shown[job_id] = Shown("ocr", 1, "SENT", 2)
     world.clock.advance(61)
     await swept(world)
     assert heard == [(job_id, "look:2")] * 2
@@ -364,7 +435,6 @@ async def test_a_job_of_a_later_release_is_left_to_it(world: World, monkeypatch:
     world.clock.advance(3601)
     assert sorted(action.partition(":")[0] for action in await swept(world)) == ["skip", "skip", "start"]
     assert await swept(world) == []
-    assert (await count_work(world.context)).active == {"QUEUED": 1}
     monkeypatch.undo()
     world.clock.advance(3600)
     assert "start" in await swept(world)

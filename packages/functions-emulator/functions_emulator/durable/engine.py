@@ -18,24 +18,17 @@ from datetime import datetime, timedelta
 from functions_emulator.durable.actions import ContinueAsNew, Reply
 from functions_emulator.durable.catalog import Catalog
 from functions_emulator.durable.clock import Clock, parse_stamp, stamp
-from functions_emulator.durable.decisions import (
-    Decision,
-    ScheduleActivity,
-    ScheduleSubOrchestration,
-    ScheduleTimer,
-    SendOperation,
-    history_event,
-)
-from functions_emulator.durable.errors import InstanceExistsError
+from functions_emulator.durable.decisions import history_event
 from functions_emulator.durable.events import ActivityTask, Event, Instance, Kind, Message, Parent, Status
 from functions_emulator.durable.failures import orchestrator_reason
 from functions_emulator.durable.http_polls import DEFAULT_POLL_INTERVAL
-from functions_emulator.durable.messages import is_operation, operation_data, result_of, start_data
+from functions_emulator.durable.messages import is_operation, start_data
+from functions_emulator.durable.outgoing import Outgoing
 from functions_emulator.durable.replay import Outcome, Replay
 from functions_emulator.durable.reports import Reports, log_stall
 from functions_emulator.durable.store import RecentHistories, Store
 from functions_emulator.durable.versions import Versions
-from functions_emulator.durable.visibility import ActivityQueue, VisibilityTimeouts, delayed, log_hidden
+from functions_emulator.durable.visibility import ActivityQueue, VisibilityTimeouts, log_hidden
 from functions_emulator.durable.wakeups import Wakeups
 
 _LOG = logging.getLogger("functions_emulator.durable")
@@ -52,6 +45,11 @@ class Episode:
     messages: tuple[Message, ...]
     history: tuple[Event, ...]
     new_from: int
+
+    @property
+    def recorded(self) -> bool:
+        """Whether an earlier episode of the instance was committed."""
+        return self.instance.status is not Status.PENDING
 
 
 class Engine:
@@ -85,6 +83,7 @@ class Engine:
         now = clock.now()
         log_hidden(*store.take_over(now))
         self._activities = ActivityQueue(store.activities())
+        self._outgoing = Outgoing(store, catalog, self._activities, self.post, self.create)
         for instance_id, at, operation in store.wake_times():
             self._wakeups_for(instance_id, operation).add(instance_id, at, now)
         clock.subscribe(lambda: self.work_arrived())
@@ -193,10 +192,11 @@ class Engine:
         if not messages:
             return None
         instance = self.store.instance(instance_id)
-        if instance is None or instance.status.is_terminal:
-            # an entity with the id of a purged instance keeps its operations
-            dropped = [one for one in messages if instance is not None or not is_operation(one.kind, one.data)]
-            self.store.delete_messages(message.seq for message in dropped)
+        if instance is None:
+            self._turn_away(instance_id, messages, now)
+            return None
+        if instance.status.is_terminal:
+            self.store.delete_messages(message.seq for message in messages)
             return None
         current = instance.execution_id
         stale = [one.seq for one in messages if one.execution_id not in (None, current)]
@@ -226,6 +226,26 @@ class Engine:
         news.extend(Event(one.kind, -1, at, one.data) for one in messages)
         return Episode(instance, tuple(messages), (*past, *news), len(past))
 
+    def _turn_away(self, instance_id: str, messages: Sequence[Message], now: datetime) -> None:
+        """Deletes what came for an instance that is not there, except the operations of an entity with its id.
+
+        Where a termination is among it, all of it comes back when its visibility timeout ends, and again, until an
+        instance with that id is there for it to end (durabletask issue 1398).
+        """
+        ours = [message.seq for message in messages if not is_operation(message.kind, message.data)]
+        if not any(message.kind is Kind.EXECUTION_TERMINATED for message in messages):
+            self.store.delete_messages(ours)
+            return
+        until = now + self.timeouts.messages
+        _LOG.error(
+            "a termination was sent for %s, which was purged before it came. It stays in the queue, comes back at %s, "
+            "and ends the next instance with that id: purge an instance only when its status says that it has ended",
+            instance_id,
+            stamp(until),
+        )
+        self.store.postpone(ours, until)
+        self._wakeups.add(instance_id, until, now)
+
     def _refuse_version(self, instance: Instance, messages: Sequence[Message]) -> None:
         """By `versionFailureStrategy` of host.json: leaves the messages for another worker, or fails the instance."""
         now = self.clock.now()
@@ -240,7 +260,7 @@ class Engine:
             self.store.delete_messages(message.seq for message in messages)
             changed = replace(instance, status=Status.FAILED, output=json.dumps(reason), updated_at=now, note=None)
             self.store.put_instance(changed)
-            self.notify_parent(changed)
+            self._outgoing.notify_parent(changed, now)
 
     def drop_episode(self, episode: Episode) -> None:
         """Gives an episode back without a reply; it is taken again."""
@@ -254,11 +274,15 @@ class Engine:
         instance = episode.instance
         try:
             current = self.store.instance(instance.instance_id)
-            if current is None or current.execution_id != instance.execution_id or current.status.is_terminal:
-                return  # purged or replaced meanwhile
+            replaced = current is not None and current.execution_id != instance.execution_id
+            if current is not None and current.status.is_terminal and not replaced:
+                return  # this was answered before
             outcome = Replay(reply, instance.execution_id, self.catalog.problem, self.poll_interval).run(
                 episode.history
             )
+            if replaced or (current is None and episode.recorded):
+                self._send_unrecorded(episode, reply, outcome)
+                return
             report = self.reports.update(instance, outcome, self.clock.now())
             if report is not None:
                 log_stall(report)
@@ -272,6 +296,28 @@ class Engine:
             self._wakeups.release(instance.instance_id)
             self.work_arrived()
 
+    def _send_unrecorded(self, episode: Episode, reply: Reply, outcome: Outcome) -> None:
+        """The instance was purged or replaced while its code ran: what it sends is sent, and nothing is recorded.
+
+        CompleteTaskOrchestrationWorkItemAsync in AzureStorageOrchestrationService.cs of DurableTask.AzureStorage: the
+        messages go out before the history is written, which then fails. The first episode of a purged instance does
+        not come here: its history is new, so the write succeeds, and the instance is there again.
+        """
+        instance, now = episode.instance, self.clock.now()
+        if not episode.recorded:
+            return  # replaced in its first episode: the start that came later counts
+        status, output, error = _verdict(instance, reply, outcome)
+        with self.store.transaction():
+            if status.is_terminal:
+                self._outgoing.send_operations(instance, outcome.decisions, now)
+                self._outgoing.notify_parent(replace(instance, status=status, output=output), now, error)
+            elif outcome.finished and outcome.continue_as_new is not None:
+                self._outgoing.send_operations(instance, outcome.decisions, now)
+            else:
+                self._outgoing.send(instance, outcome.decisions, now)
+        # what it was given is turned away, or is for the instance that has its id by now
+        self._wakeups.add(instance.instance_id, now, now)
+
     def _commit(self, episode: Episode, reply: Reply, outcome: Outcome) -> Sequence[Event]:
         """Returns the history that the next episode begins with; it is empty if this execution has ended."""
         instance, now = episode.instance, self.clock.now()
@@ -283,68 +329,25 @@ class Engine:
         news.extend(history_event(one, at) for one in outcome.decisions)
         status, output, error = _verdict(instance, reply, outcome)
         if outcome.failure is None and outcome.finished and outcome.continue_as_new is not None:
-            self._send_operations(instance, outcome.decisions, now)
+            self._outgoing.send_operations(instance, outcome.decisions, now)
             self._continue(instance, outcome.continue_as_new, outcome.carried_over, now)
             return ()
         if status.is_terminal:
             news.append(
                 Event(Kind.EXECUTION_COMPLETED, -1, at, {"OrchestrationStatus": status.value, "Result": output})
             )
-            self._send_operations(instance, outcome.decisions, now)
+            self._outgoing.send_operations(instance, outcome.decisions, now)
         else:
-            self._send(instance, outcome.decisions, now)
+            self._outgoing.send(instance, outcome.decisions, now)
         news.append(Event(Kind.ORCHESTRATOR_COMPLETED, -1, at, {}))
         self.store.append_history(instance.instance_id, instance.execution_id, episode.new_from, news)
         note = None if status.is_terminal else self.reports.note(instance.instance_id)
         changed = replace(instance, status=status, output=output, updated_at=now, note=note)
         self.store.put_instance(changed)
         if status.is_terminal:
-            self.notify_parent(changed, error)
+            self._outgoing.notify_parent(changed, now, error)
             return ()
         return (*episode.history[: episode.new_from], *news)
-
-    def _send(self, instance: Instance, decisions: Sequence[Decision], now: datetime) -> None:
-        for decision in decisions:
-            if isinstance(decision, ScheduleActivity):
-                text = decision.input if isinstance(decision.input, str | None) else json.dumps(decision.input)
-                task = self.store.add_activity(
-                    instance.instance_id, instance.execution_id, decision.task_id, decision.name, text
-                )
-                self._activities.add(task)
-            elif isinstance(decision, ScheduleTimer):
-                self.post(
-                    instance.instance_id,
-                    instance.execution_id,
-                    Kind.TIMER_FIRED,
-                    {"TimerId": decision.task_id, "FireAt": stamp(decision.fire_at)},
-                    delayed(decision.fire_at, now),
-                )
-            elif isinstance(decision, ScheduleSubOrchestration):
-                self._start_child(instance, decision, now)
-        self._send_operations(instance, decisions, now)
-
-    def _start_child(self, parent: Instance, call: ScheduleSubOrchestration, now: datetime) -> None:
-        """Starts a sub-orchestration of `parent`. An id that is in use fails the call, not the parent."""
-        name = self.catalog.resolve("orchestrator", call.name)
-        existing = self.store.instance(call.instance_id)
-        if existing is not None and not existing.status.is_terminal:
-            data: dict[str, object] = {
-                "TaskScheduledId": call.task_id,
-                "Reason": str(InstanceExistsError(call.instance_id, existing.status)),
-                "Details": "",
-            }
-            self.post(parent.instance_id, parent.execution_id, Kind.SUB_ORCHESTRATION_FAILED, data, now)
-            return
-        text = None if call.input is None else json.dumps(call.input)
-        link = Parent(parent.instance_id, parent.execution_id, call.task_id)
-        self.create(name, call.instance_id, text, call.version or parent.version, link)
-
-    def _send_operations(self, instance: Instance, decisions: Sequence[Decision], now: datetime) -> None:
-        for decision in decisions:
-            if isinstance(decision, SendOperation):
-                caller = None if decision.signal else instance
-                data = operation_data(decision.request_id, decision.operation, decision.input, caller)
-                self.post(decision.entity, None, Kind.GENERIC, data, now)
 
     def _continue(
         self, instance: Instance, action: ContinueAsNew, carried_over: Sequence[Event], now: datetime
@@ -375,16 +378,8 @@ class Engine:
             self.store.append_history(instance.instance_id, instance.execution_id, len(past), end)
             changed = replace(instance, status=Status.TERMINATED, output=output, updated_at=now, note=None)
             self.store.put_instance(changed)
-            self.notify_parent(changed)
+            self._outgoing.notify_parent(changed, now)
         self.reports.forget(instance.instance_id, now)
-
-    def notify_parent(self, instance: Instance, error: str | None = None) -> None:
-        """Sends the result of a sub-orchestration to its parent; `error` is what its code has raised."""
-        parent = instance.parent
-        if parent is None:
-            return
-        kind, data = result_of(instance, parent.task_id, error)
-        self.post(parent.instance_id, parent.execution_id, kind, data, self.clock.now())
 
 
 def _verdict(instance: Instance, reply: Reply, outcome: Outcome) -> tuple[Status, str | None, str | None]:

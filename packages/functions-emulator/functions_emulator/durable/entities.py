@@ -102,8 +102,10 @@ class Entities:
         now = self._engine.clock.now()
         try:
             with self._store.transaction():
-                self._store.delete_messages(message.seq for message in batch.messages)
-                self._store.put_entity(batch.entity_id, state if exists else None, now)
+                # the answers go out first; purged meanwhile, the state cannot be written, and the operations come back
+                if batch.state is None or self._store.entity(batch.entity_id) is not None:
+                    self._store.delete_messages(message.seq for message in batch.messages)
+                    self._store.put_entity(batch.entity_id, state if exists else None, now)
                 for message, result in zip(batch.messages, results, strict=True):
                     parent = message.data["parent"]
                     if parent is None:

@@ -33,6 +33,10 @@ _RETRY_AFTER_STATUS_S = 5
 
 _CONTINUATION = "x-ms-continuation-token"
 
+#: A status of Azure that no instance has here.
+_CANCELED = "Canceled"
+_PURGEABLE = frozenset({_CANCELED, *(one.value for one in Status if one.is_terminal)})
+
 #: The key in a path that stands for the empty key.
 _EMPTY_KEY = "$"
 
@@ -196,7 +200,7 @@ class HttpApi:
         reason = request.query.get("reason", "")
         match operation:
             case "terminate":
-                self._client.terminate(instance_id, reason)
+                self._client.terminate(instance_id, request.query.get("reason"))
             case "suspend":
                 self._client.suspend(instance_id, reason)
             case "resume":
@@ -268,9 +272,9 @@ class HttpApi:
     def _purge_by(self, query: Mapping[str, str]) -> ApiResponse:
         created_from = _time(query, "createdTimeFrom")
         if created_from is None:
-            raise BadRequestError("createdTimeFrom is required")
-        deleted = self._client.purge_by(created_from, _time(query, "createdTimeTo"), _statuses(query))
-        return ApiResponse(200 if deleted else 404, {"instancesDeleted": deleted})
+            raise BadRequestError("Please provide value for 'createdTimeFrom' parameter.")
+        deleted = self._client.purge_by(created_from, _time(query, "createdTimeTo"), _ended_statuses(query))
+        return ApiResponse(200, {"instancesDeleted": deleted}) if deleted else ApiResponse(404)
 
 
 def _status_body(instance: Instance, *, with_input: bool) -> dict[str, Any]:
@@ -328,6 +332,17 @@ def _statuses(query: Mapping[str, str]) -> list[Status]:
     if names and not statuses:
         raise BadRequestError(f"unknown runtimeStatus; known: {', '.join(status.value for status in Status)}")
     return statuses
+
+
+def _ended_statuses(query: Mapping[str, str]) -> list[Status] | None:
+    """The statuses that a purge is for; `None`: any, also of what lives.
+
+    Names of other statuses are left out, and names in another case; where nothing remains, nothing is filtered:
+    TryGetIEnumerableQueryParameterValue in HttpApiHandler.cs of the extension, and PurgeInstanceHistoryAsync with
+    GetODataFilter in AzureTableTrackingStore.cs of DurableTask.AzureStorage.
+    """
+    names = {name.strip() for name in query.get("runtimeStatus", "").split(",")} & _PURGEABLE
+    return [Status(name) for name in sorted(names - {_CANCELED})] if names else None
 
 
 def _error_body(message: str) -> dict[str, str]:

@@ -158,8 +158,8 @@ class Store:
         return int(self._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
     def delete_instance(self, instance_id: str) -> None:
-        """Deletes an instance with its history, messages and activity calls."""
-        for table in ("instances", "history", "messages", "activities"):
+        """Deletes an instance with its history. Its messages and activity calls stay in their queues."""
+        for table in ("instances", "history"):
             self._db.execute(f"DELETE FROM {table} WHERE instance_id = ?", (instance_id,))
 
     # --- history
@@ -220,6 +220,10 @@ class Store:
 
     def delete_messages(self, seqs: Iterable[int]) -> None:
         self._db.executemany("DELETE FROM messages WHERE seq = ?", [(seq,) for seq in seqs])
+
+    def postpone(self, seqs: Iterable[int], until: datetime) -> None:
+        """Hides messages until `until`."""
+        self._db.executemany("UPDATE messages SET visible_at = ? WHERE seq = ?", [(stamp(until), seq) for seq in seqs])
 
     # --- activities
 

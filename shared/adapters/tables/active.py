@@ -1,0 +1,99 @@
+"""A job's ACTIVE row and its DUE row, which stands at ACTIVE's `check_at`: what the sweeper does is found by key alone.
+
+DUE has the columns of ACTIVE that a look needs and that do not change between two looks.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from azure.data.tables import UpdateMode
+
+from shared.adapters.tables.keys import active_row, due_row
+from shared.core.job import Job
+from shared.ports.index import FIRST_CHECK, ActiveRow, Looks
+
+Operation = tuple[Any, ...]
+
+
+def first_check(job: Job) -> datetime:
+    """Where a new job's DUE row stands."""
+    return job.created_at + FIRST_CHECK
+
+
+def inserts(partition: str, job: Job) -> list[Operation]:
+    """Both rows of a new job."""
+    looked_at = {
+        "job_id": job.job_id,
+        "claim": job.idempotency_hash,
+        "created_at": job.created_at,
+        "check_at": first_check(job),
+        "gated": job.gated,
+    }
+    active = {
+        "PartitionKey": partition,
+        "RowKey": active_row(job.job_id),
+        **looked_at,
+        "mode": job.mode,
+        "request_type": job.request_type,
+        "status": job.status.value,
+        "listed_seq": job.event_seq,
+    }
+    due = {"PartitionKey": partition, "RowKey": due_row(first_check(job), job.job_id), **looked_at}
+    return [("create", active), ("create", due)]
+
+
+def deletes(partition: str, job_id: str, check_at: datetime) -> list[Operation]:
+    """Both rows; the transaction fails where DUE stands elsewhere by now."""
+    keys = (active_row(job_id), due_row(check_at, job_id))
+    return [("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys]
+
+
+def moves(partition: str, active: ActiveRow, check_at: datetime, looks: Looks) -> list[Operation]:
+    """ACTIVE's `check_at` changed and DUE where it is then; the transaction fails where DUE stands elsewhere by now."""
+    changed = {"check_at": check_at, "looks": json.dumps(looks)}
+    old, new = due_row(active.check_at, active.job_id), due_row(check_at, active.job_id)
+    due = {
+        "PartitionKey": partition,
+        "RowKey": new,
+        "job_id": active.job_id,
+        "claim": active.claim,
+        "created_at": active.created_at,
+        "gated": active.gated,
+        **changed,
+    }
+    merged = {"PartitionKey": partition, "RowKey": active_row(active.job_id), **changed}
+    keep = ("update", merged, {"mode": UpdateMode.MERGE})
+    if new == old:
+        # a transaction may name a row once
+        return [keep, ("update", due, {"mode": UpdateMode.REPLACE})]
+    return [keep, ("delete", {"PartitionKey": partition, "RowKey": old}), ("create", due)]
+
+
+def active_of(tenant: str, entity: Any) -> ActiveRow:
+    """Of an ACTIVE or a DUE row."""
+    unacked = int(entity.get("unacked", 0))
+    return ActiveRow(
+        job_id=entity["job_id"],
+        tenant=tenant,
+        claim=entity["claim"],
+        created_at=instant_of(entity["created_at"]),
+        check_at=instant_of(entity["check_at"]),
+        gated=bool(entity["gated"]),
+        looks={step: (look_no, count) for step, (look_no, count) in json.loads(entity.get("looks", "{}")).items()},
+        request_type=entity.get("request_type", ""),
+        mode=entity.get("mode", ""),
+        status=entity.get("status", ""),
+        unacked=unacked,
+        # a merge leaves the column where it was when the last of them was ACKed
+        unacked_since=instant_of(entity["unacked_since"]) if unacked else None,
+        listed_seq=int(entity.get("listed_seq", 0)),
+        etag=entity.metadata["etag"] or "",
+    )
+
+
+def instant_of(value: datetime) -> datetime:
+    """A column's instant as Python's own `datetime`."""
+    return datetime.combine(value.date(), value.timetz())

@@ -1,0 +1,318 @@
+"""Rows over HTTP without the SDK: the calls that every job makes, at a fraction of their cost (R45).
+
+One pool of connections, and the SDK's rules (`azure.core.pipeline.policies.RetryPolicy`): how often a call is tried,
+and which is not tried again. `LUCIUS_TABLE_TRANSPORT=sdk` replaces this by the SDK.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hmac
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from email.utils import formatdate, parsedate_to_datetime
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from azure.core import MatchConditions
+from azure.core.credentials import AccessToken, AzureNamedKeyCredential
+from azure.core.credentials_async import AsyncTokenCredential
+from azure.core.exceptions import AzureError
+from azure.data.tables import UpdateMode
+from yarl import URL
+
+from shared.adapters.tables import wire
+from shared.adapters.tables.table import UNSTORABLE, Entity, Operation
+from shared.errors import LedgerRefused, LedgerUnavailable, LuciusError
+from shared.time_limits import StoreLimits
+
+_VERSION = {"x-ms-version": "2019-02-02", "DataServiceVersion": "3.0", "User-Agent": "lucius"}
+#: without metadata, an instant and a 64-bit number are text like any other, and a row has no etag
+_READ = {**_VERSION, "Accept": "application/json;odata=minimalmetadata"}
+_WRITE = {**_VERSION, "Accept": "application/json"}
+
+#: of the answers, and of requests that may be sent again when their answer is lost
+_TRY_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+_REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
+#: of the other requests
+_TRY_WRITE_AGAIN = frozenset({500, 503, 504})
+
+_SCOPE = "https://storage.azure.com/.default"
+#: before its end a token is replaced
+_TOKEN_LEFT_S = 300
+_TENANT = re.compile(r"authorization_uri=\"?https://[^/]+/([^/\" ,]+)")
+
+
+class _Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Credential(Protocol):
+    async def header(self, method: str, content_type: str, date: str, path: str) -> str:
+        """`Authorization` of a request. Raises LedgerUnavailable."""
+
+    def renew(self, challenge: str) -> bool:
+        """The header was refused, with this `WWW-Authenticate`; whether another one will differ."""
+
+
+class _AccountKey:
+    """https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key"""
+
+    def __init__(self, name: str, key: str) -> None:
+        self._name = name
+        self._key = base64.b64decode(key)
+
+    async def header(self, method: str, content_type: str, date: str, path: str) -> str:
+        signed = f"{method}\n\n{content_type}\n{date}\n/{self._name}{path}"
+        digest = hmac.digest(self._key, signed.encode(), "sha256")
+        return f"SharedKey {self._name}:{base64.b64encode(digest).decode()}"
+
+    def renew(self, challenge: str) -> bool:
+        return False
+
+
+class _Token:
+    """A bearer token, kept until shortly before its end."""
+
+    def __init__(self, credential: AsyncTokenCredential) -> None:
+        self._credential = credential
+        self._token: AccessToken | None = None
+        self._tenant: str | None = None
+        self._fetching = asyncio.Lock()
+
+    async def header(self, method: str, content_type: str, date: str, path: str) -> str:
+        async with self._fetching:
+            if self._token is None or self._token.expires_on - time.time() < _TOKEN_LEFT_S:
+                try:
+                    self._token = await self._credential.get_token(_SCOPE, tenant_id=self._tenant)
+                except AzureError as error:
+                    raise LedgerUnavailable(f"no token for the ledger: {type(error).__name__}") from error
+        return f"Bearer {self._token.token}"
+
+    def renew(self, challenge: str) -> bool:
+        """A new token, of the tenant that the account names."""
+        self._token = None
+        if (tenant := _TENANT.search(challenge)) is not None:
+            self._tenant = tenant[1]
+        return bool(challenge)
+
+
+class DirectAccount:
+    """A storage account's table endpoint and the connections to it."""
+
+    def __init__(self, url: str, credential: object, limits: StoreLimits) -> None:
+        """Raises ValueError for a credential that is neither an account's key nor one of tokens."""
+        self.url = url.rstrip("/")
+        parts = urlsplit(self.url)
+        self._base, self._path = f"{parts.scheme}://{parts.netloc}", parts.path
+        self._limits = limits
+        self._timeout = aiohttp.ClientTimeout(sock_connect=limits.connect_s, sock_read=limits.read_s)
+        self._credential: _Credential
+        if isinstance(credential, AzureNamedKeyCredential):
+            self._credential = _AccountKey(*credential.named_key)
+        elif isinstance(credential, AsyncTokenCredential):
+            self._credential = _Token(credential)
+        else:
+            raise ValueError("the direct transport takes an account's key or a credential: signed URLs need the sdk")
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def send(
+        self, method: str, path: str, headers: Mapping[str, str], *, query: str = "", body: bytes | None = None
+    ) -> _Answer:
+        """`path` is that below the account. Raises LedgerUnavailable."""
+        answer = await self._send(method, path, headers, query, body)
+        if answer.status == 401 and self._credential.renew(answer.headers.get("WWW-Authenticate", "")):
+            answer = await self._send(method, path, headers, query, body)
+        return answer
+
+    async def _send(
+        self, method: str, path: str, headers: Mapping[str, str], query: str, body: bytes | None
+    ) -> _Answer:
+        """As often as the SDK: once more at once, then after a wait."""
+        path = self._path + path
+        url = URL(f"{self._base}{path}?{query}" if query else self._base + path, encoded=True)
+        for tried in range(1 + self._limits.retries):
+            wait_s = self._limits.backoff_s if tried else 0.0
+            try:
+                answer = await self._once(method, url, path, headers, body)
+            except (aiohttp.ClientError, OSError) as error:
+                if method not in _REPEATABLE or tried == self._limits.retries:
+                    raise LedgerUnavailable(f"the ledger does not answer: {type(error).__name__}") from error
+            else:
+                asked_s = _retry_after_s(answer) if answer.status >= 400 else None
+                if tried == self._limits.retries or not (asked_s is not None or _is_passing(method, answer.status)):
+                    return answer
+                wait_s = asked_s or wait_s
+            await asyncio.sleep(wait_s)
+        raise AssertionError("the last try returns or raises")
+
+    async def _once(self, method: str, url: URL, path: str, headers: Mapping[str, str], body: bytes | None) -> _Answer:
+        date = formatdate(usegmt=True)
+        authorization = await self._credential.header(method, headers.get("Content-Type", ""), date, path)
+        if self._session is None:
+            # aiohttp's own `trust_env` asks a thread at every request
+            proxy = None if proxy_bypass(url.authority) else getproxies().get(url.scheme)
+            self._session = aiohttp.ClientSession(proxy=proxy, cookie_jar=aiohttp.DummyCookieJar())
+        async with self._session.request(
+            method,
+            url,
+            data=body,
+            headers={**headers, "x-ms-date": date, "Authorization": authorization},
+            timeout=self._timeout,
+            allow_redirects=False,
+        ) as response:
+            return _Answer(response.status, response.headers, await response.read())
+
+
+def _is_passing(method: str, status: int) -> bool:
+    """Whether the answer may be another one now."""
+    if method not in _REPEATABLE:
+        return status in _TRY_WRITE_AGAIN
+    return status in _TRY_AGAIN or status > 505
+
+
+def _retry_after_s(answer: _Answer) -> float | None:
+    """None: no wait is asked for."""
+    asked = answer.headers.get("Retry-After")
+    if not asked:
+        return None
+    with contextlib.suppress(ValueError):
+        return max(0.0, float(asked))
+    with contextlib.suppress(ValueError):
+        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
+    return 0.0
+
+
+class DirectTable:
+    """See `shared.adapters.tables.table.Table`."""
+
+    def __init__(self, account: DirectAccount, name: str) -> None:
+        self._account = account
+        self._name = name
+
+    async def get_entity(self, partition_key: str, row_key: str) -> Entity:
+        with _encoding():
+            path = wire.path_of(self._name, partition_key, row_key)
+        answer = await self._account.send("GET", path, _READ)
+        with _understood():
+            _expect(200, answer)
+            return wire.row_of(json.loads(answer.body))
+
+    async def query_entities(
+        self,
+        query_filter: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        select: Sequence[str] | None = None,
+        results_per_page: int | None = None,
+    ) -> AsyncIterator[Entity]:
+        with _encoding():
+            asked = {"$filter": wire.filter_of(query_filter, parameters)}
+        if select is not None:
+            asked["$select"] = ",".join(select)
+        if results_per_page is not None:
+            asked["$top"] = str(results_per_page)
+        while True:
+            with _encoding():
+                query = "&".join(f"{name}={quote(value, safe='')}" for name, value in asked.items())
+            answer = await self._account.send("GET", f"/{self._name}()", _READ, query=query)
+            with _understood():
+                _expect(200, answer)
+                rows = [wire.row_of(each) for each in json.loads(answer.body)["value"]]
+            for row in rows:
+                yield row
+            following = {
+                name: answer.headers[header]
+                for name in ("NextPartitionKey", "NextRowKey")
+                if (header := f"x-ms-continuation-{name}") in answer.headers
+            }
+            if not following:
+                return
+            asked |= following
+
+    async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+        with _encoding():
+            body = wire.transaction_of(self._account.url, self._name, operations)
+        headers = {**_WRITE, "Content-Type": wire.TRANSACTION_TYPE}
+        answer = await self._account.send("POST", "/$batch", headers, body=body)
+        with _understood():
+            _expect(202, answer)
+            return wire.metadata_of(answer.headers.get("Content-Type", ""), answer.body)
+
+    async def upsert_entity(self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE) -> None:
+        await self._write(entity, mode, {})
+
+    async def update_entity(
+        self,
+        entity: Mapping[str, Any],
+        mode: UpdateMode = UpdateMode.MERGE,
+        *,
+        etag: str | None = None,
+        match_condition: MatchConditions | None = None,
+    ) -> None:
+        with _encoding():
+            condition = {"If-Match": wire.if_match(etag, match_condition)}
+        await self._write(entity, mode, condition)
+
+    async def _write(self, entity: Mapping[str, Any], mode: UpdateMode, condition: Mapping[str, str]) -> None:
+        with _encoding():
+            path = wire.path_of(self._name, entity["PartitionKey"], entity["RowKey"])
+            body = wire.json_of(entity).encode("ascii")
+        headers = {**_WRITE, **condition, "Content-Type": "application/json"}
+        answer = await self._account.send(wire.method_of(mode), path, headers, body=body)
+        with _understood():
+            _expect(204, answer)
+
+    async def delete_entity(
+        self,
+        partition_key: str,
+        row_key: str,
+        *,
+        etag: str | None = None,
+        match_condition: MatchConditions | None = None,
+    ) -> None:
+        with _encoding():
+            path = wire.path_of(self._name, partition_key, row_key)
+            condition = {"If-Match": wire.if_match(etag, match_condition)}
+        answer = await self._account.send("DELETE", path, {**_WRITE, **condition})
+        if answer.status != 404:
+            with _understood():
+                _expect(204, answer)
+
+
+def _expect(status: int, answer: _Answer) -> None:
+    if answer.status != status:
+        raise wire.error_of(answer.status, answer.body, answer.headers.get("x-ms-error-code"))
+
+
+@contextlib.contextmanager
+def _encoding() -> Iterator[None]:
+    """Raises LedgerRefused for a value that no column holds."""
+    try:
+        yield
+    except UNSTORABLE as error:
+        # without the text, which may repeat the value
+        raise LedgerRefused(f"a value fits no column of the ledger: {type(error).__name__}") from error
+
+
+@contextlib.contextmanager
+def _understood() -> Iterator[None]:
+    """What is garbage may break the reading of it anywhere."""
+    try:
+        yield
+    except LuciusError:
+        raise
+    except Exception as error:
+        raise LedgerUnavailable(f"the ledger's answer makes no sense: {type(error).__name__}") from error

@@ -1,0 +1,98 @@
+"""One table, as the adapters use it: the methods of the SDK's `TableClient` that they need.
+
+There are two implementations, which mean the same (R45): `account.SdkTable` over the SDK, and `direct.DirectTable` over
+HTTP. Both give plain values (instants in UTC, whole numbers as `int`) and raise the errors of `shared.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from azure.core import MatchConditions
+from azure.data.tables import UpdateMode
+
+from shared.errors import AlreadyExists, Conflict, LedgerRefused, LedgerUnavailable, LuciusError
+
+#: `("create" | "update" | "upsert" | "delete", row)` or with a third part, the keywords of that method of `Table`
+Operation = tuple[Any, ...]
+
+#: of one entity-group transaction
+MAX_OPERATIONS = 100
+
+#: what is raised, before anything is sent, for a value that no column holds
+UNSTORABLE = (TypeError, ValueError, OverflowError)
+
+
+class Entity(dict[str, Any]):
+    """A row with its keys, without its `Timestamp`."""
+
+    def __init__(self, values: Mapping[str, Any], etag: str | None) -> None:
+        super().__init__(values)
+        #: `etag`: None if the store gave none, as of selected columns
+        self.metadata = {"etag": etag}
+
+
+class NotThere(Conflict):
+    """There is no such row."""
+
+
+class Table(Protocol):
+    """See the module. Each method raises LedgerUnavailable where the store gives no answer that makes sense."""
+
+    async def get_entity(self, partition_key: str, row_key: str) -> Entity:
+        """Raises NotThere."""
+
+    def query_entities(
+        self,
+        query_filter: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        select: Sequence[str] | None = None,
+        results_per_page: int | None = None,
+    ) -> AsyncIterator[Entity]:
+        """Rows in the order of their keys. `@name` in the filter, a word of its own, is the parameter of that name."""
+
+    async def submit_transaction(self, operations: Sequence[Operation]) -> list[dict[str, Any]]:
+        """All or none; not sent again when its answer is lost, since it may have been committed.
+
+        Gives a mapping for each operation, with the row's new `etag` unless it was deleted. Raises Conflict,
+        AlreadyExists, LedgerRefused.
+        """
+
+    async def upsert_entity(self, entity: Mapping[str, Any], mode: UpdateMode = UpdateMode.MERGE) -> None:
+        """Raises LedgerRefused."""
+
+    async def update_entity(
+        self,
+        entity: Mapping[str, Any],
+        mode: UpdateMode = UpdateMode.MERGE,
+        *,
+        etag: str | None = None,
+        match_condition: MatchConditions | None = None,
+    ) -> None:
+        """Raises Conflict, LedgerRefused."""
+
+    async def delete_entity(
+        self,
+        partition_key: str,
+        row_key: str,
+        *,
+        etag: str | None = None,
+        match_condition: MatchConditions | None = None,
+    ) -> None:
+        """No row is harmless. Raises Conflict."""
+
+
+def meaning(status: int | None, code: str | None, message: str) -> LuciusError:
+    """The error of an answer that is none: of its status, and of the code that the Table service gave for it."""
+    if status in (400, 413):
+        return LedgerRefused(message)
+    # without a code it is no answer of the Table service, and says nothing about rows
+    if status == 409 and code:
+        return AlreadyExists(code)
+    if status == 404 and code:
+        return NotThere(code)
+    if status == 412 and code:
+        return Conflict(code)
+    return LedgerUnavailable(f"the ledger answered {status}")

@@ -1,0 +1,79 @@
+"""A job's end clears the durable histories of the ends before it (R21).
+
+The function that ends a job cannot purge its orchestrations: they have yet to hear of the end, and an engine that is
+asked too early refuses, or deletes what still runs. So each process keeps the ends that it made, and the next end of
+the same tenant clears those that are ten seconds old. What a process takes with it when it dies, and the last ends of
+a tenant, are left to the sweeper, an hour after the end.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.core.job import Record
+from shared.core.recovery import instances
+from shared.errors import LuciusError
+from shared.ports.durable import Orchestrations
+from shared.ports.index import FIRST_CLEARING, EndedRow, Index
+from shared.time_limits import time_limit
+
+#: an orchestration has heard of its job's end by then, and has ended
+RIPE_AFTER = timedelta(seconds=10)
+#: histories that one end clears: more than it leaves, so that few are ever kept
+MAX_CLEARED = 2
+#: of one tenant in one process
+_MAX_KEPT = 100
+#: of one job's clearing: whoever ends a job waits for it
+_CLEARING_S = 3.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A job whose orchestrations are to be purged, and where its ENDED row goes then."""
+
+    row: EndedRow
+    instances: tuple[str, ...]
+    claim_ends: datetime
+
+
+class RecentEnds:
+    """The ends that this process made and that no later one has cleared, by tenant."""
+
+    def __init__(self) -> None:
+        self._kept: defaultdict[str, deque[Ended]] = defaultdict(lambda: deque(maxlen=_MAX_KEPT))
+
+    async def clear_and_note(
+        self, index: Index, orchestrations: Orchestrations, record: Record, *, claim_ends: datetime, now: datetime
+    ) -> None:
+        """Clears earlier ends of the tenant, and keeps that of `record`'s job, which is closed; `claim_ends`: when its
+        claim does. Raises nothing that a port raises.
+        """
+        job = record.job
+        for ended in self._take(job.tenant, now):
+            try:
+                async with time_limit(_CLEARING_S):
+                    if all([await orchestrations.purge(instance_id) for instance_id in ended.instances]):
+                        later = max(ended.claim_ends, ended.row.clear_at)
+                        await index.reschedule_clearing(ended.row, later, purged=True)
+            except LuciusError as fault:
+                # the sweeper clears it
+                telemetry.record_fault(fault)
+        clear_at = (job.completed_at or job.updated_at) + FIRST_CLEARING
+        row = EndedRow(job_id=job.job_id, tenant=job.tenant, clear_at=clear_at)
+        self._note(Ended(row, tuple(instances(record)), claim_ends))
+
+    def _note(self, ended: Ended) -> None:
+        kept = self._kept[ended.row.tenant]
+        if ended not in kept:
+            kept.append(ended)
+
+    def _take(self, tenant: str, now: datetime) -> list[Ended]:
+        """At most `MAX_CLEARED` that are old enough, the oldest first; they are not given again."""
+        kept = self._kept[tenant]
+        taken: list[Ended] = []
+        while kept and len(taken) < MAX_CLEARED and kept[0].row.clear_at - FIRST_CLEARING + RIPE_AFTER <= now:
+            taken.append(kept.popleft())
+        return taken

@@ -1,0 +1,57 @@
+"""Work of many tenants in turns: sixteen pieces at once, no tenant starved by another, until the time is over (R19)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+#: pieces of work, and tenants that are asked for work, at the same time
+AT_ONCE = 16
+#: pieces between two looks at the time; of one tenant so many where no other waits
+_ROUND = 256
+
+_Piece = TypeVar("_Piece")
+
+
+async def in_turns(
+    tenants: Sequence[str],
+    page: Callable[[str, int], Awaitable[Sequence[_Piece]]],
+    serve: Callable[[_Piece], Awaitable[None]],
+    is_over: Callable[[], bool],
+) -> str | None:
+    """Serves what `page(tenant, limit)` gives, until no tenant has more: then None. When the time is over first, the
+    tenant whose turn comes next. The first turn is taken in any case.
+
+    A page shorter than its limit is a tenant's last; a page never gives a piece again. Raises what they raise.
+    """
+    waiting = deque(tenants)
+    while waiting:
+        turn = [waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))]
+        limit = _ROUND // len(turn)
+        pages = await asyncio.gather(*(page(tenant, limit) for tenant in turn))
+        await at_once([piece for found in pages for piece in found], serve)
+        waiting.extend(tenant for tenant, found in zip(turn, pages, strict=True) if len(found) >= limit)
+        if waiting and is_over():
+            return waiting[0]
+    return None
+
+
+async def at_once(pieces: Sequence[_Piece], serve: Callable[[_Piece], Awaitable[None]]) -> None:
+    """Serves each, `AT_ONCE` at the same time."""
+    semaphore = asyncio.Semaphore(AT_ONCE)
+
+    async def one(piece: _Piece) -> None:
+        async with semaphore:
+            await serve(piece)
+
+    await asyncio.gather(*map(one, pieces))
+
+
+def from_on(tenants: Sequence[str], first: str | None) -> list[str]:
+    """In order, `first` or what follows it at the front."""
+    ordered = sorted(tenants)
+    return [each for each in ordered if first is None or each >= first] + [
+        each for each in ordered if first is not None and each < first
+    ]

@@ -1,0 +1,101 @@
+"""What the sweeper's passes leave for others: who swept which tenants, when, and the work that they counted."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from shared.core.states import JobStatus
+from shared.ports.index import ActiveRow
+
+
+@dataclass(frozen=True)
+class Share:
+    """The tenants that fall to one of `of` sweepers, by the hash of their name."""
+
+    number: int = 0
+    of: int = 1
+
+    def has(self, tenant: str) -> bool:
+        return zlib.crc32(tenant.encode()) % self.of == self.number
+
+
+@dataclass
+class WorkCounts:
+    """Work in progress, counted from ACTIVE rows: exact as of the pass that compared them with their jobs."""
+
+    #: by status
+    active: Counter[str] = field(default_factory=Counter)
+    #: by mode
+    modes: Counter[str] = field(default_factory=Counter)
+    #: QUEUED, by job type and tenant; not among what a mark holds
+    queued: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: POST of the oldest QUEUED job
+    queued_since: datetime | None = None
+    #: attempts INITIATED and not ACKed, and since when the oldest of them is
+    unacked: int = 0
+    unacked_since: datetime | None = None
+
+    def add(self, row: ActiveRow) -> None:
+        self.active[row.status] += 1
+        self.modes[row.mode] += 1
+        if row.status == JobStatus.QUEUED:
+            self.queued[row.request_type, row.tenant] += 1
+            self.queued_since = _earlier(self.queued_since, row.created_at)
+        self.unacked += row.unacked
+        self.unacked_since = _earlier(self.unacked_since, row.unacked_since)
+
+    def __add__(self, other: WorkCounts) -> WorkCounts:
+        return WorkCounts(
+            active=self.active + other.active,
+            modes=self.modes + other.modes,
+            queued=self.queued + other.queued,
+            queued_since=_earlier(self.queued_since, other.queued_since),
+            unacked=self.unacked + other.unacked,
+            unacked_since=_earlier(self.unacked_since, other.unacked_since),
+        )
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepMark:
+    """The last pass over a share of the tenants, wherever it ran."""
+
+    ended_at: datetime
+    looked_at: int
+    actions: int
+    #: its time was over: there is more to do
+    more: bool
+    #: of the last pass that could count
+    counts: WorkCounts = field(default_factory=WorkCounts)
+
+
+def merged(marks: Iterable[SweepMark]) -> SweepMark | None:
+    """The marks of all shares as one, as old as the oldest; None: there is none."""
+    each = list(marks)
+    if not each:
+        return None
+    return SweepMark(
+        ended_at=min(mark.ended_at for mark in each),
+        looked_at=sum(mark.looked_at for mark in each),
+        actions=sum(mark.actions for mark in each),
+        more=any(mark.more for mark in each),
+        counts=sum((mark.counts for mark in each), WorkCounts()),
+    )
+
+
+class SweepMarks(Protocol):
+    """Where the sweepers leave their marks, for health on any instance."""
+
+    async def write(self, share: int, mark: SweepMark) -> None:
+        """Raises LedgerUnavailable."""
+
+    async def read(self, shares: int) -> dict[int, SweepMark]:
+        """The marks of the first `shares` shares, without those that were never swept. Raises LedgerUnavailable."""
