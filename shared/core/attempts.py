@@ -339,15 +339,13 @@ def _step(record: Record, step_id: str) -> Step:
 
 
 def _input_ref(record: Record, step: Step) -> Ref:
-    """The job's input for the first step, then the result of the step before, or its workspace if it named none."""
-    first = record.group_of(step)[0]
-    if first.step_index == 0:
+    """The job's input for the first step, then what the step before made; after a group, what its last step made."""
+    before = record.before(step)
+    if not before:
         return record.job.input_ref
-    before = record.steps[first.step_index - 1]
-    found = before.result_ref or before.workspace_ref
-    if found is None:
-        raise LookupError(f"step {before.step_id} succeeded without a workspace")
-    return found
+    if (made := before[-1].made) is None:
+        raise LookupError(f"step {before[-1].step_id} succeeded without a workspace")
+    return made
 
 
 def _workspace_ref(record: Record, step: Step, attempt_no: int) -> Ref:

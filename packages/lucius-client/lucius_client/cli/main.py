@@ -1,6 +1,6 @@
 """The command `lucius`: all its commands, and how it ends.
 
-It uses the HTTP API and, for the upload of documents, the blob store.
+It uses the HTTP API and, for the upload of documents and for results, the blob store.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def health(session: Session) -> None:
 
 app = typer.Typer(
     help="Submit documents to LUCIUS, and watch and control the jobs.",
-    epilog="Exit codes: 0 done, 1 a watched job failed or a checked file is wrong, 2 wrong usage, 3 the API refused, "
+    epilog="Exit codes: 0 done, 1 a job failed or a checked file is wrong, 2 wrong usage, 3 the API refused, "
     "4 the API, the blob store or the issuer does not respond, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
