@@ -167,7 +167,8 @@ async def _job_read(request: Request, long_poll: LongPoll) -> func.HttpResponse:
         return respond(req, job_response(record, request.context().settings.retention)), record.job.status.terminal
 
     whose = None if request.caller.sees_all else request.caller.tenant
-    return await long_poll.wait(wait_s, whose, read)
+    with request.context().recent_jobs.watch(job_id_of(req)) as changed:
+        return await long_poll.wait(wait_s, whose, read, changed)
 
 
 async def _job_as_of(request: Request, given: str) -> func.HttpResponse:

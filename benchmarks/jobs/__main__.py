@@ -170,7 +170,7 @@ def report(row: dict[str, Any]) -> list[str]:
     return [
         f"{n}-step job ({row['request_type']}, {row['jobs']} jobs): {row['jobs_per_s']:.1f} jobs/s; "
         f"POST to first directive p50 {delay['p50']:.0f} ms, p99 {delay['p99']:.0f} ms",
-        f"  tables: {writes:.2f} writes (bound {4 + 3 * n}), {job.get('table reads', 0):.2f} reads (bound {1 + 3 * n})",
+        f"  tables: {writes:.2f} writes (bound {4 + 3 * n}), {job.get('table reads', 0):.2f} reads (bound {1 + 2 * n})",
         f"  bus: {job['directives']:.2f} directives (bound {n}), {job['replies']:.2f} replies (bound {2 * n}); "
         f"{job['directive_bytes'] / n:.0f} bytes a directive, {job['reply_bytes'] / 2 / n:.0f} a reply",
         f"  durable: {job['episodes']:.2f} episodes (bound {1 + 3 * n} to {1 + 5 * n}), "

@@ -54,7 +54,8 @@ class Job:
 
     @property
     def table_reads(self) -> int:
-        return 1 + 3 * self.steps
+        """The claim; the job at each record and each ACK, where HTTP, Durable and each lane have processes apart."""
+        return 1 + 2 * self.steps
 
     @property
     def entities_written(self) -> int:
@@ -64,7 +65,7 @@ class Job:
     @property
     def entities_read(self) -> int:
         """A read of a job is JOB and its steps; the claim is one."""
-        return 1 + 3 * self.steps * (1 + self.steps)
+        return 1 + (self.table_reads - 1) * (1 + self.steps)
 
     @property
     def index_entities(self) -> int:

@@ -9,6 +9,7 @@ from shared.core.registry import Registry
 from shared.core.routing import Modes
 from shared.operations.admission import Admission
 from shared.operations.recent_ends import RecentEnds
+from shared.operations.recent_jobs import RecentJobs
 from shared.ports.bus import DeadReplies, DirectivePublisher, Lanes
 from shared.ports.environment import Clock
 from shared.ports.index import Index
@@ -43,6 +44,8 @@ class Context:
     admission: Admission
     #: what this process ended and no later end has cleared
     recent_ends: RecentEnds = field(default_factory=RecentEnds)
+    #: what this process committed
+    recent_jobs: RecentJobs = field(default_factory=RecentJobs)
     clock: Clock
     sleep: Sleep
     #: a number from 0 to 1, for the jitter of conflict retries

@@ -90,6 +90,7 @@ async def write_rows(context: Context, record: Record, event: Event) -> Stored:
         if stored is None:
             raise Contended("the job's rows changed while they were created") from None
         return stored
+    context.recent_jobs.note(written, context.clock.now())
     telemetry.record_creation(record, event)
     return written
 

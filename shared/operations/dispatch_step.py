@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from datetime import datetime
+
 from shared import telemetry
 from shared.core.directive import directive_of, message_id
 from shared.core.history import Origin
@@ -10,10 +13,10 @@ from shared.core.occurrences import Occurrence, PublishFailed, RecordAttempt, Re
 from shared.core.routing import DIRECTIVE_TOPIC_PREFIX
 from shared.core.states import JobStatus, StepStatus
 from shared.core.verdict import Verdict, VerdictKind, verdict_for
-from shared.errors import Contended, PublishUnavailable
+from shared.errors import Conflict, Contended, PublishUnavailable
 from shared.operations.context import Context
 from shared.operations.replies.callbacks import callback_urls
-from shared.operations.transition import transition
+from shared.operations.transition import Transitioned, transition, transition_recent
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.telemetry import SpanName, tracing
@@ -31,9 +34,12 @@ async def dispatch_step(
     Raises Contended, LedgerUnavailable, and OrchestrationUnavailable where the job ended; a publish fault is a verdict.
     """
     began_ns = tracing.now_ns()
-    stored = await context.ledger.read(job_id)
+    now = context.clock.now()
+    recent = context.recent_jobs.recall(job_id, now)
+    is_recent = recent is not None and _is_next(recent, step_id, instance_id, now)
+    stored = recent if is_recent else await context.ledger.read(job_id)
     with activity_span(SpanName.DISPATCH, stored.record if stored else None, step_id, began_ns) as report:
-        verdict = await _dispatch(context, orchestrations, stored, job_id, instance_id, step_id)
+        verdict = await _dispatch(context, orchestrations, stored, job_id, instance_id, step_id, is_recent=is_recent)
         report(verdict)
         return verdict
 
@@ -45,6 +51,8 @@ async def _dispatch(
     job_id: str,
     instance_id: str,
     step_id: str,
+    *,
+    is_recent: bool,
 ) -> Verdict:
     for _ in range(_MAX_RACES):
         now = context.clock.now()
@@ -66,13 +74,39 @@ async def _dispatch(
             key = f"renew:{instance_id}:{step_id}:{step.attempt_no}:{now.isoformat()}"
         else:
             return await _publish(context, orchestrations, stored, step, instance_id)
-        done = await transition(context, stored, occurrence, _origin(key), orchestrations=orchestrations)
+        done = await _decide(context, orchestrations, stored, occurrence, key, is_recent=is_recent)
+        is_recent = False
+        if done is None:
+            stored = await context.ledger.read(job_id)
+            continue
         stored = done.stored
         step = _step(stored, step_id)
         if (done.outcome.transitioned or done.repeated) and step.status is StepStatus.INITIATED:
             return await _publish(context, orchestrations, stored, step, instance_id)
         stored = await context.ledger.read(job_id)
     raise Contended(f"job {job_id}, step {step_id} was changed {_MAX_RACES} times during one dispatch")
+
+
+def _is_next(recent: Stored, step_id: str, instance_id: str, now: datetime) -> bool:
+    """Whether an attempt may well follow what this process committed last: then that is tried first, without a read."""
+    return verdict_for(recent.record, step_id, instance_id, now).kind is VerdictKind.RECORD
+
+
+async def _decide(
+    context: Context,
+    orchestrations: Orchestrations,
+    stored: Stored,
+    occurrence: Occurrence,
+    key: str,
+    *,
+    is_recent: bool,
+) -> Transitioned | None:
+    """None: `stored` is behind, or moves nothing, and a fresh one gives the verdict; `instance_id` fences there too."""
+    if not is_recent:
+        return await transition(context, stored, occurrence, _origin(key), orchestrations=orchestrations)
+    with contextlib.suppress(Conflict):
+        return await transition_recent(context, stored, occurrence, _origin(key), orchestrations=orchestrations)
+    return None
 
 
 async def _publish(

@@ -64,20 +64,46 @@ async def transition(
             return Transitioned(stored, outcome)
         if outcome.kind is OutcomeKind.IGNORED and (known := await context.ledger.find_event(job_id, origin.cause_id)):
             return await _repeated(context, stored, outcome, known, orchestrations)
-        before = stored.record
         try:
-            stored = await context.ledger.commit(stored, outcome.record, outcome.events)
+            return await _commit(context, stored, outcome, orchestrations)
         except Conflict:
             await context.sleep(_FIRST_WAIT_S * 2**attempt * context.random())
             stored = await _reread(context, job_id)
             if known := await context.ledger.find_event(job_id, origin.cause_id):
                 return await _repeated(context, stored, outcome, known, orchestrations)
-            continue
-        telemetry.record_transition(before, outcome)
-        if outcome.transitioned and outcome.record.job.status.terminal:
-            await _end(context, stored, orchestrations)
-        return Transitioned(stored, outcome, outcome.events[0] if outcome.events else None)
     raise Contended(f"job {job_id} was changed by others {MAX_CONFLICTS} times in a row")
+
+
+async def transition_recent(
+    context: Context,
+    recent: Stored,
+    occurrence: Occurrence,
+    origin: Origin,
+    *,
+    orchestrations: Orchestrations | None = None,
+) -> Transitioned | None:
+    """The same on `recent`, what this process committed last (`RecentJobs.recall`); None: it moves nothing there.
+
+    Then, and where it is behind, the job is read, and `transition` decides. Raises Conflict where it is behind (Race
+    recent): as after any lost race, the occurrence may have been committed before. Raises LedgerUnavailable and
+    OrchestrationUnavailable.
+    """
+    outcome = apply(recent.record, occurrence, origin.at(context.clock.now(), context.new_salt()))
+    return await _commit(context, recent, outcome, orchestrations) if outcome.transitioned else None
+
+
+async def _commit(
+    context: Context, before: Stored, outcome: Outcome, orchestrations: Orchestrations | None
+) -> Transitioned:
+    """Raises Conflict, LedgerUnavailable, OrchestrationUnavailable."""
+    # until the answer is here nobody knows what the ledger has
+    context.recent_jobs.forget(before.record.job.job_id)
+    stored = await context.ledger.commit(before, outcome.record, outcome.events)
+    context.recent_jobs.note(stored, context.clock.now())
+    telemetry.record_transition(before.record, outcome)
+    if outcome.transitioned and outcome.record.job.status.terminal:
+        await _end(context, stored, orchestrations)
+    return Transitioned(stored, outcome, outcome.events[0] if outcome.events else None)
 
 
 async def _repeated(

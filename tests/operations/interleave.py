@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
+from shared.operations.recent_jobs import RecentJobs
 from tests.operations.conftest import World, built
 from tests.simulation.audit import AuditedLedger
 
@@ -181,13 +182,26 @@ def serializable(
     for turn in itertools.permutations(works):
         every_order(lambda meeting, turn=turn: alone(meeting, turn), interruptions=0)  # type: ignore[misc]
 
-    async def together(meeting: Meeting) -> None:
+    async def together(meeting: Meeting, *, apart: bool) -> None:
         await prepare(meeting.world)
-        await meeting.at_once(**{f"{place}": work(meeting.world) for place, work in enumerate(works)})
+        worlds = [process_of(meeting.world) if apart else meeting.world for _ in works]
+        await meeting.at_once(
+            **{f"{place}": work(world) for place, (work, world) in enumerate(zip(works, worlds, strict=True))}
+        )
         found = await left(meeting.world)
         assert found in one_by_one, f"{found} is none of {one_by_one}"
 
-    return every_order(together, interruptions=interruptions)
+    return sum(
+        every_order(lambda meeting, apart=apart: together(meeting, apart=apart), interruptions=interruptions)  # type: ignore[misc]
+        for apart in (False, True)
+    )
+
+
+def process_of(world: World) -> World:
+    """The world as another process has it: it remembers what was committed before, and not what the others commit."""
+    recent = RecentJobs()
+    recent._kept = dict(world.context.recent_jobs._kept)
+    return replace(world, context=replace(world.context, recent_jobs=recent))
 
 
 async def left(world: World) -> dict[str, Any]:

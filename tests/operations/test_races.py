@@ -39,7 +39,7 @@ from tests.operations.actors import (
     timed_out,
 )
 from tests.operations.conftest import World
-from tests.operations.interleave import Meeting, Work, every_order, serializable
+from tests.operations.interleave import Meeting, Work, every_order, process_of, serializable
 from tests.operations.support import arrives, dispatch, limited, submitted
 
 # --- creation
@@ -190,7 +190,10 @@ def test_one_message_in_two_hands(type_: str) -> None:
         world = meeting.world
         await in_flight(world)
         message = reply(await world.job(JOB), type_).model_dump_json(exclude_none=True).encode()
-        ended = await meeting.at_once(a=arrives(world, message, 7), b=arrives(world, message, 7, delivery_count=2))
+        hands = (process_of(world), process_of(world))
+        ended = await meeting.at_once(
+            a=arrives(hands[0], message, 7), b=arrives(hands[1], message, 7, delivery_count=2)
+        )
         assert [one.error for one in ended.values()] == [None, None]
         causes = [event.cause_id for event in await world.ledger.events(JOB)]
         assert len(causes) == len(set(causes)) == 3

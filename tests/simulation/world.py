@@ -24,6 +24,7 @@ from shared.operations.admission import Admission
 from shared.operations.context import Context
 from shared.operations.dispatch_step import dispatch_step
 from shared.operations.recent_ends import RecentEnds
+from shared.operations.recent_jobs import RecentJobs
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
 from shared.operations.sweeper.sweep import sweep
@@ -157,6 +158,7 @@ class World:
             new_lease=lambda: f"lease {next(self._leases)}",
             new_salt=lambda: "",
         )
+        self._others = self._other_processes()
         self.durable = Durable(
             self.scheduler,
             self.faults,
@@ -181,8 +183,19 @@ class World:
 
     def _process_starts(self) -> None:
         # what a process keeps for itself is gone with it
-        self.context = replace(self.context, admission=Admission(), recent_ends=RecentEnds())
+        self.context = replace(self.context, admission=Admission(), recent_ends=RecentEnds(), recent_jobs=RecentJobs())
+        self._others = self._other_processes()
         self.durable.start()
+
+    def _other_processes(self) -> tuple[Context, Context]:
+        """Those of the activities and of the replies; by an even seed they are the callers' own.
+
+        On Flex Consumption they are apart, and each remembers its own commits only.
+        """
+        if self.report.seed % 2 == 0:
+            return self.context, self.context
+        durable, lanes = (replace(self.context, recent_jobs=RecentJobs()) for _ in range(2))
+        return durable, lanes
 
     def now(self) -> Any:
         return self.scheduler.now
@@ -230,10 +243,10 @@ class World:
     # --- activities and triggers, as the app's own are
 
     async def _dispatch(self, **request: Any) -> dict[str, Any]:
-        return (await dispatch_step(self.context, self.orchestrations, **request)).to_json()
+        return (await dispatch_step(self._others[0], self.orchestrations, **request)).to_json()
 
     async def _settle(self, **request: Any) -> dict[str, Any]:
-        return (await settle_step(self.context, self.orchestrations, **request)).to_json()
+        return (await settle_step(self._others[0], self.orchestrations, **request)).to_json()
 
     def _receive(self, sent: SentReply) -> None:
         if not self.host.up:
@@ -271,7 +284,7 @@ class World:
         began, wait_s = self.scheduler.now, _FIRST_WAIT_S
         while True:
             try:
-                return await receive_reply(self.context, self.orchestrations, message)
+                return await receive_reply(self._others[1], self.orchestrations, message)
             except Transient:
                 if (self.scheduler.now - began).total_seconds() + wait_s > RETRY_FOR_S:
                     raise

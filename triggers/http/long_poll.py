@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
@@ -14,8 +16,9 @@ from triggers.http.problems import RequestError
 
 #: below what proxies and load balancers cut off (230 s in Azure), and short enough that a shutdown need not wait long
 MAX_WAIT_S = 20
-#: between two reads of the ledger, which does not notify readers
+#: between two reads of the ledger, which notifies of no other process's commits; longer after the first looks
 _FIRST_LOOK_S = 0.25
+_FIRST_LOOKS = 8
 _LOOK_S = 1.0
 #: of one process: half of what host.json lets it serve at once, so that waiters never keep others out
 MAX_WAITERS = 50
@@ -48,23 +51,31 @@ class LongPoll:
         self._held: Counter[str | None] = Counter()
 
     async def wait(
-        self, wait_s: int, tenant: str | None, read: Callable[[], Awaitable[tuple[func.HttpResponse, bool]]]
+        self,
+        wait_s: int,
+        tenant: str | None,
+        read: Callable[[], Awaitable[tuple[func.HttpResponse, bool]]],
+        changed: asyncio.Event,
     ) -> func.HttpResponse:
         """What `read` gives once it is no 304, once nothing more will change, or when the time is up.
 
         Where too many are held already, what it gives now. `tenant` is the caller's; None: it sees every tenant's jobs.
+        `changed` ends a pause between two reads.
         """
         if not wait_s or not self._has_room(tenant):
             return (await read())[0]
-        left_s, pause_s = float(wait_s), _FIRST_LOOK_S
+        left_s, looks = float(wait_s), 0
         self._held[tenant] += 1
         try:
             while True:
+                # before the read, or a commit during it would be missed
+                changed.clear()
                 response, final = await read()
                 if response.status_code != 304 or final or left_s <= 0:
                     return response
-                await asyncio.sleep(min(pause_s, left_s))
-                left_s, pause_s = left_s - pause_s, min(pause_s * 2, _LOOK_S)
+                looks += 1
+                pause_s = min(_FIRST_LOOK_S if looks <= _FIRST_LOOKS else _LOOK_S, left_s)
+                left_s -= await _pause(changed, pause_s)
         finally:
             self._held[tenant] -= 1
             self._held += Counter()  # without those that hold none
@@ -72,3 +83,13 @@ class LongPoll:
     def _has_room(self, tenant: str | None) -> bool:
         free = MAX_WAITERS - self._held.total()
         return free > 0 and (tenant is None or self._held[tenant] < free)
+
+
+async def _pause(changed: asyncio.Event, seconds: float) -> float:
+    """Until the change, or for so long; the seconds that it took."""
+    began = time.monotonic()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await changed.wait()
+            return min(seconds, time.monotonic() - began)
+    return seconds

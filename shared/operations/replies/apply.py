@@ -6,6 +6,7 @@ The bus, the HTTP callbacks and the redrive of a rejected message all come here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +23,10 @@ from shared.core.replies import holds_lease
 from shared.core.states import JobStatus, StepStatus
 from shared.core.strict_json import parse_json
 from shared.core.verdict import end_event
-from shared.errors import DataLost, InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
+from shared.errors import Conflict, DataLost, InstanceEnded, InstanceNotFound, LedgerRefused, ReplyUnfit
 from shared.operations.context import Context
 from shared.operations.references import with_allowed_result
-from shared.operations.transition import transition
+from shared.operations.transition import Transitioned, transition, transition_recent
 from shared.ports.durable import Orchestrations
 from shared.ports.ledger import Stored
 from shared.telemetry import tracing
@@ -84,15 +85,26 @@ async def apply_reply(
     """
     began_ns = tracing.now_ns()
     try:
-        stored = await context.ledger.read(reply.jobId)
-        if stored is None:
-            raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
-        with reply_span(stored.record, reply, source, topic, began_ns) as span:
-            result = await _apply(
-                context, orchestrations, stored, reply, cause_id=cause_id, source=source, maybe_repeated=maybe_repeated
-            )
-            span.set_attribute("lucius.outcome", result.outcome)
-            return result
+        async with AsyncExitStack() as deciding:
+            # replies of one job that arrive together would meet each other's ETag
+            await deciding.enter_async_context(context.recent_jobs.alone(reply.jobId))
+            recent = None if maybe_repeated else context.recent_jobs.recall(reply.jobId, context.clock.now())
+            stored = recent or await _read(context, reply)
+            with reply_span(stored.record, reply, source, topic, began_ns) as span:
+                transitioned = await _decide(
+                    context,
+                    orchestrations,
+                    stored,
+                    reply,
+                    cause_id=cause_id,
+                    source=source,
+                    maybe_repeated=maybe_repeated,
+                    is_recent=recent is not None,
+                )
+                await deciding.aclose()
+                result = await _notify(orchestrations, transitioned, reply)
+                span.set_attribute("lucius.outcome", result.outcome)
+                return result
     except LedgerRefused as refused:
         if isinstance(refused, DataLost) and source == "callback":
             raise  # whoever calls back is told, and keeps its result
@@ -100,7 +112,15 @@ async def apply_reply(
         raise ReplyUnfit("LEDGER_REFUSED", str(refused)) from None
 
 
-async def _apply(
+async def _read(context: Context, reply: Reply) -> Stored:
+    """Raises ReplyUnfit, LedgerRefused, LedgerUnavailable."""
+    stored = await context.ledger.read(reply.jobId)
+    if stored is None:
+        raise ReplyUnfit("UNKNOWN_JOB", f"no job {reply.jobId}")
+    return stored
+
+
+async def _decide(
     context: Context,
     orchestrations: Orchestrations,
     stored: Stored,
@@ -109,15 +129,38 @@ async def _apply(
     cause_id: str,
     source: str,
     maybe_repeated: bool,
-) -> ReplyResult:
+    is_recent: bool,
+) -> Transitioned:
+    """`is_recent`: `stored` is what this process committed last, and may be behind."""
     step = stored.record.step(reply.stepId)
     # a reply proves by the lease whose it is, a callback by its token; any other may be anybody's on the bus
     proven = step is not None and (source == "callback" or holds_lease(step, reply))
     origin = Origin(cause_id=cause_id, actor=f"service:{step.service}" if step and proven else "service", source=source)
-    reply = with_allowed_result(context, stored.record.job.tenant, reply)
-    transitioned = await transition(
-        context, stored, ReplyArrived(reply), origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
+    arrived = ReplyArrived(with_allowed_result(context, stored.record.job.tenant, reply))
+    if not is_recent:
+        return await transition(
+            context, stored, arrived, origin, orchestrations=orchestrations, maybe_repeated=maybe_repeated
+        )
+    try:
+        done = await transition_recent(context, stored, arrived, origin, orchestrations=orchestrations)
+    except Conflict:
+        done, maybe_repeated = None, True
+    if done is not None:
+        return done
+    return await _decide(
+        context,
+        orchestrations,
+        await _read(context, reply),
+        reply,
+        cause_id=cause_id,
+        source=source,
+        maybe_repeated=maybe_repeated,
+        is_recent=False,
     )
+
+
+async def _notify(orchestrations: Orchestrations, transitioned: Transitioned, reply: Reply) -> ReplyResult:
+    """Raises ReplyUnfit where the job takes no such reply, OrchestrationUnavailable."""
     if transitioned.outcome.kind is OutcomeKind.REFUSED:
         raise ReplyUnfit(transitioned.outcome.reason_code or "", f"it is none of job {reply.jobId}")
     if transitioned.event is not None and (transitioned.outcome.transitioned or transitioned.repeated):

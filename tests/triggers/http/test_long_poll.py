@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
 
 import azure.functions as func
 import pytest
 
+from shared.access.caller import ANYONE
+from shared.core.occurrences import ControlKind
+from tests.operations.actors import JOB, queued
+from tests.operations.conftest import World, world
+from tests.operations.support import control
 from triggers.http import long_poll
 from triggers.http.long_poll import MAX_WAITERS, LongPoll
 from triggers.http.problems import RequestError
+from triggers.jobs_http import _job_read
+
+__all__ = ["world"]  # a fixture of the operations' tests
 
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
 
-    async def sleep(seconds: float) -> None:
+    async def pause(changed: asyncio.Event, seconds: float) -> float:
         slept.append(seconds)
+        return seconds
 
-    monkeypatch.setattr(long_poll.asyncio, "sleep", sleep)
+    monkeypatch.setattr(long_poll, "_pause", pause)
     return slept
 
 
@@ -35,7 +47,7 @@ async def answered(
         taken += 1
         return func.HttpResponse(status_code=status), final
 
-    return (await (by or LongPoll()).wait(wait_s, tenant, read)).status_code, taken
+    return (await (by or LongPoll()).wait(wait_s, tenant, read, asyncio.Event())).status_code, taken
 
 
 async def test_what_changed_is_answered_at_once(pauses: list[float]) -> None:
@@ -46,9 +58,29 @@ async def test_what_changed_is_answered_at_once(pauses: list[float]) -> None:
 
 
 async def test_a_304_is_held_until_the_change(pauses: list[float]) -> None:
-    """Looks come closer together at first, then every second."""
-    assert await answered(20, (304, False), (304, False), (304, False), (304, False), (200, False)) == (200, 5)
-    assert pauses == [0.25, 0.5, 1.0, 1.0]
+    """Looks come every 250 ms at first, then every second."""
+    assert await answered(20, *[(304, False)] * 10, (200, False)) == (200, 11)
+    assert pauses == [0.25] * 8 + [1.0] * 2
+
+
+async def test_a_commit_of_this_process_ends_the_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that comes during the read before it: what is read next has it."""
+    monkeypatch.setattr(long_poll, "_FIRST_LOOK_S", 20.0)
+    changed, status = asyncio.Event(), 304
+    looked = 0
+
+    async def read() -> tuple[func.HttpResponse, bool]:
+        nonlocal looked, status
+        looked += 1
+        response = func.HttpResponse(status_code=status)
+        if looked == 1:
+            status = 200
+            changed.set()
+        return response, False
+
+    async with asyncio.timeout(10):
+        assert (await LongPoll().wait(20, None, read, changed)).status_code == 200
+    assert looked == 2
 
 
 async def test_a_304_is_answered_when_the_time_is_up_or_nothing_will_change(pauses: list[float]) -> None:
@@ -58,6 +90,24 @@ async def test_a_304_is_answered_when_the_time_is_up_or_nothing_will_change(paus
     assert await answered(20, (304, True)) == (304, 1)
 
 
+async def test_a_waiting_caller_hears_of_a_commit_in_its_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole route: a control of the same process moves the job, and the response has it before the next look."""
+    await queued(world)
+    request: Any = SimpleNamespace(caller=ANYONE, context=lambda: world.context)
+    get = {"method": "GET", "url": f"/v1/jobs/{JOB}", "route_params": {"jobId": JOB}, "body": b""}
+    request.http = func.HttpRequest(**get)
+    known = (await _job_read(request, LongPoll())).headers["ETag"]
+    monkeypatch.setattr(long_poll, "_FIRST_LOOK_S", 20.0)
+    request.http = func.HttpRequest(**get, params={"wait": "20"}, headers={"If-None-Match": known})
+    async with asyncio.timeout(10):
+        waiting = asyncio.create_task(_job_read(request, LongPoll()))
+        while not world.context.recent_jobs._watchers:  # noqa: ASYNC110  # nobody signals that somebody waits
+            await asyncio.sleep(0)
+        await control(world, JOB, ControlKind.CANCEL)
+        response = await waiting
+    assert json.loads(response.get_body())["status"] == "CANCELLED"
+
+
 async def holding(poll: LongPoll, tenant: str | None, count: int) -> list[asyncio.Task[func.HttpResponse]]:
     """So many waits that nothing ends."""
 
@@ -65,7 +115,7 @@ async def holding(poll: LongPoll, tenant: str | None, count: int) -> list[asynci
         await asyncio.Event().wait()
         raise AssertionError
 
-    tasks = [asyncio.create_task(poll.wait(20, tenant, never)) for _ in range(count)]
+    tasks = [asyncio.create_task(poll.wait(20, tenant, never, asyncio.Event())) for _ in range(count)]
     await asyncio.sleep(0)
     return tasks
 

@@ -1,0 +1,133 @@
+"""What a job costs in requests to the tables, counted where they leave: everything in one process, and Flex's shape.
+
+On Flex Consumption HTTP, Durable, and each lane's replies are processes apart, which share nothing but the tables.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from shared.adapters.blobs import BlobTexts
+from shared.adapters.tables.account import TablesAccount
+from shared.adapters.tables.direct import DirectAccount
+from shared.adapters.tables.index import TablesIndex
+from shared.adapters.tables.ledger import TablesLedger
+from shared.core.states import JobStatus
+from shared.operations.create_job import create_job
+from shared.operations.dispatch_step import dispatch_step
+from shared.operations.recent_ends import RecentEnds
+from shared.operations.recent_jobs import RecentJobs
+from shared.operations.replies.receive import ReplyMessage, receive_reply
+from shared.ports.durable import InstanceState
+from tests.jobs import START, envelope, reply
+from tests.operations.conftest import World, world
+
+__all__ = ["world"]  # a fixture of the operations' tests
+
+STEPS = {"OCR": ("ocr",), "OCR_EMBEDDING": ("ocr", "embedding"), "OCR_EMBEDDING_SIS": ("ocr", "embedding", "sis")}
+PAYLOADS: dict[str, Any] = {"ocr": {}, "embedding": {}, "sis": {"prompt_set": ["When does the lease end?"]}}
+
+
+@dataclass
+class App:
+    """The world's functions in three processes, over the tables; `requests` counts what leaves all of them."""
+
+    world: World
+    http: World
+    durable: World
+    lane: World
+    requests: Counter[str]
+
+    async def job(self, request_type: str, number: int) -> None:
+        """One job from its POST to its end, without faults; the clock then goes on past the time of its histories."""
+        steps = STEPS[request_type]
+        asked = envelope(
+            request_type=request_type,
+            payload={step: PAYLOADS[step] for step in steps} if len(steps) > 1 else PAYLOADS[steps[0]],
+            idempotency_key=f"key-{number}",
+        )
+        created = await create_job(self.http.context, self.world.orchestrations, asked, correlation_id=None)
+        record = created.stored.record
+        job_id = record.job.job_id
+        for place, step_id in enumerate(steps):
+            await dispatch_step(
+                self.durable.context, self.world.orchestrations, job_id=job_id, instance_id=job_id, step_id=step_id
+            )
+            sent = self.world.publisher.sent[-1]
+            for type_ in ("ACK", "RESULT"):
+                self.world.clock.advance(1)
+                answer = reply(record, type_, step_id, attempt_no=1, lease_id=sent.lease_id)
+                message = ReplyMessage(
+                    body=answer.model_dump_json(exclude_none=True).encode(),
+                    lane=sent.lane,
+                    message_id=f"{type_}-{place}",
+                    sequence_number=place,
+                    delivery_count=1,
+                    enqueued_at=self.world.clock.now(),
+                )
+                await receive_reply(self.lane.context, self.world.orchestrations, message)
+        self.world.orchestrations.states[job_id] = InstanceState.ENDED
+        self.world.clock.advance(15)
+
+
+@pytest.fixture(params=["one process", "apart"])
+async def app(
+    request: pytest.FixtureRequest, azurite: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[App]:
+    requests: Counter[str] = Counter()
+    real = DirectAccount.send
+
+    async def send(self: DirectAccount, method: str, *args: Any, **fields: Any) -> Any:
+        requests["reads" if method == "GET" else "writes"] += 1
+        return await real(self, method, *args, **fields)
+
+    monkeypatch.setattr(DirectAccount, "send", send)
+    own = uuid.uuid4().hex[:12]
+    async with AsyncExitStack() as closing:
+
+        async def process() -> World:
+            account = TablesAccount.connect(
+                connection=azurite, endpoint=None, credential=None, version_table=f"tenants{own}"
+            )
+            texts = BlobTexts.connect(connection=azurite, endpoint=None, credential=None)
+            closing.push_async_callback(account.close)
+            closing.push_async_callback(texts.close)
+            context = replace(
+                world.context,
+                ledger=TablesLedger(account, f"ledger{own}", texts),
+                index=TablesIndex(account, f"index{own}", f"tenants{own}"),
+                recent_jobs=RecentJobs(),
+                recent_ends=RecentEnds(),
+            )
+            return replace(world, context=context)
+
+        http = await process()
+        apart = request.param == "apart"
+        durable, lane = (await process(), await process()) if apart else (http, http)
+        yield App(world, http, durable, lane, requests)
+
+
+async def test_requests_of_a_job(app: App) -> None:
+    """Writes: two at POST, one at the end, one for an earlier end, three a step.
+
+    Reads: the claim; apart, one at each record and one at each ACK.
+    """
+    await app.job("OCR", 0)  # the tables are made sure of, and the tenant is woken
+    await app.job("OCR", 1)
+    for number, (request_type, steps) in enumerate(STEPS.items(), 2):
+        app.requests.clear()
+        await app.job(request_type, number)
+        n = len(steps)
+        reads = 1 if app.lane is app.http else 1 + 2 * n
+        assert app.requests == {"writes": 4 + 3 * n, "reads": reads}
+    stored = await app.lane.context.ledger.read(list(app.world.orchestrations.started)[-1])
+    assert stored is not None
+    assert stored.record.job.status is JobStatus.SUCCEEDED
+    assert app.world.clock.now() > START
