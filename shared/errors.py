@@ -264,6 +264,12 @@ class LimitReached(Refused):
         self.retry_after_s = retry_after_s
 
 
+class Overloaded(Refused):
+    """This process has as many submissions in hand as it takes; send the same request again."""
+
+    retry_after_s = 2
+
+
 class NotYourAttempt(Refused):
     """The body of a callback names another attempt than its token."""
 

@@ -9,14 +9,12 @@ import time
 import uuid
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from azure.core.credentials_async import AsyncTokenCredential
-from azure.identity.aio import DefaultAzureCredential
 
 from shared.access.caller import Caller
 from shared.access.tenants import TenantRules
-from shared.adapters.app_configuration import AppConfigurationStore
 from shared.adapters.blobs import ARCHIVE, CONTAINER, BlobProbe, BlobTexts
 from shared.adapters.callers import AnonymousCallers, JwtCallers
 from shared.adapters.durable_orchestrations import DurableOrchestrations
@@ -46,6 +44,9 @@ from shared.ports.rejected import RejectedMessages
 from shared.ports.sweeps import SweepMarks
 from shared.settings import Settings
 from shared.time_limits import STORE
+
+if TYPE_CHECKING:
+    from shared.adapters.app_configuration import AppConfigurationStore
 
 
 class SystemClock:
@@ -190,6 +191,9 @@ def _callers(settings: Settings) -> Callers:
 def _configuration_store(settings: Settings) -> AppConfigurationStore | None:
     if settings.appconfig_connection is None and settings.appconfig_endpoint is None:
         return None
+    # its SDK is loaded where a store is named
+    from shared.adapters.app_configuration import AppConfigurationStore
+
     return AppConfigurationStore.connect(
         connection=settings.appconfig_connection,
         endpoint=settings.appconfig_endpoint,
@@ -230,5 +234,8 @@ def _credential(connection: str | None) -> AsyncTokenCredential | None:
     """Managed identity wherever no connection string is given."""
     if connection is not None:
         return None
+    # a tenth of the start, which nobody with connection strings needs
+    from azure.identity.aio import DefaultAzureCredential
+
     # its own retries stay: the identity's endpoint may need seconds after a cold start
     return DefaultAzureCredential(connection_timeout=STORE.connect_s, read_timeout=STORE.read_s)

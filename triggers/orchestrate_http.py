@@ -57,6 +57,7 @@ ORCHESTRATE = Route(
         (413, ProblemCode.DIRECTIVE_TOO_LARGE),
         (415, ProblemCode.NOT_JSON),
         (429, ProblemCode.LIMIT_REACHED),
+        (503, ProblemCode.OVERLOADED),
     ),
 )
 COMMANDS = replace(ORCHESTRATE, function="orchestrate_commands", path="v1/commands", successor="/v1/orchestrate")

@@ -25,16 +25,21 @@ class DurableOrchestrations:
         self._function = function
 
     async def start(self, instance_id: str, plan: dict[str, Any]) -> None:
-        try:
-            async with time_limit(ENGINE_CALL_S):
-                await self._client.start_new(self._function, instance_id, plan)
-        except _FAULTS as error:
-            raise OrchestrationUnavailable(f"the durable client does not answer: {type(error).__name__}") from error
-        except Exception as error:
-            # the SDK raises a bare Exception with the server's text, here of a 409
-            if "already exists" in str(error):
+        for is_last in (False, True):
+            try:
+                async with time_limit(ENGINE_CALL_S):
+                    await self._client.start_new(self._function, instance_id, plan)
                 return
-            raise OrchestrationUnavailable(f"the orchestration could not be started: {error}") from error
+            except Interrupted as error:
+                raise OrchestrationUnavailable("the durable client does not answer in time") from error
+            except Exception as error:
+                # the SDK raises a bare Exception with the server's text, here of a 409
+                if "already exists" in str(error):
+                    return
+                # at one lost connection the SDK closes its session, and with it the calls of others (`http_utils`)
+                if is_last:
+                    what = type(error).__name__ if isinstance(error, _FAULTS) else error
+                    raise OrchestrationUnavailable(f"the orchestration could not be started: {what}") from error
 
     async def look_up(self, instance_id: str) -> Instance:
         try:

@@ -60,6 +60,10 @@ class ProblemCode(StrEnum):
     NOT_READY = "NOT_READY", "Something that the app needs does not respond; `dependencies` names it, and since when."
     NOT_STORABLE = "NOT_STORABLE", "The ledger cannot hold a value of the request."
     NOT_YOUR_ATTEMPT = "NOT_YOUR_ATTEMPT", "The body names another job, step, attempt or lease than the token."
+    OVERLOADED = (
+        "OVERLOADED",
+        "More submissions are in hand than one process takes; send the same request again after `Retry-After`.",
+    )
     PROTOCOL_NOT_FOUND = "PROTOCOL_NOT_FOUND", "There is no such protocol."
     PROTOCOL_UNKNOWN = "PROTOCOL_UNKNOWN", "No protocol has that `request_type`; `known` lists those there are."
     REASON_INVALID = "REASON_INVALID", "The body is no object whose `reason` is one line of at most 1,024 characters."

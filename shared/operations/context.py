@@ -10,6 +10,7 @@ from shared.core.routing import Modes
 from shared.operations.admission import Admission
 from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
+from shared.operations.submissions import Submissions
 from shared.ports.bus import DeadReplies, DirectivePublisher, Lanes
 from shared.ports.environment import Clock
 from shared.ports.index import Index
@@ -46,6 +47,8 @@ class Context:
     recent_ends: RecentEnds = field(default_factory=RecentEnds)
     #: what this process committed
     recent_jobs: RecentJobs = field(default_factory=RecentJobs)
+    #: what this process has in hand
+    submissions: Submissions = field(default_factory=Submissions)
     clock: Clock
     sleep: Sleep
     #: a number from 0 to 1, for the jitter of conflict retries

@@ -54,8 +54,13 @@ async def _create(
     context: Context, orchestrations: Orchestrations, envelope: Envelope, correlation_id: str | None
 ) -> Created:
     request = validate_request(context, envelope, correlation_id)
-    identity = digests(envelope)
-    tenant = normalise(envelope.tenant_id)
+    async with context.submissions.turn(normalise(envelope.tenant_id)):
+        return await _create_valid(context, orchestrations, request)
+
+
+async def _create_valid(context: Context, orchestrations: Orchestrations, request: ValidRequest) -> Created:
+    identity = digests(request.envelope)
+    tenant = normalise(request.envelope.tenant_id)
     for _ in range(MAX_CLAIM_RACES):
         claim = await context.index.read_claim(tenant, identity.claim)
         live = claim is not None and not is_expired(context, claim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -78,3 +79,36 @@ async def test_an_ended_instance_is_purged_and_an_unknown_one_is_done() -> None:
         assert (await engine.look_up("job_1")).state is InstanceState.NOT_FOUND
         assert await engine.purge("job_1")
     assert requests.count("DELETE") == 1
+
+
+async def test_a_lost_connection_fails_none_of_sixteen_starts() -> None:
+    """The SDK closes the session that all calls share when one of them loses its connection; each is made once more."""
+    started: list[str] = []
+    lost = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        if not lost.is_set():
+            await asyncio.sleep(0.05)  # the others are under way
+            lost.set()
+            assert request.transport is not None
+            request.transport.abort()
+        await lost.wait()
+        await asyncio.sleep(0.05)
+        started.append(request.path)
+        return web.json_response({"id": request.path.rsplit("/", 1)[-1]}, status=202)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as server:
+        binding = {
+            "taskHubName": "h",
+            "creationUrls": {},
+            "managementUrls": {},
+            "rpcBaseUrl": str(server.make_url("/")),
+        }
+        engine = DurableOrchestrations(df.DurableOrchestrationClient(json.dumps(binding)), "waits")
+        try:
+            await asyncio.gather(*(engine.start(f"job_{number}", {}) for number in range(16)))
+        finally:
+            await http_utils._close_session()
+    assert len({path.rsplit("/", 1)[-1] for path in started}) == 16

@@ -27,6 +27,7 @@ from shared.operations.recent_ends import RecentEnds
 from shared.operations.recent_jobs import RecentJobs
 from shared.operations.replies.receive import ReplyMessage, receive_reply
 from shared.operations.settle_step import settle_step
+from shared.operations.submissions import Submissions
 from shared.operations.sweeper.sweep import sweep
 from shared.settings import Settings, load
 from shared.time_limits import RETRY_FOR_S
@@ -183,7 +184,13 @@ class World:
 
     def _process_starts(self) -> None:
         # what a process keeps for itself is gone with it
-        self.context = replace(self.context, admission=Admission(), recent_ends=RecentEnds(), recent_jobs=RecentJobs())
+        self.context = replace(
+            self.context,
+            admission=Admission(),
+            recent_ends=RecentEnds(),
+            recent_jobs=RecentJobs(),
+            submissions=Submissions(),
+        )
         self._others = self._other_processes()
         self.durable.start()
 

@@ -146,6 +146,9 @@ _PROBLEMS: Mapping[type[Exception], Callable[[Any], Problem]] = {
         headers={"Retry-After": str(error.retry_after_s)},
         members={"limit": error.limit},
     ),
+    errors.Overloaded: lambda error: Problem(
+        status=503, code=ProblemCode.OVERLOADED, headers={"Retry-After": str(error.retry_after_s)}
+    ),
     errors.OtherStoreVersion: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
     errors.UnknownStatus: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),
     errors.Contended: _fixed(503, ProblemCode.DEPENDENCY_UNAVAILABLE, headers=_RETRY_SOON),

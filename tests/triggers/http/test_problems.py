@@ -126,6 +126,7 @@ ROWS = (
     unavailable(errors.ConfigurationUnavailable("https://store.example")),
     unavailable(errors.OrchestrationUnavailable("127.0.0.1:7071 refused")),
     unavailable(errors.KeysUnavailable("https://issuer.example")),
+    Row(errors.Overloaded(), 503, "OVERLOADED", {"Retry-After": "2"}),
     Row(errors.Contended(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(errors.CreationWithdrawn(), 503, "DEPENDENCY_UNAVAILABLE", SOON),
     Row(errors.OtherStoreVersion(1, 2), 503, "DEPENDENCY_UNAVAILABLE", SOON),

@@ -1,0 +1,74 @@
+"""So many creations at once in a process, tenants in turns; past them a request is refused at once (R17).
+
+More at once would only wait for the tables, each longer than the one before, until callers give up and ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from shared.errors import Overloaded
+
+#: creations in hand
+AT_ONCE = 16
+#: that wait for one of them to end; a tenant may have as many as are free, so alone half of them
+MAX_WAITING = 128
+#: a caller that waits longer had better ask again
+LONGEST_WAIT_S = 10.0
+
+
+class Submissions:
+    """One process's creations, in hand and waiting."""
+
+    def __init__(self) -> None:
+        self._in_hand = 0
+        #: by tenant, the one whose turn comes next first; no tenant without one that waits
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def turn(self, tenant: str) -> AsyncIterator[None]:
+        """Waits for the tenant's turn, for a bounded time. Raises Overloaded."""
+        if self._in_hand < AT_ONCE:
+            self._in_hand += 1
+        else:
+            await self._wait(tenant)
+        try:
+            yield
+        finally:
+            self._give_on()
+
+    async def _wait(self, tenant: str) -> None:
+        own = self._waiting.get(tenant, ())
+        if len(own) >= MAX_WAITING - sum(map(len, self._waiting.values())):
+            raise Overloaded
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append(turn)
+        try:
+            async with asyncio.timeout(LONGEST_WAIT_S):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                # its turn came as it gave up
+                self._give_on()
+            else:
+                self._waiting[tenant].remove(turn)
+                if not self._waiting[tenant]:
+                    del self._waiting[tenant]
+            if isinstance(error, TimeoutError):
+                raise Overloaded from None
+            raise
+
+    def _give_on(self) -> None:
+        """To the first that waits of the next tenant; its others come after one of each other tenant."""
+        if not self._waiting:
+            self._in_hand -= 1
+            return
+        tenant = next(iter(self._waiting))
+        waiting = self._waiting.pop(tenant)
+        turn = waiting.popleft()
+        if waiting:
+            self._waiting[tenant] = waiting
+        turn.set_result(None)

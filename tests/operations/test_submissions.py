@@ -1,0 +1,117 @@
+"""Submissions under load: so many at once, tenants in turns, and 503 past the bound."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from shared.errors import Overloaded
+from shared.operations import submissions
+from shared.operations.create_job import create_job
+from shared.operations.submissions import AT_ONCE, MAX_WAITING, Submissions
+from tests.jobs import envelope
+from tests.operations.conftest import World
+
+
+class Queue:
+    """Creations that end when they are told to, in the order in which they got their turn."""
+
+    def __init__(self) -> None:
+        self.submissions = Submissions()
+        self.began: list[str] = []
+        self._ends: asyncio.Queue[None] = asyncio.Queue()
+
+    async def create(self, tenant: str) -> None:
+        async with self.submissions.turn(tenant):
+            self.began.append(tenant)
+            await self._ends.get()
+
+    def begin(self, tenant: str, count: int) -> list[asyncio.Task[None]]:
+        return [asyncio.create_task(self.create(tenant)) for _ in range(count)]
+
+    async def end(self, count: int) -> None:
+        for _ in range(count):
+            self._ends.put_nowait(None)
+            await settled()
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_so_many_at_once_and_tenants_in_turns() -> None:
+    """One tenant's burst is in hand; of those that wait each tenant has one turn after the other."""
+    queue = Queue()
+    tasks = queue.begin("a", AT_ONCE + 4)
+    await settled()
+    tasks += queue.begin("b", 2) + queue.begin("c", 1)
+    await settled()
+    assert queue.began == ["a"] * AT_ONCE
+    await queue.end(7)
+    assert queue.began[AT_ONCE:] == ["a", "b", "c", "a", "b", "a", "a"]
+    await queue.end(AT_ONCE)
+    await asyncio.gather(*tasks)
+    assert (queue.submissions._in_hand, queue.submissions._waiting) == (0, {})
+
+
+async def test_past_the_bound_it_is_refused_and_one_tenant_leaves_room() -> None:
+    """A tenant alone fills half of the places; another finds room, and both hear of it at once."""
+    queue = Queue()
+    tasks = queue.begin("a", AT_ONCE + MAX_WAITING // 2)
+    await settled()
+    with pytest.raises(Overloaded):
+        await queue.create("a")
+    tasks += queue.begin("b", 1)
+    await settled()
+    assert not tasks[-1].done()
+    await queue.end(len(tasks))
+    await asyncio.gather(*tasks)
+
+
+async def test_who_gives_up_leaves_no_place_taken() -> None:
+    """While it waits, and as its turn comes."""
+    queue = Queue()
+    tasks = queue.begin("a", AT_ONCE)
+    waiting, chosen, last = queue.begin("b", 3)
+    await settled()
+    waiting.cancel()
+    await settled()
+    # by hand, so that it is cancelled between its turn and its going on
+    queue.submissions._give_on()
+    chosen.cancel()
+    await settled()
+    queue.submissions._in_hand += 1
+    assert queue.began == ["a"] * AT_ONCE + ["b"]
+    await queue.end(AT_ONCE + 1)
+    await asyncio.gather(*tasks, last)
+    assert (queue.submissions._in_hand, queue.submissions._waiting) == (0, {})
+
+
+async def test_nobody_waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose turn does not come in time is refused, and its place is free."""
+    monkeypatch.setattr(submissions, "LONGEST_WAIT_S", 0.01)
+    queue = Queue()
+    tasks = queue.begin("a", AT_ONCE)
+    await settled()
+    with pytest.raises(Overloaded):
+        await queue.create("b")
+    await queue.end(AT_ONCE)
+    await asyncio.gather(*tasks)
+    assert (queue.submissions._in_hand, queue.submissions._waiting) == (0, {})
+
+
+async def test_a_duplicate_is_refused_too(world: World) -> None:
+    """It is no limit of anybody's jobs but the process's own; nothing is read or written for it."""
+    first = await create_job(world.context, world.orchestrations, envelope(), correlation_id=None)
+    queue = Queue()
+    tasks = queue.begin("tenant_a", AT_ONCE + MAX_WAITING // 2)
+    await settled()
+    busy = replace(world.context, submissions=queue.submissions)
+    with pytest.raises(Overloaded):
+        await create_job(busy, world.orchestrations, envelope(), correlation_id=None)
+    await queue.end(len(tasks))
+    again = await create_job(busy, world.orchestrations, envelope(), correlation_id=None)
+    assert (again.replayed, again.stored.record.job.job_id) == (True, first.stored.record.job.job_id)
