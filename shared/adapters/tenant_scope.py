@@ -12,7 +12,7 @@ from datetime import date, datetime
 from shared.access.caller import Caller
 from shared.core.job import Event, Job, Record
 from shared.errors import DataLost, TenantForbidden, UnknownStatus
-from shared.ports.index import ActiveRow, AwakeTenant, Claim, EndedRow, Guard, Index, ListRow, SweepPosition
+from shared.ports.index import ActiveRow, AwakeTenant, Claim, Clearing, EndedRow, Guard, Index, ListRow, SweepPosition
 from shared.ports.ledger import Ledger, Stored
 from shared.ports.rejected import RejectedMessage, RejectedMessages, Rejection
 
@@ -115,9 +115,10 @@ class TenantIndex:
         self._reach.check_move(job.tenant)
         await self._index.reserve(job, replacing=replacing, tenant_limit=tenant_limit)
 
-    async def close(self, job: Job, *, claim_expires_at: datetime) -> None:
-        self._reach.check_move(job.tenant)
-        await self._index.close(job, claim_expires_at=claim_expires_at)
+    async def close(self, job: Job, *, claim_expires_at: datetime, purged: Sequence[Clearing] = ()) -> None:
+        for tenant in (job.tenant, *(each.row.tenant for each in purged)):
+            self._reach.check_move(tenant)
+        await self._index.close(job, claim_expires_at=claim_expires_at, purged=purged)
 
     async def count_gated(self, tenant: str) -> int:
         return await self._of(tenant).count_gated(tenant)
